@@ -1,0 +1,107 @@
+import fastifyCookie from '@fastify/cookie'
+import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastify, { LogController } from 'fastify'
+import type { Registry } from 'prom-client'
+import type { Config } from './config.ts'
+import type { PasswordHasher } from './crypto/password.ts'
+import { createSealer } from './crypto/sealing.ts'
+import type { Connection } from './database/connect.ts'
+import { bodyPlugin } from './http/body.ts'
+import { headersPlugin } from './http/headers.ts'
+import { limitsPlugin } from './http/limits.ts'
+import { logSettings, observePlugin } from './http/observe.ts'
+import { openapiPlugin, openapiRoutes } from './http/openapi.ts'
+import { answerRouterError, createClientErrorHandler, problemsPlugin } from './http/problems.ts'
+import { ingestRoutes } from './ingest/routes.ts'
+import { createIngest } from './ingest/service.ts'
+import { signatureGuard } from './ingest/signature-guard.ts'
+import { permissionGuard } from './session/permission-guard.ts'
+import { ownSessionRoutes, signInRoutes } from './session/routes.ts'
+import { createSessions } from './session/service.ts'
+import { sessionGuard } from './session/session-guard.ts'
+import { signingSecretRoutes } from './signing-secret/routes.ts'
+import { createSigningSecrets } from './signing-secret/service.ts'
+import { newId, type System } from './system.ts'
+import { tokenPlugin } from './token/plugin.ts'
+import { keySetRoutes } from './token/routes.ts'
+
+interface AppOptions {
+  config: Config
+  db: Connection['db']
+  system: System
+  hasher: PasswordHasher
+  registry: Registry
+  /** Where log lines go; standard output by default. */
+  logStream?: NodeJS.WritableStream
+}
+
+/** Builds the service. What stands behind which credential is in the last block: the trust map. */
+export async function buildApp({ config, db, system, hasher, registry, logStream }: AppOptions) {
+  const app = fastify({
+    logger: logSettings(config.logLevel, logStream),
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => newId(system),
+    trustProxy: config.trustProxy,
+    bodyLimit: 16 * 1024,
+    // Slow senders: the whole request in 5 s, looked at twice a second; see also clientErrorHandler.
+    requestTimeout: 5_000,
+    connectionTimeout: 30_000,
+    keepAliveTimeout: 72_000,
+    http: { headersTimeout: 5_000, connectionsCheckingInterval: 500, maxHeaderSize: 16 * 1024 },
+    clientErrorHandler: createClientErrorHandler(system),
+    frameworkErrors: answerRouterError,
+    forceCloseConnections: 'idle',
+    // Nothing is coerced, dropped or filled in.
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+
+  await app.register(observePlugin, { registry })
+  await app.register(limitsPlugin, { limits: config.limits })
+  await app.register(problemsPlugin)
+  await app.register(headersPlugin, { dashboardOrigins: config.dashboardOrigins })
+  await app.register(bodyPlugin)
+  await app.register(fastifyCookie)
+  await app.register(openapiPlugin, { publicUrl: config.publicUrl })
+  app.addHook('onRoute', ({ schema }) => {
+    // Parameters that a route does not name are refused, as body fields are.
+    if (schema) schema.querystring ??= Type.Object({}, { additionalProperties: false })
+  })
+
+  const sealer = createSealer(config.masterKeys, system.randomBytes)
+  await app.register(tokenPlugin, { config, db, sealer, system })
+  const { tokens } = app
+  const sessions = createSessions({ db, config, system, tokens, hasher })
+  const signingSecrets = createSigningSecrets({ db, sealer, system, limit: config.limits.regenerate })
+  const ingest = createIngest({ db })
+
+  await app.register(
+    async (api) => {
+      // Public: no credential, or the refresh token.
+      await api.register(signInRoutes, { config, sessions, system })
+      await api.register(async (open) => {
+        open.addHook('onRequest', open.limits.anonymous)
+        await open.register(keySetRoutes, { system })
+        await open.register(openapiRoutes)
+      })
+      // Session: access token or cookie.
+      await api.register(async (session) => {
+        await session.register(sessionGuard, { config, sessions, system })
+        await session.register(ownSessionRoutes, { sessions, system })
+        // Admin: the same, with a permission.
+        await session.register(async (admin) => {
+          await admin.register(permissionGuard, { permission: 'webhook-secret:manage' })
+          await admin.register(signingSecretRoutes, { signingSecrets, system })
+        })
+      })
+      // Machine: a signature over the raw body.
+      await api.register(async (machine) => {
+        await machine.register(signatureGuard, { config, signingSecrets, system })
+        await machine.register(ingestRoutes, { ingest, system })
+      })
+    },
+    { prefix: '/api' },
+  )
+  return app
+}

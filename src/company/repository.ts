@@ -1,0 +1,170 @@
+import type { Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type {
+  AccountRow,
+  CompanyStatus,
+  Database,
+  SubscriptionStatus,
+  UserStatus,
+} from '../database/schema.ts'
+
+/** Companies, their subscriptions and users: every function takes the company before anything else. */
+
+export interface NewUser {
+  userId: string
+  email: string
+  name: string
+  role: string
+  passwordHash: string
+  emailVerifiedAt: Date | null
+  createdAt: Date
+}
+
+/** Inserts a company with its subscription; false if the id exists. */
+export async function insertCompany(
+  tx: Transaction<Database>,
+  companyId: string,
+  company: {
+    name: string
+    createdAt: Date
+    plan: string
+    status: SubscriptionStatus
+    currentPeriodEnd: Date
+  },
+): Promise<boolean> {
+  const inserted = await tx
+    .insertInto('companies')
+    .values({ company_id: companyId, name: company.name, status: 'active', created_at: company.createdAt })
+    .onConflict((conflict) => conflict.column('company_id').doNothing())
+    .returning('company_id')
+    .executeTakeFirst()
+  if (!inserted) return false
+  await tx
+    .insertInto('subscriptions')
+    .values({
+      company_id: companyId,
+      plan: company.plan,
+      status: company.status,
+      current_period_end: company.currentPeriodEnd,
+    })
+    .execute()
+  return true
+}
+
+/** Inserts a user; false if the company has one with that address. */
+export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
+  const inserted = await db
+    .insertInto('users')
+    .values({
+      company_id: companyId,
+      user_id: user.userId,
+      email: user.email,
+      name: user.name,
+      role: user.role,
+      assignments: ['environment:production'],
+      status: 'active',
+      password_hash: user.passwordHash,
+      email_verified_at: user.emailVerifiedAt,
+      created_at: user.createdAt,
+    })
+    .onConflict((conflict) => conflict.columns(['company_id', 'email']).doNothing())
+    .returning('user_id')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+export async function findCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('companies')
+    .select('name')
+    .where('company_id', '=', companyId)
+    .executeTakeFirst()
+  return row?.name
+}
+
+/** The account and what a sign-in checks; the address in the form that it is stored in. */
+export async function findAccountByEmail(
+  db: Executor,
+  companyId: string,
+  email: string,
+): Promise<(AccountRow & { password_hash: string; email_verified_at: Date | null }) | undefined> {
+  return await db
+    .selectFrom('accounts')
+    .innerJoin('users', (join) =>
+      join
+        .onRef('users.company_id', '=', 'accounts.company_id')
+        .onRef('users.user_id', '=', 'accounts.user_id'),
+    )
+    .selectAll('accounts')
+    .select(['users.password_hash', 'users.email_verified_at'])
+    .where('users.company_id', '=', companyId)
+    .where('users.email', '=', email)
+    .executeTakeFirst()
+}
+
+/** Replaces a hash that was read before, unless it has changed since. */
+export async function replacePasswordHash(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  change: { before: string; after: string },
+): Promise<boolean> {
+  const updated = await db
+    .updateTable('users')
+    .set({ password_hash: change.after })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('password_hash', '=', change.before)
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}
+
+/** False if there is no such company. */
+export async function setCompanyStatus(
+  db: Executor,
+  companyId: string,
+  status: CompanyStatus,
+): Promise<boolean> {
+  const updated = await db
+    .updateTable('companies')
+    .set({ status })
+    .where('company_id', '=', companyId)
+    .returning('company_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}
+
+/** The user's id, or undefined if the company has no user with that id or address. */
+export async function setUserStatus(
+  db: Executor,
+  companyId: string,
+  user: { userId: string } | { email: string },
+  status: UserStatus,
+): Promise<string | undefined> {
+  const updated = await db
+    .updateTable('users')
+    .set({ status })
+    .where('company_id', '=', companyId)
+    .where((where) =>
+      'userId' in user ? where('user_id', '=', user.userId) : where('email', '=', user.email),
+    )
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated?.user_id
+}
+
+/** False if there is no such company. */
+export async function setSubscription(
+  db: Executor,
+  companyId: string,
+  change: { status: SubscriptionStatus; plan?: string | undefined },
+): Promise<boolean> {
+  const updated = await db
+    .updateTable('subscriptions')
+    .set({ status: change.status, ...(change.plan !== undefined && { plan: change.plan }) })
+    .where('company_id', '=', companyId)
+    .returning('company_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}

@@ -1,0 +1,52 @@
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
+
+/**
+ * Keys and secrets at rest: AES-256-GCM under a key derived from a master key. The context, such as company
+ * and version, is authenticated with it, so that a sealed value moved to another row does not open.
+ */
+export interface Sealer {
+  seal(plaintext: Buffer, context: string): string
+  /** @throws Error if the value was altered or moved, or sealed under a master key that is not configured. */
+  open(sealed: string, context: string): Buffer
+  /** Whether the value is sealed under the master key in use. */
+  isCurrent(sealed: string): boolean
+}
+
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** A 256-bit key for one purpose (HKDF-SHA256, RFC 5869). */
+export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', masterKey, '', `gatehouse ${purpose}`, 32))
+}
+
+export function createSealer(
+  masterKeys: readonly { id: string; key: Buffer }[],
+  randomBytes: (size: number) => Buffer,
+): Sealer {
+  const keys = new Map(masterKeys.map(({ id, key }) => [id, deriveKey(key, 'sealing')]))
+  const [current] = keys
+  if (!current) throw new Error('sealing needs a master key')
+  const [currentId, currentKey] = current
+  return {
+    seal(plaintext, context) {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv('aes-256-gcm', currentKey, nonce).setAAD(Buffer.from(context))
+      const bytes = Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()])
+      return `${currentId}.${bytes.toString('base64url')}`
+    },
+    open(sealed, context) {
+      const [id = '', encoded = ''] = sealed.split('.')
+      const key = keys.get(id)
+      if (!key)
+        throw new Error(`a value is sealed under the master key "${id}", which MASTER_KEYS does not have`)
+      const bytes = Buffer.from(encoded, 'base64url')
+      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
+        authTagLength: TAG_BYTES,
+      })
+      decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-TAG_BYTES))
+      return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
+    },
+    isCurrent: (sealed) => sealed.startsWith(`${currentId}.`),
+  }
+}

@@ -1,0 +1,32 @@
+import type { Executor } from './connect.ts'
+
+export interface AuditEntry {
+  auditId: string
+  occurredAt: Date
+  action: string
+  outcome: string
+  /** The user's id, the e-mail address that was tried, or `operator`. */
+  actor: string
+  sessionId?: string | undefined
+  ipAddress?: string | undefined
+}
+
+/** The company id of what concerns no single company. */
+export const PLATFORM = '00000000-0000-0000-0000-000000000000'
+
+/** Adds to the audit trail, which the database lets nobody change. */
+export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
+  await db
+    .insertInto('audit_events')
+    .values({
+      company_id: companyId,
+      audit_id: entry.auditId,
+      occurred_at: entry.occurredAt,
+      action: entry.action,
+      outcome: entry.outcome,
+      actor: entry.actor,
+      session_id: entry.sessionId ?? null,
+      ip_address: entry.ipAddress ?? null,
+    })
+    .execute()
+}

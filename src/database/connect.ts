@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto'
+import { Kysely, PostgresDialect } from 'kysely'
+import pg from 'pg'
+import { isPoisonous } from './faults.ts'
+import type { Database } from './schema.ts'
+
+/** What repository functions take: the pool or a transaction. */
+export type Executor = Kysely<Database>
+
+export interface Connection {
+  db: Kysely<Database>
+  /** Connections in use, idle and waited for, for the metrics. */
+  pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
+  close(): Promise<void>
+}
+
+interface ConnectOptions {
+  url: string
+  poolSize: number
+  /** Called with the error of an idle connection; without a listener it would end the process. */
+  onIdleError?: (error: Error) => void
+}
+
+const names = new Map<string, string>()
+
+/** One name a text: the statements of a program are few, so each connection prepares each of them once. */
+function statementName(text: string): string {
+  let name = names.get(text)
+  if (!name) {
+    name = createHash('sha256').update(text).digest('base64url').slice(0, 24)
+    names.set(text, name)
+  }
+  return name
+}
+
+/** Prepares what has parameters, and never goes back to the pool with an answer still under way. */
+class Client extends pg.Client {
+  // biome-ignore lint/suspicious/noExplicitAny: pg overloads query eight ways; only Kysely's call is changed
+  override query(...args: any[]): any {
+    const [text, values] = args
+    if (typeof text !== 'string' || !Array.isArray(values)) return Reflect.apply(super.query, this, args)
+    const query = values.length > 0 ? { name: statementName(text), text, values } : { text }
+    return super.query(query).catch((error: unknown) => {
+      if (isPoisonous(error)) this.connection.stream.destroy()
+      throw error
+    })
+  }
+}
+
+/**
+ * A pool whose every wait is bounded: for a connection 3 s, for a lock 2 s, for a statement 5 s, for the
+ * server's answer 8 s. What exceeds one fails, and is answered 503.
+ */
+export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
+  const pool = new pg.Pool({
+    connectionString: url,
+    max: poolSize,
+    Client,
+    application_name: 'gatehouse',
+    connectionTimeoutMillis: 3_000,
+    lock_timeout: 2_000,
+    statement_timeout: 5_000,
+    query_timeout: 8_000,
+    idle_in_transaction_session_timeout: 10_000,
+    idleTimeoutMillis: 60_000,
+    keepAlive: true,
+  })
+  pool.on('error', (error) => onIdleError?.(error))
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
+  return { db, pool, close: () => db.destroy() }
+}

@@ -1,0 +1,169 @@
+import type { ColumnType, Generated, Selectable } from 'kysely'
+
+/** Set at insertion, never changed. */
+type Fixed<T> = ColumnType<T, T, never>
+
+export type CompanyStatus = 'active' | 'suspended'
+export type UserStatus = 'active' | 'disabled'
+export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
+export type SessionKind = 'token' | 'cookie'
+export type EndReason =
+  | 'logout'
+  | 'refresh_reuse'
+  | 'expired'
+  | 'password_changed'
+  | 'password_reset'
+  | 'user_disabled'
+  | 'company_suspended'
+  | 'ended_by_user'
+  | 'ended_by_operator'
+
+interface Roles {
+  role: string
+  permissions: string[]
+}
+
+interface Plans {
+  plan: string
+  features: string[]
+}
+
+interface Companies {
+  company_id: Fixed<string>
+  name: string
+  status: CompanyStatus
+  created_at: Fixed<Date>
+}
+
+interface Subscriptions {
+  company_id: Fixed<string>
+  plan: string
+  status: SubscriptionStatus
+  current_period_end: Date
+}
+
+interface Users {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  email: string
+  name: string
+  role: string
+  assignments: string[]
+  status: UserStatus
+  password_hash: string
+  email_verified_at: Date | null
+  created_at: Fixed<Date>
+}
+
+interface Accounts {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  email: string
+  name: string
+  role: string
+  assignments: string[]
+  user_status: UserStatus
+  permissions: string[]
+  company_name: string
+  company_status: CompanyStatus
+  subscription_status: SubscriptionStatus
+  plan: string
+  current_period_end: Date
+  features: string[]
+}
+
+/** Who a user is and what they may do: a row of the view `accounts`. */
+export type AccountRow = Selectable<Accounts>
+
+interface Sessions {
+  company_id: Fixed<string>
+  session_id: Fixed<string>
+  user_id: Fixed<string>
+  kind: Fixed<SessionKind>
+  cookie_hash: Fixed<Buffer | null>
+  generation: Generated<number>
+  created_at: Fixed<Date>
+  issued_at: Date
+  expires_at: Date
+  max_expires_at: Fixed<Date>
+  ended_at: Date | null
+  end_reason: EndReason | null
+  rotated_at: Date | null
+  recent_keys: Generated<(string | null)[]>
+  window_started_at: Date | null
+  window_rotations: Generated<number>
+  user_agent: Fixed<string | null>
+  ip_address: Fixed<string | null>
+}
+
+interface SigningSecrets {
+  company_id: Fixed<string>
+  version: number
+  sealed_secret: string
+  hint: string
+  created_at: Date
+  created_by: string
+  last_used_at: Date | null
+}
+
+interface Events {
+  company_id: Fixed<string>
+  event_id: Fixed<string>
+  type: Fixed<string>
+  occurred_at: Fixed<Date | null>
+  received_at: Fixed<Date>
+  data: ColumnType<unknown, string, never>
+}
+
+/** RFC 7517, for ES256 (RFC 7518, section 6.2.1). */
+export interface PublicJwk {
+  kty: 'EC'
+  crv: 'P-256'
+  x: string
+  y: string
+  kid: string
+  alg: 'ES256'
+  use: 'sig'
+}
+
+interface SigningKeys {
+  sequence: Fixed<number>
+  key_id: Fixed<string>
+  public_jwk: ColumnType<PublicJwk, string, never>
+  sealed_private_key: string
+  created_at: Fixed<Date>
+  signs_from: Fixed<Date>
+}
+
+interface RateCounters {
+  counter: Fixed<string>
+  hits: number
+  window_ends_at: Date
+}
+
+interface AuditEvents {
+  company_id: Fixed<string>
+  audit_id: Fixed<string>
+  occurred_at: Fixed<Date>
+  action: Fixed<string>
+  outcome: Fixed<string>
+  actor: Fixed<string>
+  session_id: Fixed<string | null>
+  ip_address: Fixed<string | null>
+}
+
+/** The tables, as migrations/ makes them. */
+export interface Database {
+  roles: Roles
+  plans: Plans
+  companies: Companies
+  subscriptions: Subscriptions
+  users: Users
+  accounts: Accounts
+  sessions: Sessions
+  signing_secrets: SigningSecrets
+  events: Events
+  signing_keys: SigningKeys
+  rate_counters: RateCounters
+  audit_events: AuditEvents
+}

@@ -1,0 +1,118 @@
+import { type Static, Type } from '@sinclair/typebox'
+
+/** Every public error, one line each: status, category, title. The code doubles as the problem's URN. */
+export const catalogue = {
+  invalid_request: [400, 'validation', 'Invalid request'],
+  malformed_body: [400, 'validation', 'Malformed body'],
+  malformed_http: [400, 'validation', 'Malformed HTTP message'],
+  not_found: [404, 'validation', 'Not found'],
+  method_not_allowed: [405, 'validation', 'Method not allowed'],
+  request_timeout: [408, 'validation', 'Request timeout'],
+  event_id_conflict: [409, 'validation', 'Event id conflict'],
+  version_conflict: [409, 'validation', 'Version conflict'],
+  idempotency_conflict: [409, 'validation', 'Idempotency conflict'],
+  payload_too_large: [413, 'validation', 'Payload too large'],
+  unsupported_media_type: [415, 'validation', 'Unsupported media type'],
+  headers_too_large: [431, 'validation', 'Request header fields too large'],
+  invalid_credentials: [401, 'authentication', 'Invalid credentials'],
+  missing_credentials: [401, 'authentication', 'Missing credentials'],
+  invalid_token: [401, 'authentication', 'Invalid token'],
+  token_expired: [401, 'authentication', 'Token expired'],
+  session_ended: [401, 'authentication', 'Session ended'],
+  refresh_token_reused: [401, 'authentication', 'Refresh token reused'],
+  invalid_signature: [401, 'authentication', 'Invalid signature'],
+  permission_denied: [403, 'permission', 'Permission denied'],
+  email_not_verified: [403, 'permission', 'E-mail address not verified'],
+  cross_site_request: [403, 'permission', 'Cross-site request'],
+  subscription_inactive: [402, 'billing', 'Subscription inactive'],
+  feature_not_in_plan: [402, 'billing', 'Feature not in plan'],
+  rate_limited: [429, 'rate-limit', 'Too many requests'],
+  overloaded: [503, 'availability', 'Overloaded'],
+  unavailable: [503, 'availability', 'Temporarily unavailable'],
+  internal_error: [500, 'internal', 'Internal error'],
+} as const satisfies Record<string, readonly [status: number, category: string, title: string]>
+
+export type ProblemCode = keyof typeof catalogue
+
+/** Where a caller stands with a limit. */
+export interface LimitState {
+  name: string
+  max: number
+  windowSeconds: number
+  remaining: number
+  resetSeconds: number
+}
+
+interface Extras {
+  /** What was wrong where, as JSON pointers into the body; only for `invalid_request`. */
+  errors?: { path: string; message: string }[]
+  /** Why the session ended; only for `session_ended`. */
+  reason?: string
+  /** Seconds after which a retry may succeed: the Retry-After header. */
+  retryAfterSeconds?: number
+  /** The state of the limit that was met: the RateLimit headers. */
+  limit?: LimitState
+  /** Headers that this answer needs besides. */
+  headers?: Record<string, string>
+  cause?: unknown
+}
+
+/** A refusal that the caller may see. Thrown by services and guards; `detail` never carries a secret. */
+export class Problem extends Error {
+  readonly code: ProblemCode
+  readonly extras: Extras
+
+  constructor(code: ProblemCode, detail: string, extras: Extras = {}) {
+    super(detail, { cause: extras.cause })
+    this.name = 'Problem'
+    this.code = code
+    this.extras = extras
+  }
+}
+
+/** The refusal of a caller who met a limit. */
+export function rateLimited(limit: LimitState): Problem {
+  const { max, windowSeconds, resetSeconds } = limit
+  return new Problem(
+    'rate_limited',
+    `At most ${max} in ${windowSeconds} s are allowed here; try again in ${resetSeconds} s.`,
+    { limit, retryAfterSeconds: resetSeconds },
+  )
+}
+
+/** RFC 9457, with the service's own members `category`, `code`, `requestId`, `errors`, `reason`. */
+export const ProblemReply = Type.Object(
+  {
+    type: Type.String({ description: 'urn:gatehouse:problem:<code>' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    category: Type.String(),
+    code: Type.String(),
+    requestId: Type.String(),
+    reason: Type.Optional(Type.String()),
+    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+  },
+  { $id: 'Problem', description: 'Problem details (RFC 9457)' },
+)
+
+/** The body of the answer to a problem. */
+export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
+  const [status, category, title] = catalogue[problem.code]
+  const { reason, errors } = problem.extras
+  return {
+    type: `urn:gatehouse:problem:${problem.code}`,
+    title,
+    status,
+    detail: problem.message,
+    category,
+    code: problem.code,
+    requestId,
+    ...(reason && { reason }),
+    ...(errors && { errors }),
+  }
+}
+
+export function statusOf(code: ProblemCode): number {
+  return catalogue[code][0]
+}

@@ -1,0 +1,42 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Problem } from '../errors.ts'
+import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
+
+/** What a body may be called: application/json, with no parameter but the one charset that JSON has. */
+const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
+
+export function requireJsonType(request: FastifyRequest): void {
+  if (
+    !JSON_TYPE.test(request.headers['content-type'] ?? '') ||
+    request.headers['content-encoding'] !== undefined
+  ) {
+    throw new Problem('unsupported_media_type', 'Send the body as application/json in UTF-8, not compressed.')
+  }
+}
+
+/** @throws Problem malformed_body */
+export function parseBody(bytes: Buffer): unknown {
+  try {
+    return parseStrictJson(bytes)
+  } catch (error) {
+    if (error instanceof UnacceptableJson) throw new Problem('malformed_body', error.message)
+    throw error
+  }
+}
+
+/** Bodies are strict JSON or nothing. An empty one is none, whatever its type: many HTTP clients send that. */
+async function plugin(app: FastifyInstance): Promise<void> {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    async (request: FastifyRequest, body: Buffer) => {
+      if (body.length === 0) return undefined
+      requireJsonType(request)
+      return parseBody(body)
+    },
+  )
+}
+
+export const bodyPlugin = fp(plugin, { name: 'body' })

@@ -1,0 +1,78 @@
+import type { FastifyInstance, FastifyLoggerOptions } from 'fastify'
+import fp from 'fastify-plugin'
+import { type LoggerOptions, pino } from 'pino'
+import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import { codeOf, constraintOf } from '../database/faults.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What guards and handlers found out, for the request's log line. Never anything that opens a door. */
+    facts: { code?: string; companyId?: string; userId?: string; sessionId?: string }
+  }
+}
+
+/** Log settings: JSON, times in UTC, and of an error nothing that a caller's data could be in. */
+export function logSettings(
+  level: string,
+  stream?: NodeJS.WritableStream,
+): FastifyLoggerOptions & LoggerOptions {
+  return {
+    level,
+    ...(stream && { stream }),
+    timestamp: pino.stdTimeFunctions.isoTime,
+    base: { service: 'gatehouse' },
+    serializers: {
+      err(error: unknown) {
+        if (!(error instanceof Error)) return { type: typeof error, message: '', stack: '' }
+        const code = codeOf(error)
+        // The texts of the database's errors quote values; a code and a constraint say enough.
+        const fromDatabase = code !== undefined && /^[0-9A-Z]{5}$/.test(code)
+        const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
+        return {
+          type: error.name,
+          message: fromDatabase ? '' : error.message,
+          stack: frames.join('\n'),
+          code,
+          constraint: constraintOf(error),
+        }
+      },
+    },
+  }
+}
+
+/** One log line and one observation a request: which route was asked by whom, how it ended, how long it took. */
+async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
+  const duration = new Histogram({
+    name: 'http_request_duration_seconds',
+    help: 'Time from the request to its answer',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    registers: [registry],
+  })
+  app.decorateRequest('facts')
+  app.addHook('onRequest', async (request) => {
+    request.facts = {}
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const { method, facts } = request
+    // The pattern, not the URL: a URL is the caller's, and may hold what they should not have put there.
+    const route = request.routeOptions.url ?? 'none'
+    duration.observe({ method, route, status: reply.statusCode }, reply.elapsedTime / 1000)
+    request.log.info({
+      method,
+      route,
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 100) / 100,
+      address: request.ip,
+      ...facts,
+    })
+  })
+}
+
+export const observePlugin = fp(plugin, { name: 'observe' })
+
+export function createRegistry(): Registry {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  return registry
+}

@@ -1,0 +1,64 @@
+import fastify, { type FastifyInstance } from 'fastify'
+import { Gauge, type Registry } from 'prom-client'
+import type { Connection } from '../database/connect.ts'
+import { pendingMigrations } from '../database/migrate.ts'
+
+interface OpsOptions {
+  connection: Connection
+  registry: Registry
+  hashesWaiting: () => number
+}
+
+/** The second listener, for operators and their machines only: liveness, readiness, metrics. */
+export function buildOps({
+  connection,
+  registry,
+  hashesWaiting,
+}: OpsOptions): FastifyInstance & { drain(): void } {
+  const app = fastify()
+  let draining = false
+  let migrated = false
+
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read())
+      },
+    })
+  const { pool } = connection
+  gauge('database_connections', 'Open connections to Postgres', () => pool.totalCount)
+  gauge('database_connections_idle', 'Open connections that nobody uses', () => pool.idleCount)
+  gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
+  gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
+
+  /** What keeps this instance from serving, or null. */
+  async function fault(): Promise<string | null> {
+    if (draining) return 'draining'
+    try {
+      if (migrated) await connection.db.selectFrom('roles').select('role').limit(1).execute()
+      else migrated = (await pendingMigrations(connection.db)).length === 0
+    } catch {
+      return 'database unavailable'
+    }
+    return migrated ? null : 'migrations pending'
+  }
+
+  app.get('/livez', async () => ({ status: 'ok' }))
+  app.get('/readyz', async (_request, reply) => {
+    const reason = await fault()
+    reply.code(reason ? 503 : 200)
+    return reason ? { status: 'not ready', reason } : { status: 'ok' }
+  })
+  app.get('/metrics', async (_request, reply) => {
+    reply.type(registry.contentType)
+    return await registry.metrics()
+  })
+  return Object.assign(app, {
+    drain() {
+      draining = true
+    },
+  })
+}

@@ -1,0 +1,86 @@
+import { sql } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+
+/** Events as they are stored: one row an id and company, never changed. */
+
+export interface EventItem {
+  companyId: string
+  /** The version of the secret that the request was signed with. */
+  secretVersion: number
+  eventId: string
+  type: string
+  occurredAt: string | null
+  receivedAt: Date
+  /** JSON text. */
+  data: string
+}
+
+/**
+ * - stored: the event is new
+ * - duplicate: it was there with the same content
+ * - conflict: it was there with other content
+ * - unseen: another transaction stored that id while this statement ran; ask again
+ * - unauthorized: the secret was replaced, or the company is suspended
+ * - subscription_inactive, feature_missing: what the company pays for does not include it now
+ */
+export type EventOutcome =
+  | 'stored'
+  | 'duplicate'
+  | 'conflict'
+  | 'unseen'
+  | 'unauthorized'
+  | 'subscription_inactive'
+  | 'feature_missing'
+
+/**
+ * Stores events, one outcome an item, in order; no two items may have the same company and event id. The
+ * same statement confirms that the company may send them. Rows are inserted in the order of their keys, so
+ * that two statements with the same ids wait for each other in one direction only.
+ */
+export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
+  const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
+    with item as (
+      select * from unnest(
+        ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.secretVersion)}::int[],
+        ${items.map((item) => item.eventId)}::text[], ${items.map((item) => item.type)}::text[],
+        ${items.map((item) => item.occurredAt)}::timestamptz[], ${items.map((item) => item.receivedAt)}::timestamptz[],
+        ${items.map((item) => item.data)}::json[]
+      ) with ordinality as i (company_id, secret_version, event_id, type, occurred_at, received_at, data, ord)
+    ), permitted as (
+      select i.company_id, i.secret_version,
+        case
+          when v.version is distinct from i.secret_version or c.status <> 'active' then 'unauthorized'
+          when s.status in ('canceled', 'suspended') then 'subscription_inactive'
+          when not 'event_ingest' = any(p.features) then 'feature_missing'
+        end as refusal
+      from (select distinct company_id, secret_version from item) i
+      left join signing_secrets v on v.company_id = i.company_id
+      join companies c on c.company_id = i.company_id
+      join subscriptions s on s.company_id = i.company_id
+      join plans p on p.plan = s.plan
+    ), stored as (
+      insert into events (company_id, event_id, type, occurred_at, received_at, data)
+      select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data
+      from item i join permitted p using (company_id, secret_version)
+      where p.refusal is null
+      order by i.company_id, i.event_id
+      on conflict do nothing
+      returning company_id, event_id
+    )
+    select i.ord::int,
+      case
+        when p.refusal is not null then p.refusal
+        when n.event_id is not null then 'stored'
+        when e.event_id is null then 'unseen'
+        when e.type = i.type and e.occurred_at is not distinct from i.occurred_at and e.data::jsonb = i.data::jsonb
+          then 'duplicate'
+        else 'conflict'
+      end as outcome
+    from item i
+    join permitted p using (company_id, secret_version)
+    left join stored n on n.company_id = i.company_id and n.event_id = i.event_id
+    left join events e on e.company_id = i.company_id and e.event_id = i.event_id`.execute(db)
+  const outcomes: EventOutcome[] = items.map(() => 'unauthorized')
+  for (const { ord, outcome } of rows) outcomes[ord - 1] = outcome
+  return outcomes
+}

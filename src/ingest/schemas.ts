@@ -1,0 +1,36 @@
+import { type Static, Type } from '@fastify/type-provider-typebox'
+
+export const MAX_EVENTS = 500
+export const MAX_BODY_BYTES = 512 * 1024
+
+const Event = Type.Object(
+  {
+    id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,128}$' })),
+    type: Type.String({
+      maxLength: 128,
+      pattern: '^[a-z0-9_]+(?:\\.[a-z0-9_]+)*$',
+      examples: ['payment.created'],
+    }),
+    // Postgres knows no year 0.
+    occurredAt: Type.Optional(Type.String({ format: 'date-time', maxLength: 64, pattern: '^(?!0000)' })),
+    data: Type.Object({}, { additionalProperties: true }),
+  },
+  { additionalProperties: false },
+)
+export type Event = Static<typeof Event>
+
+const EventBatch = Type.Object(
+  { events: Type.Array(Event, { minItems: 1, maxItems: MAX_EVENTS }) },
+  { additionalProperties: false },
+)
+
+export const IngestBody = Type.Union([Event, EventBatch])
+
+export const IngestHeaders = Type.Object({
+  'x-company-id': Type.Optional(Type.String({ description: "the company's id" })),
+  'webhook-id': Type.Optional(Type.String({ description: "the sender's idempotency key" })),
+  'webhook-timestamp': Type.Optional(Type.String({ description: 'Unix seconds' })),
+  'webhook-signature': Type.Optional(Type.String({ description: 'space-separated `v1,<base64>`' })),
+})
+
+export const IngestReply = Type.Object({ accepted: Type.Integer(), duplicates: Type.Integer() })

@@ -1,0 +1,141 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Kysely } from 'kysely'
+import { createBatch } from '../database/batch.ts'
+import { isItemFault } from '../database/faults.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import { type EventItem, type EventOutcome, storeEvents } from './repository.ts'
+import type { Event } from './schemas.ts'
+import { invalidSignature } from './signature.ts'
+
+/** Events are stored once, whole requests or nothing, and acknowledged when they are committed. */
+
+/** An id stored by another transaction at the same time shows up on the next look; it cannot vanish again. */
+const MAX_LOOKS = 5
+const MAX_NAMED_IDS = 20
+
+interface Sender {
+  companyId: string
+  secretVersion: number
+  webhookId: string
+}
+
+export type Ingest = ReturnType<typeof createIngest>
+
+export function createIngest({ db }: { db: Kysely<Database> }) {
+  const store = createBatch<EventItem, EventOutcome>({
+    run: (items) => storeEvents(db, items),
+    keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
+    isItemFault,
+    overloaded: () =>
+      new Problem('overloaded', 'Too many events at once; try again.', { retryAfterSeconds: 1 }),
+    maxSize: 128,
+    maxInFlight: 2,
+    maxWaiting: 10_000,
+  })
+
+  /**
+   * Stores the events of one request; resolves when they are committed.
+   * @throws Problem event_id_conflict, invalid_signature, subscription_inactive, feature_not_in_plan
+   */
+  async function ingest(sender: Sender, body: Event | { events: Event[] }, now: number) {
+    const { items, repeated } = toItems(sender, body, new Date(now))
+    const [only] = items
+    const outcomes = items.length === 1 && only ? [await storeOne(only)] : await storeAll(items)
+    const accepted = outcomes.filter((outcome) => outcome === 'stored').length
+    return { accepted, duplicates: items.length - accepted + repeated }
+  }
+
+  async function storeOne(item: EventItem): Promise<EventOutcome> {
+    for (let look = 1; ; look += 1) {
+      const outcome = await store(item)
+      if (outcome !== 'unseen' || look === MAX_LOOKS) {
+        refuseUnlessStored([item], [outcome])
+        return outcome
+      }
+    }
+  }
+
+  /** All in one transaction, which a refusal of any one of them rolls back. */
+  async function storeAll(items: EventItem[]): Promise<EventOutcome[]> {
+    return await db.transaction().execute(async (tx) => {
+      const outcomes = await storeEvents(tx, items)
+      for (let look = 1; look < MAX_LOOKS; look += 1) {
+        const unseen = outcomes.flatMap((outcome, index) => (outcome === 'unseen' ? [index] : []))
+        if (unseen.length === 0) break
+        const again = await storeEvents(
+          tx,
+          items.filter((_, index) => unseen.includes(index)),
+        )
+        unseen.forEach((index, position) => {
+          outcomes[index] = again[position] ?? 'unseen'
+        })
+      }
+      refuseUnlessStored(items, outcomes)
+      return outcomes
+    })
+  }
+
+  return { ingest }
+}
+
+/** The rows of a request, with their ids made up where it gave none; `repeated` counts equal ones left out. */
+function toItems(
+  { companyId, secretVersion, webhookId }: Sender,
+  body: Event | { events: Event[] },
+  receivedAt: Date,
+) {
+  const events = 'events' in body ? body.events : [body]
+  const byId = new Map<string, Event>()
+  const conflicts: string[] = []
+  let repeated = 0
+  events.forEach((event, index) => {
+    const id = event.id ?? ('events' in body ? `${webhookId}.${index}` : webhookId)
+    const first = byId.get(id)
+    if (!first) byId.set(id, event)
+    else if (isSameEvent(first, event)) repeated += 1
+    else conflicts.push(id)
+  })
+  if (conflicts.length > 0)
+    throw eventIdConflict(conflicts, 'stand twice in this request, with different content')
+  const items = [...byId].map(
+    ([eventId, { type, occurredAt, data }]): EventItem => ({
+      companyId,
+      secretVersion,
+      eventId,
+      type,
+      occurredAt: occurredAt ?? null,
+      receivedAt,
+      data: JSON.stringify(data),
+    }),
+  )
+  return { items, repeated }
+}
+
+function isSameEvent(one: Event, other: Event): boolean {
+  const instant = ({ occurredAt }: Event) => (occurredAt === undefined ? null : Date.parse(occurredAt))
+  return one.type === other.type && instant(one) === instant(other) && isDeepStrictEqual(one.data, other.data)
+}
+
+function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void {
+  if (outcomes.includes('unauthorized')) throw invalidSignature()
+  if (outcomes.includes('subscription_inactive')) {
+    throw new Problem('subscription_inactive', 'The subscription is not active; renew it to send events.')
+  }
+  if (outcomes.includes('feature_missing')) {
+    throw new Problem('feature_not_in_plan', 'The plan does not include event_ingest; a larger one does.')
+  }
+  const conflicts = items.filter((_, index) => outcomes[index] === 'conflict').map(({ eventId }) => eventId)
+  if (conflicts.length > 0) throw eventIdConflict(conflicts, 'are stored already, with other content')
+  if (outcomes.includes('unseen')) {
+    throw new Problem('unavailable', 'Another request is storing the same events; try again.', {
+      retryAfterSeconds: 1,
+    })
+  }
+}
+
+function eventIdConflict(ids: string[], what: string): Problem {
+  const named = ids.slice(0, MAX_NAMED_IDS).join(', ')
+  const more = ids.length > MAX_NAMED_IDS ? ` and ${ids.length - MAX_NAMED_IDS} more` : ''
+  return new Problem('event_id_conflict', `Nothing was stored: the event ids ${named}${more} ${what}.`)
+}

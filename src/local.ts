@@ -1,0 +1,80 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Kysely } from 'kysely'
+import { createCompany, generatePassword } from './company/service.ts'
+import type { Config, MasterKey } from './config.ts'
+import type { PasswordHasher } from './crypto/password.ts'
+import { type Connection, connect } from './database/connect.ts'
+import { startEmbeddedPostgres } from './database/embedded.ts'
+import type { Database } from './database/schema.ts'
+import { newId, type System } from './system.ts'
+
+/** What a machine without configuration gets, so that one command starts everything. Never in production. */
+
+export const DEMO_EMAIL = 'admin@demo.example'
+
+/** Connects to the configured Postgres, or starts the embedded one, which `close` stops again. */
+export async function openDatabase(
+  config: Config,
+  system: System,
+  onIdleError?: (error: Error) => void,
+): Promise<Connection> {
+  const options = { poolSize: config.databasePoolSize, ...(onIdleError && { onIdleError }) }
+  if (config.databaseUrl) return connect({ url: config.databaseUrl, ...options })
+
+  const { dataDir } = config
+  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes: system.randomBytes })
+  const connection = connect({ url: postgres.url, ...options })
+  return {
+    ...connection,
+    async close() {
+      await connection.close()
+      await postgres.stop()
+    },
+  }
+}
+
+/** The configured master keys, or one that is made once and kept in the data folder. */
+export async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): Promise<MasterKey[]> {
+  if (masterKeys.length > 0) return masterKeys
+  const encoded = await readOrCreate(dataDir, 'master-key', () => system.randomBytes(32).toString('base64'))
+  return [{ id: 'local', key: Buffer.from(encoded, 'base64') }]
+}
+
+export interface DemoCompany {
+  companyId: string
+  email: string
+  password: string
+}
+
+/** A company to try things with. Its credentials are kept in the data folder and not in the database. */
+export async function openDemoCompany(
+  { dataDir }: Config,
+  context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
+): Promise<DemoCompany> {
+  const { system } = context
+  const text = await readOrCreate(dataDir, 'demo-company.json', () =>
+    JSON.stringify({ companyId: newId(system), email: DEMO_EMAIL, password: generatePassword(system) }),
+  )
+  const demo: DemoCompany = JSON.parse(text)
+  await createCompany(context, {
+    companyId: demo.companyId,
+    name: 'Demo Company',
+    adminEmail: demo.email,
+    adminName: 'Demo Admin',
+    password: demo.password,
+  })
+  return demo
+}
+
+/** The text of a file that only its owner may read; of two who make it at once, one wins. */
+async function readOrCreate(folder: string, name: string, make: () => string): Promise<string> {
+  await mkdir(folder, { recursive: true })
+  const path = join(folder, name)
+  try {
+    await writeFile(path, make(), { flag: 'wx', mode: 0o600 })
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+  return await readFile(path, 'utf8')
+}

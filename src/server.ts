@@ -1,0 +1,91 @@
+import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
+import { loadEnvFile } from 'node:process'
+import { buildApp } from './app.ts'
+import { type Config, ConfigError, loadConfig } from './config.ts'
+import { createPasswordHasher } from './crypto/password.ts'
+import { migrate } from './database/migrate.ts'
+import { createRegistry } from './http/observe.ts'
+import { buildOps } from './http/ops.ts'
+import { type DemoCompany, openDatabase, openDemoCompany, openMasterKeys } from './local.ts'
+import { realSystem } from './system.ts'
+
+/** Starts the service: configuration, database, app, listeners; and ends it: drain, close, exit. */
+
+const DRAIN_DEADLINE_MS = 8_000
+
+async function start(): Promise<void> {
+  const config = readConfig()
+  const system = realSystem
+  let noteLostConnection = (error: Error) =>
+    console.error(`A database connection was lost: ${error.message}`)
+  const connection = await openDatabase(config, system, (error) => noteLostConnection(error))
+  await migrate(connection.db)
+  config.masterKeys = await openMasterKeys(config, system)
+
+  // Hashing runs on libuv's threads, and must leave one to name look-ups and files.
+  const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4)
+  const hasher = await createPasswordHasher(Math.max(1, Math.min(availableParallelism(), threads - 1)))
+  const registry = createRegistry()
+  const app = await buildApp({ config, db: connection.db, system, hasher, registry })
+  noteLostConnection = (error) => app.log.warn({ err: error }, 'connection lost')
+  const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
+
+  let stopping = false
+  async function stop(signal: string): Promise<void> {
+    if (stopping) process.exit(1)
+    stopping = true
+    app.log.info({ signal }, 'draining')
+    ops.drain()
+    // Connections that stay silent do not hold up the exit, nor do those that still send.
+    const deadline = setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
+    await app.close()
+    clearTimeout(deadline)
+    await ops.close()
+    await connection.close()
+    process.exit(0)
+  }
+  process.on('SIGTERM', stop)
+  process.on('SIGINT', stop)
+
+  if (config.rateLimitScale !== 1) {
+    app.log.warn(`RATE_LIMIT_SCALE=${config.rateLimitScale}: limits are not what they are in production`)
+  }
+  const demo = config.databaseUrl
+    ? null
+    : await openDemoCompany(config, { db: connection.db, hasher, system })
+  await ops.listen(config.opsListen)
+  const address = await app.listen(config.listen)
+  if (demo) console.log(welcome(address, demo))
+}
+
+function readConfig(): Config {
+  const project = resolve(import.meta.dirname, '..')
+  const envFile = resolve(project, '.env')
+  if (existsSync(envFile)) loadEnvFile(envFile)
+  const config = loadConfig(process.env)
+  return { ...config, dataDir: resolve(project, config.dataDir) }
+}
+
+function welcome(address: string, { companyId, email, password }: DemoCompany): string {
+  return `
+gatehouse listens at ${address}/api, with a Postgres of its own.
+
+  company   ${companyId}
+  e-mail    ${email}
+  password  ${password}
+
+Sign in:
+
+  curl ${address}/api/auth/login --json '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
+`
+}
+
+try {
+  await start()
+} catch (error) {
+  // What people can mend is told in a sentence; a stack helps only with the rest.
+  console.error(error instanceof ConfigError ? error.message : error)
+  process.exit(1)
+}

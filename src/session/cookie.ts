@@ -1,0 +1,47 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Problem } from '../errors.ts'
+
+/** The browser's credential (RFC 6265bis): no script reads it, no other site sends it, no subdomain sets it. */
+
+export const COOKIE_NAME = '__Host-session'
+const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
+
+export function setSessionCookie(reply: FastifyReply, cookie: string): void {
+  reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
+}
+
+/** Makes the browser forget the session and what pages stored about it (ASVS 14.3.1). */
+export function clearSessionCookie(reply: FastifyReply): void {
+  reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
+  reply.header('clear-site-data', '"cookies", "storage"')
+}
+
+/**
+ * The session cookie of a request. Of two with that name one was planted, and nobody can tell which.
+ * @throws Problem invalid_token
+ */
+export function readSessionCookie(request: FastifyRequest): string | undefined {
+  const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim())
+  const ours = pairs.filter((pair) => pair.split('=', 1)[0]?.trimEnd() === COOKIE_NAME)
+  if (ours.length > 1)
+    throw new Problem('invalid_token', 'There are two session cookies; clear them and sign in.')
+  return ours.length === 1 ? request.cookies[COOKIE_NAME] : undefined
+}
+
+/**
+ * Refuses what another site made a browser send (ASVS 3.5.1). A request with neither header comes from no
+ * browser that honours such cookies.
+ * @throws Problem cross_site_request
+ */
+export function requireSameSite(
+  { headers }: FastifyRequest,
+  { publicUrl, dashboardOrigins }: { publicUrl: string; dashboardOrigins: string[] },
+): void {
+  const { origin, 'sec-fetch-site': site } = headers
+  if (origin !== undefined && dashboardOrigins.includes(origin)) return
+  if (site === undefined ? origin === undefined || origin === publicUrl : site === 'same-origin') return
+  throw new Problem(
+    'cross_site_request',
+    'The request comes from a page of another site, which may not use cookies.',
+  )
+}

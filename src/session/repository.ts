@@ -1,0 +1,297 @@
+import { type Selectable, sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { AccountRow, Database, EndReason, SessionKind } from '../database/schema.ts'
+
+/**
+ * Sessions. One statement decides each transition, and `ended` is final: no statement here touches a row
+ * that has ended_at. Statements that lock several rows lock them in the order of their keys, so that no
+ * two of them can wait for each other.
+ */
+
+export type SessionRow = Pick<
+  Selectable<Database['sessions']>,
+  | 'company_id'
+  | 'session_id'
+  | 'user_id'
+  | 'kind'
+  | 'generation'
+  | 'created_at'
+  | 'issued_at'
+  | 'expires_at'
+  | 'max_expires_at'
+  | 'end_reason'
+>
+export type SessionWithAccount = SessionRow & AccountRow
+
+/** A session as it was found, with its account; null if there is none. */
+export type FoundSession = SessionWithAccount | null
+
+const sessionColumns = sql`s.company_id, s.session_id, s.user_id, s.kind, s.generation, s.created_at, s.issued_at,
+  s.expires_at, s.max_expires_at, s.end_reason`
+const accountColumns = sql`a.email, a.name, a.role, a.assignments, a.user_status, a.permissions, a.company_name,
+  a.company_status, a.subscription_status, a.plan, a.current_period_end, a.features`
+
+/** Finds sessions by their ids, one outcome an item, in order. */
+export async function findSessions(
+  db: Executor,
+  items: { companyId: string; sessionId: string }[],
+): Promise<FoundSession[]> {
+  const { rows } = await sql<SessionWithAccount & { ord: number }>`
+    select i.ord::int, ${sessionColumns}, ${accountColumns}
+    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ sessionId }) => sessionId)}::uuid[])
+      with ordinality as i (company_id, session_id, ord)
+    join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
+  return inOrder(items.length, rows)
+}
+
+/**
+ * Finds sessions by the hashes of their cookies, one outcome an item, in order. The one look-up that cannot
+ * start from a company: the cookie is opaque.
+ */
+export async function findSessionsByCookieAcrossCompanies(
+  db: Executor,
+  cookieHashes: Buffer[],
+): Promise<FoundSession[]> {
+  const { rows } = await sql<SessionWithAccount & { ord: number }>`
+    select i.ord::int, ${sessionColumns}, ${accountColumns}
+    from unnest(${cookieHashes}::bytea[]) with ordinality as i (cookie_hash, ord)
+    join sessions s on s.cookie_hash = i.cookie_hash
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
+  return inOrder(cookieHashes.length, rows)
+}
+
+function inOrder<Row>(length: number, rows: (Row & { ord: number })[]): (Row | null)[] {
+  const found: (Row | null)[] = Array.from({ length }, () => null)
+  for (const row of rows) found[row.ord - 1] = row
+  return found
+}
+
+export interface NewSession {
+  sessionId: string
+  userId: string
+  kind: SessionKind
+  cookieHash: Buffer | null
+  createdAt: Date
+  expiresAt: Date
+  maxExpiresAt: Date
+  userAgent: string | null
+  ipAddress: string
+  /** The hash that the password was checked against. */
+  passwordHash: string
+}
+
+/**
+ * Opens a session if, at this moment, user and company are active and the password is still the one that
+ * was checked. Both rows stay locked until the commit, so that a disabling that runs at the same time
+ * either prevents the session or sees and ends it.
+ */
+export async function openSession(
+  tx: Transaction<Database>,
+  companyId: string,
+  session: NewSession,
+): Promise<boolean> {
+  const { rows } = await sql`
+    insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
+      max_expires_at, user_agent, ip_address)
+    select u.company_id, ${session.sessionId}, u.user_id, ${session.kind}, ${session.cookieHash}::bytea,
+      ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
+      ${session.userAgent}, ${session.ipAddress}
+    from users u join companies c on c.company_id = u.company_id
+    where u.company_id = ${companyId} and u.user_id = ${session.userId}
+      and u.status = 'active' and c.status = 'active' and u.password_hash = ${session.passwordHash}
+    for share of u, c
+    returning session_id`.execute(tx)
+  return rows.length > 0
+}
+
+/** Moves the end of a cookie session; nothing if it has ended meanwhile or was renewed by another request. */
+export async function renewCookieSession(
+  db: Executor,
+  companyId: string,
+  sessionId: string,
+  renewal: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
+): Promise<void> {
+  await db
+    .updateTable('sessions')
+    .set({ issued_at: renewal.issuedAt, expires_at: renewal.expiresAt })
+    .where('company_id', '=', companyId)
+    .where('session_id', '=', sessionId)
+    .where('ended_at', 'is', null)
+    .where('issued_at', '=', renewal.lastIssuedAt)
+    .execute()
+}
+
+export interface Rotation {
+  companyId: string
+  sessionId: string
+  /** The generation of the refresh token that was sent. */
+  generation: number
+  /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without one. */
+  key: string | null
+  now: Date
+  /** For the audit entry, if the rotation is refused for reuse. */
+  auditId: string
+  ipAddress: string
+}
+
+export interface RotationPolicy {
+  ttlSeconds: number
+  raceSeconds: number
+  graceSeconds: number
+  idempotencyWindowSeconds: number
+  limit: { max: number; windowSeconds: number }
+}
+
+/**
+ * - rotated: the session moved to the next generation
+ * - repeated: it had moved before, and this caller may have the same successor again
+ * - ended: the session has ended, or its user or company may not sign in
+ * - conflict: the key was used with an earlier token of the session
+ * - limited: too many rotations in the window
+ * - raced: the token was spent a moment ago; nothing happens to the session
+ * - reused: the token was spent longer ago; the session ended just now
+ */
+export type RotationOutcome =
+  | { outcome: 'rotated' | 'repeated' | 'ended'; session: SessionWithAccount }
+  | { outcome: 'conflict' | 'raced' | 'reused' }
+  | { outcome: 'limited'; resetSeconds: number }
+  | { outcome: 'unknown' }
+
+/**
+ * Refreshes sessions (INTERFACE "Refresh, exactly"), one outcome an item, in order; no two items may be of
+ * one session. How long ago a token was spent is told by the database's clock: the instances' clocks may
+ * differ by more than the second that it is about.
+ *
+ * The rows are locked first, so what `decided` says of them stays true; the update and the audit entries
+ * then only carry it out.
+ */
+export async function rotateSessions(
+  db: Executor,
+  items: Rotation[],
+  policy: RotationPolicy,
+): Promise<RotationOutcome[]> {
+  const { rows } = await sql<
+    SessionWithAccount & { ord: number; outcome: RotationOutcome['outcome']; reset_seconds: number }
+  >`
+    with item as (
+      select *, clock_timestamp() as db_now
+      from unnest(
+        ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.sessionId)}::uuid[],
+        ${items.map((item) => item.generation)}::int[], ${items.map((item) => item.key)}::bigint[],
+        ${items.map((item) => item.now)}::timestamptz[], ${items.map((item) => item.auditId)}::uuid[],
+        ${items.map((item) => item.ipAddress)}::text[]
+      ) with ordinality as i (company_id, session_id, spent, key, now, audit_id, ip, ord)
+    ), locked as (
+      select s.*, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
+        extract(epoch from i.db_now - s.rotated_at) as age,
+        extract(epoch from i.db_now - s.window_started_at) as window_age
+      from item i
+      join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+      where s.kind = 'token'
+      order by s.company_id, s.session_id
+      for update of s
+    ), decided as (
+      select l.*, ${accountColumns},
+        case
+          when l.ended_at is not null or l.expires_at <= l.now
+            or a.user_status <> 'active' or a.company_status <> 'active' then 'ended'
+          when l.spent = l.generation then case
+            when l.key = any(l.recent_keys) and l.age < ${policy.idempotencyWindowSeconds} then 'conflict'
+            when l.window_rotations >= ${policy.limit.max} and l.window_age < ${policy.limit.windowSeconds} then 'limited'
+            else 'rotated' end
+          when l.spent = l.generation - 1 and (
+            l.key = l.recent_keys[cardinality(l.recent_keys)] and l.age < ${policy.idempotencyWindowSeconds}
+            or l.key is null and l.age < ${policy.graceSeconds}) then 'repeated'
+          when l.spent = l.generation - 1 and l.age < ${policy.raceSeconds} then 'raced'
+          when l.spent < l.generation then 'reused'
+          else 'unknown'
+        end as outcome
+      from locked l
+      join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
+    ), rotated as (
+      update sessions s set
+        generation = d.generation + 1,
+        issued_at = d.now,
+        expires_at = least(d.now + make_interval(secs => ${policy.ttlSeconds}), d.max_expires_at),
+        rotated_at = d.db_now,
+        recent_keys = case when d.age < ${policy.idempotencyWindowSeconds}
+          then d.recent_keys[greatest(1, cardinality(d.recent_keys) - 62):] || d.key else array[d.key] end,
+        window_started_at = case when d.window_age < ${policy.limit.windowSeconds} then d.window_started_at else d.db_now end,
+        window_rotations = case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations + 1 else 1 end
+      from decided d
+      where s.company_id = d.company_id and s.session_id = d.session_id and d.outcome = 'rotated'
+      returning s.company_id, s.session_id, s.generation, s.issued_at, s.expires_at
+    ), ended as (
+      update sessions s set ended_at = d.now, end_reason = 'refresh_reuse'
+      from decided d
+      where s.company_id = d.company_id and s.session_id = d.session_id and d.outcome = 'reused'
+    ), audited as (
+      insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor, session_id, ip_address)
+      select company_id, audit_id, now, 'refresh', outcome, user_id::text, session_id, ip
+      from decided where outcome in ('reused', 'raced')
+    )
+    select d.ord::int, d.outcome, d.company_id, d.session_id, d.user_id, d.kind, d.created_at, d.max_expires_at,
+      d.end_reason, coalesce(r.generation, d.generation) as generation,
+      coalesce(r.issued_at, d.issued_at) as issued_at, coalesce(r.expires_at, d.expires_at) as expires_at,
+      greatest(1, ceil(${policy.limit.windowSeconds} - d.window_age))::int as reset_seconds,
+      d.email, d.name, d.role, d.assignments, d.user_status, d.permissions, d.company_name, d.company_status,
+      d.subscription_status, d.plan, d.current_period_end, d.features
+    from decided d
+    left join rotated r on r.company_id = d.company_id and r.session_id = d.session_id`.execute(db)
+
+  return inOrder(items.length, rows).map((row): RotationOutcome => {
+    if (!row) return { outcome: 'unknown' }
+    const { outcome } = row
+    if (outcome === 'rotated' || outcome === 'repeated' || outcome === 'ended')
+      return { outcome, session: row }
+    if (outcome === 'limited') return { outcome, resetSeconds: row.reset_seconds }
+    return { outcome }
+  })
+}
+
+export interface Ending {
+  reason: EndReason
+  now: Date
+}
+
+/** Ends one session; returns whether it was this call that did. */
+export async function endSession(
+  db: Executor,
+  companyId: string,
+  sessionId: string,
+  { reason, now }: Ending,
+): Promise<boolean> {
+  const ended = await db
+    .updateTable('sessions')
+    .set({ ended_at: now, end_reason: reason })
+    .where('company_id', '=', companyId)
+    .where('session_id', '=', sessionId)
+    .where('ended_at', 'is', null)
+    .returning('session_id')
+    .executeTakeFirst()
+  return ended !== undefined
+}
+
+/** Ends all live sessions of a company, or of one of its users; returns how many. */
+export async function endSessions(
+  db: Executor,
+  companyId: string,
+  userId: string | null,
+  { reason, now }: Ending,
+): Promise<number> {
+  const { rows } = await sql<{ ended: number }>`
+    with locked as (
+      select company_id, session_id from sessions
+      where company_id = ${companyId} and (${userId}::uuid is null or user_id = ${userId}::uuid)
+        and ended_at is null and expires_at > ${now}
+      order by company_id, session_id
+      for update
+    ), ended as (
+      update sessions s set ended_at = ${now}, end_reason = ${reason} from locked l
+      where s.company_id = l.company_id and s.session_id = l.session_id and s.ended_at is null
+      returning 1
+    )
+    select count(*)::int as ended from ended`.execute(db)
+  return rows[0]?.ended ?? 0
+}

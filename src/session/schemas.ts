@@ -1,0 +1,65 @@
+import { Type } from '@fastify/type-provider-typebox'
+
+const Uuid = Type.String({ format: 'uuid' })
+const Time = Type.String({ format: 'date-time' })
+
+/** E-mail addresses are ASCII: what looks like one of another script can never become somebody else's. */
+const Email = Type.String({ format: 'email', maxLength: 254 })
+
+export const NoBody = Type.Optional(Type.Object({}, { additionalProperties: false }))
+
+export const LoginBody = Type.Object(
+  {
+    companyId: Uuid,
+    email: Email,
+    // Characters are counted after NFC, which may make fewer of them; this bounds the work of counting.
+    password: Type.String({ minLength: 1, maxLength: 1024 }),
+  },
+  { additionalProperties: false },
+)
+
+export const LoginHeaders = Type.Object({
+  'x-session-mode': Type.Optional(Type.Union([Type.Literal('token'), Type.Literal('cookie')])),
+})
+
+export const RefreshHeaders = Type.Object({
+  'idempotency-key': Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,128}$' })),
+})
+
+export const LogoutQuery = Type.Object(
+  { scope: Type.Optional(Type.Literal('all')) },
+  { additionalProperties: false },
+)
+
+/** The session, its user and what they may do, as of the moment of the answer. */
+export const SessionReply = Type.Object({
+  session: Type.Object({ id: Uuid, createdAt: Time, expiresAt: Time }),
+  user: Type.Object({ id: Uuid, email: Type.String(), name: Type.String(), role: Type.String() }),
+  subscription: Type.Object({
+    status: Type.Union(
+      ['trialing', 'active', 'past_due', 'canceled', 'suspended'].map((status) => Type.Literal(status)),
+    ),
+    plan: Type.String(),
+    currentPeriodEnd: Time,
+  }),
+  planFeatures: Type.Array(Type.String()),
+  permissions: Type.Array(Type.String()),
+  accessContext: Type.Object({
+    companyId: Uuid,
+    companyName: Type.String(),
+    role: Type.String(),
+    assignments: Type.Array(Type.String()),
+  }),
+})
+
+export const TokenReply = Type.Object({
+  accessToken: Type.String(),
+  refreshToken: Type.String(),
+  tokenType: Type.Literal('Bearer'),
+  expiresIn: Type.Integer({ description: 'seconds' }),
+  refreshExpiresIn: Type.Integer({ description: 'seconds' }),
+  ...SessionReply.properties,
+})
+
+/** In cookie mode the tokens stay out of the body. */
+export const LoginReply = Type.Union([TokenReply, SessionReply])

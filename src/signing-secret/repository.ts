@@ -1,0 +1,86 @@
+import { sql } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+
+/** One signing secret a company, sealed; a new version takes the place of the old one. */
+
+export interface StoredSecret {
+  version: number
+  sealedSecret: string
+}
+
+export async function findSecret(db: Executor, companyId: string): Promise<StoredSecret | undefined> {
+  return await db
+    .selectFrom('signing_secrets')
+    .select(['version', 'sealed_secret as sealedSecret'])
+    .where('company_id', '=', companyId)
+    .executeTakeFirst()
+}
+
+export async function findSecretStatus(db: Executor, companyId: string) {
+  return await db
+    .selectFrom('signing_secrets as s')
+    .innerJoin('users as u', (join) =>
+      join.onRef('u.company_id', '=', 's.company_id').onRef('u.user_id', '=', 's.created_by'),
+    )
+    .select(['s.version', 's.hint', 's.created_at', 's.created_by', 's.last_used_at', 'u.email'])
+    .where('s.company_id', '=', companyId)
+    .executeTakeFirst()
+}
+
+export interface NewSecret extends StoredSecret {
+  hint: string
+  createdAt: Date
+  createdBy: string
+}
+
+/** Puts a version in the place of the one before it; false if that is no longer the current one. */
+export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
+  const { rows } = await sql`
+    insert into signing_secrets as s (company_id, version, sealed_secret, hint, created_at, created_by)
+    select ${companyId}::uuid, ${secret.version}::int, ${secret.sealedSecret}, ${secret.hint},
+      ${secret.createdAt}::timestamptz, ${secret.createdBy}::uuid
+    where ${secret.version}::int = 1
+      or exists (select from signing_secrets where company_id = ${companyId}::uuid)
+    on conflict (company_id) do update set version = excluded.version, sealed_secret = excluded.sealed_secret,
+      hint = excluded.hint, created_at = excluded.created_at, created_by = excluded.created_by, last_used_at = null
+    where s.version = excluded.version - 1
+    returning version`.execute(db)
+  return rows.length > 0
+}
+
+/** Notes that the secret was used, once a minute at most. */
+export async function touchSecret(
+  db: Executor,
+  companyId: string,
+  version: number,
+  minute: Date,
+): Promise<void> {
+  await sql`
+    update signing_secrets set last_used_at = ${minute}
+    where company_id = ${companyId} and version = ${version} and (last_used_at is null or last_used_at < ${minute})
+  `.execute(db)
+}
+
+/** The sealed secrets of all companies, for an operator who changes the master key. */
+export async function listSealedAcrossCompanies(
+  db: Executor,
+): Promise<(StoredSecret & { companyId: string })[]> {
+  return await db
+    .selectFrom('signing_secrets')
+    .select(['company_id as companyId', 'version', 'sealed_secret as sealedSecret'])
+    .execute()
+}
+
+/** Replaces a sealed secret by the same one sealed anew, unless it changed meanwhile. */
+export async function resealSecret(
+  db: Executor,
+  companyId: string,
+  change: { before: string; after: string },
+): Promise<void> {
+  await db
+    .updateTable('signing_secrets')
+    .set({ sealed_secret: change.after })
+    .where('company_id', '=', companyId)
+    .where('sealed_secret', '=', change.before)
+    .execute()
+}

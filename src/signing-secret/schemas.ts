@@ -1,0 +1,35 @@
+import { Type } from '@fastify/type-provider-typebox'
+
+const Time = Type.String({ format: 'date-time' })
+const Hint = Type.String({ description: 'the last four characters of the secret' })
+
+export const NoBody = Type.Optional(Type.Object({}, { additionalProperties: false }))
+
+/** All other fields are null where `configured` is false. */
+export const StatusReply = Type.Object({
+  configured: Type.Boolean(),
+  version: Type.Union([Type.Integer(), Type.Null()]),
+  hint: Type.Union([Hint, Type.Null()]),
+  algorithm: Type.Union([Type.Literal('HMAC-SHA256'), Type.Null()]),
+  createdAt: Type.Union([Time, Type.Null()]),
+  createdBy: Type.Union([
+    Type.Object({ id: Type.String({ format: 'uuid' }), email: Type.String() }),
+    Type.Null(),
+  ]),
+  lastUsedAt: Type.Union([Time, Type.Null()]),
+})
+
+export const RegenerateBody = Type.Optional(
+  Type.Object(
+    { expectedVersion: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 })) },
+    { additionalProperties: false },
+  ),
+)
+
+export const RegenerateReply = Type.Object({
+  secret: Type.String({ description: 'whsec_ and the base64 of 32 bytes; shown this once' }),
+  version: Type.Integer(),
+  hint: Hint,
+  createdAt: Time,
+  previousInvalidatedAt: Type.Union([Time, Type.Null()]),
+})

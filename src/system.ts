@@ -1,0 +1,21 @@
+import { randomBytes } from 'node:crypto'
+
+/** The two things a program cannot compute: what time it is, and chance. Tests pass their own. */
+export interface System {
+  /** Milliseconds since the Unix epoch. */
+  now(): number
+  /** Cryptographically strong random bytes. */
+  randomBytes(size: number): Buffer
+}
+
+export const realSystem: System = { now: () => Date.now(), randomBytes }
+
+/** A UUIDv7 (RFC 9562, section 5.7): time-ordered, so that primary keys are inserted near each other. */
+export function newId(system: System): string {
+  const bytes = system.randomBytes(16)
+  bytes.writeUIntBE(system.now(), 0, 6)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  const hex = bytes.toString('hex')
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}

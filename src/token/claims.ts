@@ -1,0 +1,60 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Problem } from '../errors.ts'
+import { CLOCK_SKEW_SECONDS } from './key-ring.ts'
+
+/** What both kinds of token say. No claim is optional and no other is allowed: only we issue them. */
+
+const uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
+const time = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
+const strict = { additionalProperties: false } as const
+
+const common = {
+  iss: Type.String(),
+  aud: Type.String(),
+  sub: uuid,
+  cid: uuid,
+  sid: uuid,
+  jti: Type.String({ minLength: 1 }),
+  iat: time,
+  exp: time,
+}
+
+const AccessClaims = Type.Object({ ...common, role: Type.String(), perms: Type.Array(Type.String()) }, strict)
+const RefreshClaims = Type.Object(
+  { ...common, gen: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }) },
+  strict,
+)
+export type AccessClaims = Static<typeof AccessClaims>
+export type RefreshClaims = Static<typeof RefreshClaims>
+
+const isAccessClaims = TypeCompiler.Compile(AccessClaims)
+const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
+
+export const invalidToken = () =>
+  new Problem(
+    'invalid_token',
+    'The token is not valid here: sign in again, or send the token as it was issued.',
+  )
+
+/** @throws Problem invalid_token or token_expired */
+export function checkAccessClaims(payload: unknown, now: number): AccessClaims {
+  if (!isAccessClaims.Check(payload)) throw invalidToken()
+  checkTimes('access', payload, now)
+  return payload
+}
+
+/** @throws Problem invalid_token or token_expired */
+export function checkRefreshClaims(payload: unknown, now: number): RefreshClaims {
+  if (!isRefreshClaims.Check(payload)) throw invalidToken()
+  checkTimes('refresh', payload, now)
+  return payload
+}
+
+function checkTimes(kind: string, { iat, exp }: { iat: number; exp: number }, now: number): void {
+  const nowSeconds = now / 1000
+  if (iat > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
+  if (exp <= nowSeconds) {
+    throw new Problem('token_expired', `The ${kind} token expired at ${new Date(exp * 1000).toISOString()}.`)
+  }
+}

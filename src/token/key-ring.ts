@@ -1,0 +1,193 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { createSigner, createVerifier } from 'fast-jwt'
+import type { Sealer } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
+import type { System } from '../system.ts'
+import { insertKey, listKeys, type PublicJwk, resealKey, type StoredKey } from './repository.ts'
+
+/**
+ * The keys of access tokens. A key is published before it signs, so that whoever verifies offline knows it
+ * in time, and stays published until its last token has expired. Both follow from the keys' own times, so
+ * no job has to run at the right moment and all instances agree.
+ */
+
+export const ACCESS_AUDIENCE = 'gatehouse'
+/** How long a new key is published before it signs: the key set may be cached for 5 minutes. */
+export const PUBLISH_AHEAD_SECONDS = 600
+/** How far apart the clocks of instances may be. */
+export const CLOCK_SKEW_SECONDS = 120
+const RELOAD_SECONDS = 60
+
+interface Key {
+  keyId: string
+  publicJwk: PublicJwk
+  signsFrom: number
+  /** When its last token has expired; null while it is the newest. */
+  retiresAt: number | null
+  sign(claims: Record<string, unknown>): string
+  /** @throws on any defect of the signature or the pinned claims; expiry is not looked at. */
+  verify(token: string): unknown
+}
+
+export interface KeyRing {
+  /** The key that signs at this moment. */
+  signing(now: number): Promise<Key>
+  /** The key that a token's first part names, if it is exactly what that key's own tokens start with. */
+  byHeader(header: string, now: number): Promise<Key | undefined>
+  /** The public keys (RFC 7517) that tokens alive at this moment may need. */
+  published(now: number): Promise<PublicJwk[]>
+}
+
+interface KeyRingOptions {
+  db: Executor
+  sealer: Sealer
+  system: System
+  issuer: string
+  accessTokenTtlSeconds: number
+}
+
+/** Loads the ring, making the first key of a new database; afterwards it follows the database by itself. */
+export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
+  const { db, system } = options
+  if ((await listKeys(db)).length === 0) await insertKey(db, generateKey(options, 1, system.now()))
+
+  let loadedAt = system.now()
+  let byHeader = await load()
+  let reloading: Promise<void> | undefined
+
+  async function load(): Promise<Map<string, Key>> {
+    const stored = await listKeys(db)
+    return new Map(
+      stored.map((key, index) => {
+        const successor = stored[index + 1]
+        const lastsSeconds = options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS
+        const retiresAt = successor ? successor.signsFrom.getTime() + lastsSeconds * 1000 : null
+        return [headerOf(key.keyId), openKey(options, key, retiresAt)]
+      }),
+    )
+  }
+
+  /** Keys change rarely and ahead of time, so once a minute is often; a failure keeps the ring as it was. */
+  async function current(now: number): Promise<Map<string, Key>> {
+    if (Math.abs(now - loadedAt) > RELOAD_SECONDS * 1000) {
+      reloading ??= load()
+        .then((loaded) => {
+          byHeader = loaded
+          loadedAt = now
+        })
+        .catch(() => undefined)
+        .finally(() => {
+          reloading = undefined
+        })
+      await reloading
+    }
+    return byHeader
+  }
+
+  return {
+    async signing(now) {
+      const keys = [...(await current(now)).values()]
+      // The first key signs from the start, whatever this instance's clock says.
+      const key = keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
+      if (!key) throw new Error('the database has no signing key')
+      return key
+    },
+    async byHeader(header, now) {
+      const key = (await current(now)).get(header)
+      return key && isAlive(key, now) ? key : undefined
+    },
+    async published(now) {
+      return [...(await current(now)).values()]
+        .filter((key) => isAlive(key, now))
+        .map(({ publicJwk }) => publicJwk)
+    },
+  }
+}
+
+/**
+ * Adds the key that will sign from `PUBLISH_AHEAD_SECONDS` on, and seals anew what a former master key sealed.
+ * Returns the new key's id and when it starts to sign.
+ */
+export async function rotateKeys(
+  options: Pick<KeyRingOptions, 'db' | 'sealer' | 'system'>,
+): Promise<{ keyId: string; signsFrom: Date }> {
+  const { db, sealer, system } = options
+  const stored = await listKeys(db)
+  for (const { keyId, sealedPrivateKey } of stored) {
+    if (sealer.isCurrent(sealedPrivateKey)) continue
+    const privateKey = sealer.open(sealedPrivateKey, contextOf(keyId))
+    await resealKey(db, keyId, sealedPrivateKey, sealer.seal(privateKey, contextOf(keyId)))
+  }
+  const newest = stored.at(-1)
+  const now = system.now()
+  const key = generateKey(
+    options,
+    (newest?.sequence ?? 0) + 1,
+    newest ? now + PUBLISH_AHEAD_SECONDS * 1000 : now,
+  )
+  if (!(await insertKey(db, key)))
+    throw new Error('another rotation ran at the same time; look at `keys list`')
+  return { keyId: key.keyId, signsFrom: key.signsFrom }
+}
+
+function isAlive(key: Key, now: number): boolean {
+  return key.retiresAt === null || now < key.retiresAt
+}
+
+/** The protected header of every token that this key signed, to the byte (RFC 7515, section 3.1). */
+function headerOf(keyId: string): string {
+  return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
+}
+
+function contextOf(keyId: string): string {
+  return `signing-key:${keyId}`
+}
+
+function generateKey(
+  { sealer, system }: Pick<KeyRingOptions, 'sealer' | 'system'>,
+  sequence: number,
+  signsFrom: number,
+): StoredKey {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const { x, y } = publicKey.export({ format: 'jwk' })
+  if (!x || !y) throw new Error('a P-256 key was exported without its coordinates')
+  const keyId = system.randomBytes(12).toString('base64url')
+  return {
+    sequence,
+    keyId,
+    publicJwk: { kty: 'EC', crv: 'P-256', x, y, kid: keyId, alg: 'ES256', use: 'sig' },
+    sealedPrivateKey: sealer.seal(privateKey.export({ format: 'der', type: 'pkcs8' }), contextOf(keyId)),
+    createdAt: new Date(system.now()),
+    signsFrom: new Date(signsFrom),
+  }
+}
+
+function openKey({ sealer, issuer }: KeyRingOptions, stored: StoredKey, retiresAt: number | null): Key {
+  const der = sealer.open(stored.sealedPrivateKey, contextOf(stored.keyId))
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  return {
+    keyId: stored.keyId,
+    publicJwk: stored.publicJwk,
+    signsFrom: stored.signsFrom.getTime(),
+    retiresAt,
+    sign: createSigner({
+      key: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+      algorithm: 'ES256',
+      header: { alg: 'ES256', typ: 'at+jwt' },
+      kid: stored.keyId,
+      aud: ACCESS_AUDIENCE,
+      iss: issuer,
+    }),
+    verify: createVerifier({
+      key: createPublicKey(privateKey).export({ format: 'pem', type: 'spki' }).toString(),
+      algorithms: ['ES256'],
+      checkTyp: 'at+jwt',
+      allowedAud: ACCESS_AUDIENCE,
+      allowedIss: issuer,
+      // Our own clock decides, with the other claims.
+      ignoreExpiration: true,
+      ignoreNotBefore: true,
+      cache: false,
+    }),
+  }
+}

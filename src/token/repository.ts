@@ -1,0 +1,59 @@
+import type { Executor } from '../database/connect.ts'
+import type { PublicJwk } from '../database/schema.ts'
+
+export type { PublicJwk }
+
+/** The platform's signing keys. They belong to no company; a private key is here only sealed. */
+
+export interface StoredKey {
+  sequence: number
+  keyId: string
+  publicJwk: PublicJwk
+  sealedPrivateKey: string
+  createdAt: Date
+  signsFrom: Date
+}
+
+/** All keys, oldest first. */
+export async function listKeys(db: Executor): Promise<StoredKey[]> {
+  return await db
+    .selectFrom('signing_keys')
+    .select([
+      'sequence',
+      'key_id as keyId',
+      'public_jwk as publicJwk',
+      'sealed_private_key as sealedPrivateKey',
+      'created_at as createdAt',
+      'signs_from as signsFrom',
+    ])
+    .orderBy('sequence')
+    .execute()
+}
+
+/** Adds a key under a sequence number; false if somebody else took that number first. */
+export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> {
+  const inserted = await db
+    .insertInto('signing_keys')
+    .values({
+      sequence: key.sequence,
+      key_id: key.keyId,
+      public_jwk: JSON.stringify(key.publicJwk),
+      sealed_private_key: key.sealedPrivateKey,
+      created_at: key.createdAt,
+      signs_from: key.signsFrom,
+    })
+    .onConflict((conflict) => conflict.column('sequence').doNothing())
+    .returning('sequence')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+/** Replaces a sealed private key by the same one sealed anew. */
+export async function resealKey(db: Executor, keyId: string, before: string, after: string): Promise<void> {
+  await db
+    .updateTable('signing_keys')
+    .set({ sealed_private_key: after })
+    .where('key_id', '=', keyId)
+    .where('sealed_private_key', '=', before)
+    .execute()
+}

@@ -1,0 +1,37 @@
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import { answers } from '../http/openapi.ts'
+import type { System } from '../system.ts'
+
+const KeySetReply = Type.Object({
+  keys: Type.Array(
+    Type.Object({
+      kty: Type.Literal('EC'),
+      crv: Type.Literal('P-256'),
+      x: Type.String(),
+      y: Type.String(),
+      kid: Type.String(),
+      alg: Type.Literal('ES256'),
+      use: Type.Literal('sig'),
+    }),
+  ),
+})
+
+/** The public keys of access tokens (RFC 7517), for those who verify offline. */
+export const keySetRoutes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
+  app.get(
+    '/.well-known/jwks.json',
+    {
+      schema: {
+        operationId: 'getKeySet',
+        summary: 'Public keys of access tokens',
+        tags: ['keys'],
+        security: [],
+        response: answers({ 200: KeySetReply }),
+      },
+    },
+    async (_request, reply) => {
+      reply.header('cache-control', 'public, max-age=300')
+      return { keys: await app.tokens.publishedKeys(system.now()) }
+    },
+  )
+}
