@@ -18,8 +18,7 @@ const DRAIN_DEADLINE_MS = 8_000
 async function start(): Promise<void> {
   const config = readConfig()
   const system = realSystem
-  let noteLostConnection = (error: Error) =>
-    console.error(`A database connection was lost: ${error.message}`)
+  let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
   const connection = await openDatabase(config, system, (error) => noteLostConnection(error))
   await migrate(connection.db)
   config.masterKeys = await openMasterKeys(config, system)

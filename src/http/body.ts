@@ -1,3 +1,4 @@
+import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
@@ -15,15 +16,27 @@ export function requireJsonType(request: FastifyRequest): void {
   }
 }
 
-/** @throws Problem malformed_body */
-export function parseBody(bytes: Buffer): unknown {
+/** @throws Problem malformed_body, or invalid_request for JSON that is no object */
+export function parseBody(bytes: Buffer): object {
+  let value: unknown
   try {
-    return parseStrictJson(bytes)
+    value = parseStrictJson(bytes)
   } catch (error) {
     if (error instanceof UnacceptableJson) throw new Problem('malformed_body', error.message)
     throw error
   }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  throw new Problem('invalid_request', 'The body must be one JSON object.', {
+    errors: [{ path: '', message: 'must be an object' }],
+  })
 }
+
+/** The schema of a body that may be left out: Fastify validates a missing one as null. */
+export function optionalBody<Body extends TSchema>(schema: Body) {
+  return Type.Union([schema, Type.Null()])
+}
+
+export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
 
 /** Bodies are strict JSON or nothing. An empty one is none, whatever its type: many HTTP clients send that. */
 async function plugin(app: FastifyInstance): Promise<void> {

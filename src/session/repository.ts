@@ -184,7 +184,8 @@ export async function rotateSessions(
       ) with ordinality as i (company_id, session_id, spent, key, now, audit_id, ip, ord)
     ), locked as (
       select s.*, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
-        extract(epoch from i.db_now - s.rotated_at) as age,
+        -- A rotation that we waited for is later than our own clock reading.
+        greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
         extract(epoch from i.db_now - s.window_started_at) as window_age
       from item i
       join sessions s on s.company_id = i.company_id and s.session_id = i.session_id

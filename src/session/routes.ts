@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
+import { NoBody } from '../http/body.ts'
 import { addressOf, limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
 import type { System } from '../system.ts'
@@ -11,7 +12,6 @@ import {
   LoginHeaders,
   LoginReply,
   LogoutQuery,
-  NoBody,
   RefreshHeaders,
   SessionReply,
   TokenReply,

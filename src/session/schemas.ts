@@ -6,8 +6,6 @@ const Time = Type.String({ format: 'date-time' })
 /** E-mail addresses are ASCII: what looks like one of another script can never become somebody else's. */
 const Email = Type.String({ format: 'email', maxLength: 254 })
 
-export const NoBody = Type.Optional(Type.Object({}, { additionalProperties: false }))
-
 export const LoginBody = Type.Object(
   {
     companyId: Uuid,

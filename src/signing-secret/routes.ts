@@ -1,9 +1,10 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import { NoBody } from '../http/body.ts'
 import { limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
 import type { System } from '../system.ts'
-import { NoBody, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
+import { RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 import type { SigningSecrets } from './service.ts'
 
 interface Options {

@@ -1,9 +1,8 @@
 import { Type } from '@fastify/type-provider-typebox'
+import { optionalBody } from '../http/body.ts'
 
 const Time = Type.String({ format: 'date-time' })
 const Hint = Type.String({ description: 'the last four characters of the secret' })
-
-export const NoBody = Type.Optional(Type.Object({}, { additionalProperties: false }))
 
 /** All other fields are null where `configured` is false. */
 export const StatusReply = Type.Object({
@@ -19,7 +18,7 @@ export const StatusReply = Type.Object({
   lastUsedAt: Type.Union([Time, Type.Null()]),
 })
 
-export const RegenerateBody = Type.Optional(
+export const RegenerateBody = optionalBody(
   Type.Object(
     { expectedVersion: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 })) },
     { additionalProperties: false },

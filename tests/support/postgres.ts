@@ -1,0 +1,60 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { connect } from '../../src/database/connect.ts'
+import { startEmbeddedPostgres } from '../../src/database/embedded.ts'
+import { migrate } from '../../src/database/migrate.ts'
+
+/** One Postgres for the run: TEST_DATABASE_URL, or an embedded one; each test file gets a database of its own. */
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Where databases can be made from the migrated template. */
+    serverUrl: string
+    template: string
+  }
+}
+
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const own = process.env['TEST_DATABASE_URL']
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-tests-'))
+  const server = own
+    ? { url: own, stop: async () => {} }
+    : await startEmbeddedPostgres({
+        dataDir,
+        randomBytes,
+        // What tests need of durability is shown by killing the service, not the machine.
+        settings: { fsync: 'off', synchronous_commit: 'off' },
+      })
+  const template = `gatehouse_template_${process.pid}`
+  await run(server.url, `create database ${template}`)
+  const connection = connect({ url: databaseUrl(server.url, template), poolSize: 2 })
+  await migrate(connection.db)
+  await connection.close()
+  project.provide('serverUrl', server.url)
+  project.provide('template', template)
+  return async () => {
+    await run(server.url, `drop database ${template}`)
+    await server.stop()
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}
+
+export async function run(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+export function databaseUrl(serverUrl: string, database: string): string {
+  const url = new URL(serverUrl)
+  url.pathname = `/${database}`
+  return url.href
+}
