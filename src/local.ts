@@ -1,8 +1,10 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
 import type { Kysely } from 'kysely'
 import { createCompany, generatePassword } from './company/service.ts'
-import type { Config, MasterKey } from './config.ts'
+import { type Config, loadConfig, type MasterKey } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { startEmbeddedPostgres } from './database/embedded.ts'
@@ -12,6 +14,18 @@ import { newId, type System } from './system.ts'
 /** What a machine without configuration gets, so that one command starts everything. Never in production. */
 
 export const DEMO_EMAIL = 'admin@demo.example'
+
+const PROJECT = resolve(import.meta.dirname, '..')
+
+/**
+ * The configuration of an environment and, below it, of the project's `.env`.
+ * @throws ConfigError
+ */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const file = join(PROJECT, '.env')
+  const config = loadConfig({ ...(existsSync(file) && parseEnv(readFileSync(file, 'utf8'))), ...env })
+  return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
+}
 
 /** Connects to the configured Postgres, or starts the embedded one, which `close` stops again. */
 export async function openDatabase(

@@ -1,14 +1,11 @@
-import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { resolve } from 'node:path'
-import { loadEnvFile } from 'node:process'
 import { buildApp } from './app.ts'
-import { type Config, ConfigError, loadConfig } from './config.ts'
+import { ConfigError } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
 import { migrate } from './database/migrate.ts'
 import { createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
-import { type DemoCompany, openDatabase, openDemoCompany, openMasterKeys } from './local.ts'
+import { type DemoCompany, openDatabase, openDemoCompany, openMasterKeys, readConfig } from './local.ts'
 import { realSystem } from './system.ts'
 
 /** Starts the service: configuration, database, app, listeners; and ends it: drain, close, exit. */
@@ -16,7 +13,7 @@ import { realSystem } from './system.ts'
 const DRAIN_DEADLINE_MS = 8_000
 
 async function start(): Promise<void> {
-  const config = readConfig()
+  const config = readConfig(process.env)
   const system = realSystem
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
   const connection = await openDatabase(config, system, (error) => noteLostConnection(error))
@@ -59,14 +56,6 @@ async function start(): Promise<void> {
   if (demo) console.log(welcome(address, demo))
 }
 
-function readConfig(): Config {
-  const project = resolve(import.meta.dirname, '..')
-  const envFile = resolve(project, '.env')
-  if (existsSync(envFile)) loadEnvFile(envFile)
-  const config = loadConfig(process.env)
-  return { ...config, dataDir: resolve(project, config.dataDir) }
-}
-
 function welcome(address: string, { companyId, email, password }: DemoCompany): string {
   return `
 gatehouse listens at ${address}/api, with a Postgres of its own.
@@ -77,7 +66,8 @@ gatehouse listens at ${address}/api, with a Postgres of its own.
 
 Sign in:
 
-  curl ${address}/api/auth/login --json '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
+  curl ${address}/api/auth/login -H 'content-type: application/json' \\
+    -d '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
 `
 }
 

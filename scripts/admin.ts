@@ -1,0 +1,263 @@
+import { fstatSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import { changeSubscription, createCompany, createUser, generatePassword } from '../src/company/service.ts'
+import { ConfigError } from '../src/config.ts'
+import { createPasswordHasher } from '../src/crypto/password.ts'
+import { createSealer } from '../src/crypto/sealing.ts'
+import { appendAudit, PLATFORM } from '../src/database/audit.ts'
+import { migrate } from '../src/database/migrate.ts'
+import type { SubscriptionStatus } from '../src/database/schema.ts'
+import { Problem } from '../src/errors.ts'
+import { openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
+import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../src/session/service.ts'
+import { resealSecrets } from '../src/signing-secret/service.ts'
+import { newId, realSystem } from '../src/system.ts'
+import { rotateKeys } from '../src/token/key-ring.ts'
+import { listKeys } from '../src/token/repository.ts'
+
+/** The operator's command line: what is never done over HTTP. */
+
+const USAGE = `Usage: npm run admin -- <command> [--json]
+
+  migrate
+  company create --name N --admin-email E [--admin-name A] [--plan P]
+  company suspend ID
+  company resume ID
+  user create --company ID --email E --role R [--name N]
+  user disable --company ID (--user U | --email E)
+  user enable --company ID (--user U | --email E)
+  subscription set --company ID --status S [--plan P]
+  sessions end --company ID [--user U]
+  keys rotate
+  keys list
+
+A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
+it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
+lines out of it.`
+
+/** Why a command line cannot be carried out. */
+class UsageError extends Error {}
+
+const OPTIONS = {
+  json: { type: 'boolean' },
+  help: { type: 'boolean' },
+  name: { type: 'string' },
+  'admin-email': { type: 'string' },
+  'admin-name': { type: 'string' },
+  plan: { type: 'string' },
+  company: { type: 'string' },
+  email: { type: 'string' },
+  role: { type: 'string' },
+  user: { type: 'string' },
+  status: { type: 'string' },
+} as const
+type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
+type Values = Partial<Record<Option, string>>
+type Context = Awaited<ReturnType<typeof open>>
+type Result = Record<string, unknown>
+
+interface Command {
+  /** Options that must be given, and that may be. */
+  required?: Option[]
+  optional?: Option[]
+  /** Takes a company's id besides. */
+  takesId?: boolean
+  run(context: Context, values: Values, id: string): Promise<Result>
+}
+
+const COMMANDS: Record<string, Command> = {
+  migrate: { run: async ({ migrated }) => ({ migrated }) },
+
+  'company create': {
+    required: ['name', 'admin-email'],
+    optional: ['admin-name', 'plan'],
+    async run(context, { name = '', 'admin-email': email = '', 'admin-name': adminName, plan }) {
+      const { password, shown } = await choosePassword()
+      const created = await createCompany(context, { name, adminEmail: email, adminName, plan, password })
+      return { ...created, email, ...shown }
+    },
+  },
+  'company suspend': {
+    takesId: true,
+    async run(context, _values, companyId) {
+      await changeCompanyStatus(context, companyId, 'suspended')
+      return { companyId, status: 'suspended' }
+    },
+  },
+  'company resume': {
+    takesId: true,
+    async run(context, _values, companyId) {
+      await changeCompanyStatus(context, companyId, 'active')
+      return { companyId, status: 'active' }
+    },
+  },
+
+  'user create': {
+    required: ['company', 'email', 'role'],
+    optional: ['name'],
+    async run(context, { company = '', email = '', role = '', name }) {
+      const { password, shown } = await choosePassword()
+      const { userId } = await createUser(context, company, { email, role, name, password })
+      return { companyId: company, userId, email, role, ...shown }
+    },
+  },
+  'user disable': {
+    required: ['company'],
+    optional: ['user', 'email'],
+    run: async (context, values) => ({
+      ...(await changeUserStatus(context, values.company ?? '', userOf(values), 'disabled')),
+      status: 'disabled',
+    }),
+  },
+  'user enable': {
+    required: ['company'],
+    optional: ['user', 'email'],
+    run: async (context, values) => ({
+      ...(await changeUserStatus(context, values.company ?? '', userOf(values), 'active')),
+      status: 'active',
+    }),
+  },
+
+  'subscription set': {
+    required: ['company', 'status'],
+    optional: ['plan'],
+    async run(context, { company = '', status = '', plan }) {
+      if (!isSubscriptionStatus(status)) throw new UsageError(`--status is one of ${STATUSES.join(', ')}`)
+      await changeSubscription(context, company, { status, plan })
+      return { companyId: company, status, ...(plan !== undefined && { plan }) }
+    },
+  },
+
+  'sessions end': {
+    required: ['company'],
+    optional: ['user'],
+    run: async (context, { company = '', user }) => ({
+      companyId: company,
+      ended: await endSessionsByOperator(context, company, user ?? null),
+    }),
+  },
+
+  'keys rotate': {
+    async run(context) {
+      const { db, system } = context
+      const { keyId, signsFrom } = await rotateKeys(context)
+      const resealed = await resealSecrets(context)
+      await appendAudit(db, PLATFORM, {
+        auditId: newId(system),
+        occurredAt: new Date(system.now()),
+        action: 'keys_rotate',
+        outcome: 'done',
+        actor: 'operator',
+      })
+      return { keyId, signsFrom: signsFrom.toISOString(), resealedSecrets: resealed }
+    },
+  },
+  'keys list': {
+    run: async ({ db }) => ({
+      keys: (await listKeys(db)).map(({ keyId, createdAt, signsFrom }) => ({
+        keyId,
+        createdAt: createdAt.toISOString(),
+        signsFrom: signsFrom.toISOString(),
+      })),
+    }),
+  },
+}
+
+const STATUSES: SubscriptionStatus[] = ['trialing', 'active', 'past_due', 'canceled', 'suspended']
+
+function isSubscriptionStatus(text: string): text is SubscriptionStatus {
+  return STATUSES.some((status) => status === text)
+}
+
+function userOf({ user, email }: Values) {
+  if (user !== undefined && email === undefined) return { userId: user }
+  if (email !== undefined && user === undefined) return { email }
+  throw new UsageError('name the user by --user or by --email')
+}
+
+/** The password on standard input, or one that is made up and shown. */
+async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
+  const input = fstatSync(0)
+  const piped = input.isFIFO() || input.isFile() || input.isSocket()
+  const given = piped ? (await text(process.stdin)).replace(/\r?\n$/, '') : ''
+  if (given !== '') return { password: given, shown: {} }
+  const password = generatePassword(realSystem)
+  return { password, shown: { password } }
+}
+
+/** Which command a line names and what it is given. @throws UsageError */
+function readCommand(args: string[]) {
+  const { values, positionals } = parse(args)
+  const { json = false, help = false, ...given } = values
+  if (help || positionals.length === 0) return null
+  const name = positionals[0] === 'migrate' ? 'migrate' : positionals.slice(0, 2).join(' ')
+  const command = COMMANDS[name]
+  if (!command) throw new UsageError(`there is no command "${name}"`)
+  const [id = '', ...rest] = positionals.slice(name.split(' ').length)
+  if (rest.length > 0 || (command.takesId ? id === '' : id !== '')) {
+    throw new UsageError(
+      command.takesId ? `"${name}" takes one company id` : `"${name}" does not take "${id}"`,
+    )
+  }
+  const { required = [], optional = [] } = command
+  const options: Values = given
+  for (const option of required) if (!options[option]) throw new UsageError(`"${name}" needs --${option}`)
+  for (const option of Object.keys(given)) {
+    if (![...required, ...optional].some((known) => known === option)) {
+      throw new UsageError(`"${name}" does not take --${option}`)
+    }
+  }
+  for (const uuid of [options.company, options.user, command.takesId ? id : undefined]) {
+    if (uuid !== undefined && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(uuid)) {
+      throw new UsageError(`"${uuid}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
+    }
+  }
+  return { command, id, options, json }
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+async function open() {
+  const config = readConfig(process.env)
+  const system = realSystem
+  const { db, close } = await openDatabase(config, system)
+  try {
+    const migrated = await migrate(db)
+    const sealer = createSealer(await openMasterKeys(config, system), system.randomBytes)
+    return { db, close, migrated, system, sealer, hasher: await createPasswordHasher() }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+try {
+  const parsed = readCommand(process.argv.slice(2))
+  if (!parsed) console.log(USAGE)
+  else {
+    const context = await open()
+    try {
+      const result = await parsed.command.run(context, parsed.options, parsed.id)
+      if (parsed.json) console.log(JSON.stringify(result))
+      else for (const [name, value] of Object.entries(result)) console.log(`${name}: ${toLine(value)}`)
+    } finally {
+      await context.close()
+    }
+  }
+} catch (error) {
+  if (error instanceof UsageError) console.error(`${error.message}\n\n${USAGE}`)
+  else if (error instanceof Problem || error instanceof ConfigError) console.error(error.message)
+  else console.error(error)
+  process.exitCode = 1
+}
+
+function toLine(value: unknown): string {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
