@@ -75,7 +75,7 @@ const COMMANDS: Record<string, Command> = {
     async run(context, { name = '', 'admin-email': email = '', 'admin-name': adminName, plan }) {
       const { password, shown } = await choosePassword()
       const created = await createCompany(context, { name, adminEmail: email, adminName, plan, password })
-      return { ...created, email, ...shown }
+      return { ...created, ...shown }
     },
   },
   'company suspend': {

@@ -22,6 +22,11 @@ interface Context {
   system: System
 }
 
+/** What may stand on each side of the @, and of the dots there: what sign-in takes as an address. */
+const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
+const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`)
+
 /** The form in which addresses are stored and compared. */
 export function normalizeEmail(email: string): string {
   return email.normalize('NFC').toLowerCase()
@@ -47,8 +52,8 @@ export async function createCompany(
     adminName?: string | undefined
     password: string
   },
-): Promise<{ companyId: string; userId: string }> {
-  const email = normalizeEmail(company.adminEmail)
+): Promise<{ companyId: string; userId: string; email: string }> {
+  const email = requireEmail(company.adminEmail)
   refuseFault(passwordFault(company.password, { email, companyName: company.name }), '/password')
   const passwordHash = await hasher.hash(company.password)
   const companyId = company.companyId ?? newId(system)
@@ -76,7 +81,7 @@ export async function createCompany(
       await auditOperator(tx, system, companyId, 'company_create')
     }),
   )
-  return { companyId, userId }
+  return { companyId, userId, email }
 }
 
 /**
@@ -90,7 +95,7 @@ export async function createUser(
 ): Promise<{ userId: string }> {
   const companyName = await repository.findCompanyName(db, companyId)
   if (companyName === undefined) throw noSuchCompany()
-  const email = normalizeEmail(user.email)
+  const email = requireEmail(user.email)
   refuseFault(passwordFault(user.password, { email, companyName }), '/password')
   const passwordHash = await hasher.hash(user.password)
   const createdAt = new Date(system.now())
@@ -145,6 +150,13 @@ export async function auditOperator(
     outcome: 'done',
     actor: 'operator',
   })
+}
+
+/** An address in the form that it is stored in. @throws Problem invalid_request */
+function requireEmail(text: string): string {
+  const email = normalizeEmail(text)
+  refuseFault(email.length <= 254 && EMAIL.test(email) ? null : 'must be an e-mail address', '/email')
+  return email
 }
 
 function refuseFault(message: string | null, path: string): void {

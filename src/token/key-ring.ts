@@ -22,8 +22,8 @@ interface Key {
   keyId: string
   publicJwk: PublicJwk
   signsFrom: number
-  /** When its last token has expired; null while it is the newest. */
-  retiresAt: number | null
+  /** Whether its last token has expired; never while it is the newest. */
+  isRetired(now: number): boolean
   sign(claims: Record<string, unknown>): string
   /** @throws on any defect of the signature or the pinned claims; expiry is not looked at. */
   verify(token: string): unknown
@@ -32,7 +32,7 @@ interface Key {
 export interface KeyRing {
   /** The key that signs at this moment. */
   signing(now: number): Promise<Key>
-  /** The key that a token's first part names, if it is exactly what that key's own tokens start with. */
+  /** The key that a token's first part names, if it is exactly what that key's own tokens start with. May be retired. */
   byHeader(header: string, now: number): Promise<Key | undefined>
   /** The public keys (RFC 7517) that tokens alive at this moment may need. */
   published(now: number): Promise<PublicJwk[]>
@@ -49,9 +49,10 @@ interface KeyRingOptions {
 /** Loads the ring, making the first key of a new database; afterwards it follows the database by itself. */
 export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { db, system } = options
-  if ((await listKeys(db)).length === 0) await insertKey(db, generateKey(options, 1, system.now()))
-
   let loadedAt = system.now()
+  if ((await listKeys(db)).length === 0) {
+    await insertKey(db, generateKey(options, { sequence: 1, createdAt: loadedAt, signsFrom: loadedAt }))
+  }
   let byHeader = await load()
   let reloading: Promise<void> | undefined
 
@@ -93,12 +94,11 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
       return key
     },
     async byHeader(header, now) {
-      const key = (await current(now)).get(header)
-      return key && isAlive(key, now) ? key : undefined
+      return (await current(now)).get(header)
     },
     async published(now) {
       return [...(await current(now)).values()]
-        .filter((key) => isAlive(key, now))
+        .filter((key) => !key.isRetired(now))
         .map(({ publicJwk }) => publicJwk)
     },
   }
@@ -119,19 +119,16 @@ export async function rotateKeys(
     await resealKey(db, keyId, sealedPrivateKey, sealer.seal(privateKey, contextOf(keyId)))
   }
   const newest = stored.at(-1)
-  const now = system.now()
-  const key = generateKey(
-    options,
-    (newest?.sequence ?? 0) + 1,
-    newest ? now + PUBLISH_AHEAD_SECONDS * 1000 : now,
-  )
-  if (!(await insertKey(db, key)))
+  const createdAt = system.now()
+  const key = generateKey(options, {
+    sequence: (newest?.sequence ?? 0) + 1,
+    createdAt,
+    signsFrom: newest ? createdAt + PUBLISH_AHEAD_SECONDS * 1000 : createdAt,
+  })
+  if (!(await insertKey(db, key))) {
     throw new Error('another rotation ran at the same time; look at `keys list`')
+  }
   return { keyId: key.keyId, signsFrom: key.signsFrom }
-}
-
-function isAlive(key: Key, now: number): boolean {
-  return key.retiresAt === null || now < key.retiresAt
 }
 
 /** The protected header of every token that this key signed, to the byte (RFC 7515, section 3.1). */
@@ -145,20 +142,19 @@ function contextOf(keyId: string): string {
 
 function generateKey(
   { sealer, system }: Pick<KeyRingOptions, 'sealer' | 'system'>,
-  sequence: number,
-  signsFrom: number,
+  when: { sequence: number; createdAt: number; signsFrom: number },
 ): StoredKey {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const { x, y } = publicKey.export({ format: 'jwk' })
   if (!x || !y) throw new Error('a P-256 key was exported without its coordinates')
   const keyId = system.randomBytes(12).toString('base64url')
   return {
-    sequence,
+    sequence: when.sequence,
     keyId,
     publicJwk: { kty: 'EC', crv: 'P-256', x, y, kid: keyId, alg: 'ES256', use: 'sig' },
     sealedPrivateKey: sealer.seal(privateKey.export({ format: 'der', type: 'pkcs8' }), contextOf(keyId)),
-    createdAt: new Date(system.now()),
-    signsFrom: new Date(signsFrom),
+    createdAt: new Date(when.createdAt),
+    signsFrom: new Date(when.signsFrom),
   }
 }
 
@@ -169,7 +165,7 @@ function openKey({ sealer, issuer }: KeyRingOptions, stored: StoredKey, retiresA
     keyId: stored.keyId,
     publicJwk: stored.publicJwk,
     signsFrom: stored.signsFrom.getTime(),
-    retiresAt,
+    isRetired: (now) => retiresAt !== null && now >= retiresAt,
     sign: createSigner({
       key: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
       algorithm: 'ES256',

@@ -59,8 +59,12 @@ export interface Person {
   password: string
 }
 
+export const times = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))
+
 export const PASSWORD = 'correct horse battery'
-const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
+/** The master keys of every house, for tests that run the project's programs on its database. */
+export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const hasher = await createPasswordHasher()
 
 export type House = Awaited<ReturnType<typeof openHouse>>
@@ -68,11 +72,13 @@ export type House = Awaited<ReturnType<typeof openHouse>>
 interface HouseOptions {
   instances?: number
   env?: Record<string, string>
+  /** What an instance has different from `env`, by its place. */
+  envs?: Record<string, string>[]
   /** A clock for each instance; by default they share one. */
   clocks?: Clock[]
 }
 
-export async function openHouse({ instances = 1, env = {}, clocks = [] }: HouseOptions = {}) {
+export async function openHouse({ instances = 1, env = {}, envs = [], clocks = [] }: HouseOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
   await run(serverUrl, `create database ${name} template ${inject('template')}`)
@@ -82,11 +88,13 @@ export async function openHouse({ instances = 1, env = {}, clocks = [] }: HouseO
   const logs: string[] = []
   logStream.on('data', (chunk) => logs.push(String(chunk)))
 
-  const config = loadConfig({ DATABASE_URL: url, MASTER_KEYS, RATE_LIMIT_SCALE: '1000', ...env })
+  const environment = { DATABASE_URL: url, MASTER_KEYS, RATE_LIMIT_SCALE: '1000', ...env }
+  const config = loadConfig(environment)
   const running = await Promise.all(
     Array.from({ length: instances }, async (_, index) => {
+      const config = loadConfig({ ...environment, ...envs[index] })
       const system = clocks[index] ?? shared
-      const connection = connect({ url, poolSize: 10 })
+      const connection = connect({ url, poolSize: config.databasePoolSize })
       const registry = createRegistry()
       const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
       const address = await app.listen({ host: '127.0.0.1', port: 0 })
@@ -145,18 +153,22 @@ export async function openHouse({ instances = 1, env = {}, clocks = [] }: HouseO
     return { ...(await createCompany(context, company)), email, password: PASSWORD }
   }
 
-  async function addUser({ companyId }: { companyId: string }, role = 'viewer'): Promise<Person> {
+  async function addUser(
+    { companyId }: { companyId: string },
+    role = 'viewer',
+    options: { email?: string; password?: string } = {},
+  ): Promise<Person> {
     count += 1
-    const email = `user${count}@company.example`
-    const { userId } = await createUser(context, companyId, { email, role, password: PASSWORD })
-    return { companyId, userId, email, password: PASSWORD }
+    const user = { email: `user${count}@company.example`, password: PASSWORD, ...options }
+    const { userId } = await createUser(context, companyId, { ...user, role })
+    return { companyId, userId, ...user }
   }
 
   const login = ({ companyId, email, password }: Omit<Person, 'userId'>, options: Call = {}) =>
     call('/auth/login', { json: { companyId, email, password }, ...options })
 
   /** Signs in and returns the answer's body; fails if that does not work. */
-  async function loginAs(person: Person, options: Call = {}) {
+  async function loginAs(person: Omit<Person, 'userId'>, options: Call = {}) {
     const answer = await login(person, options)
     if (answer.status !== 200) throw new Error(`sign-in answered ${answer.status} ${answer.body.code}`)
     return answer.body
@@ -176,6 +188,9 @@ export async function openHouse({ instances = 1, env = {}, clocks = [] }: HouseO
       ...(key !== undefined && { headers: { 'idempotency-key': key } }),
       ...options,
     })
+
+  /** Asks who the credential speaks for. */
+  const getSession = (credential: Call) => call('/auth/session', { method: 'GET', ...credential })
 
   /** Makes a new signing secret and returns it. */
   async function newSecret(admin: Person): Promise<string> {
@@ -216,6 +231,7 @@ export async function openHouse({ instances = 1, env = {}, clocks = [] }: HouseO
     login,
     loginAs,
     cookieOf,
+    getSession,
     refresh,
     addCompany,
     addUser,

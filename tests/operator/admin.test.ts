@@ -1,0 +1,180 @@
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { describe, expect, test } from 'vitest'
+import { MASTER_KEYS, openHouse } from '../support/house.ts'
+
+const house = await openHouse()
+const script = resolve(import.meta.dirname, '../../scripts/admin.ts')
+
+/** Runs the command line as an operator would, against the house's database. */
+async function admin(
+  line: string,
+  { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
+) {
+  const child = spawn(process.execPath, [script, ...line.split(' ')], {
+    env: { ...process.env, DATABASE_URL: house.url, MASTER_KEYS, ...env },
+  })
+  child.stdin.end(input)
+  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
+  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), exit])
+  return { stdout, stderr, code, json: () => JSON.parse(stdout) }
+}
+
+describe('company create', () => {
+  test('takes the password from standard input and prints one JSON object without it', async () => {
+    const { stdout, code, json } = await admin(
+      'company create --name Acme --admin-email Ada@Acme.example --json',
+      {
+        input: 'a password of my own\n',
+      },
+    )
+    expect(code).toBe(0)
+    expect(stdout.trim().split('\n')).toHaveLength(1)
+    expect(json()).toEqual({
+      companyId: expect.any(String),
+      userId: expect.any(String),
+      email: 'ada@acme.example',
+    })
+    const { companyId } = json()
+    const session = await house.loginAs({
+      companyId,
+      email: 'ada@acme.example',
+      password: 'a password of my own',
+    })
+    expect(session.subscription).toMatchObject({ status: 'trialing', plan: 'growth' })
+    expect(session.user).toMatchObject({ role: 'admin' })
+  })
+
+  test('makes a password up where none is given', async () => {
+    const { json } = await admin(
+      'company create --name Bee --admin-email bea@bee.example --plan starter --json',
+    )
+    const { companyId, password } = json()
+    const session = await house.loginAs({ companyId, email: 'bea@bee.example', password })
+    expect(session.planFeatures).toEqual(['risk_assessment'])
+  })
+
+  test.each([
+    ['a common password', '--name A --admin-email a@a.example', 'password123', /password .*common/],
+    [
+      'a password equal to the name',
+      '--name Cloudberries --admin-email a@a.example',
+      'cloudberries',
+      /company name/,
+    ],
+    ['an unknown plan', '--name A --admin-email a@a.example --plan gold', 'a fine password', /plan/],
+    ['an address that is none', '--name A --admin-email nobody', 'a fine password', /e-mail/],
+    ['a missing option', '--name A', '', /--admin-email/],
+    ['an unknown option', '--name A --admin-email a@a.example --role x', '', /--role/],
+  ])(
+    'refuses %s, says why on standard error and exits 1 (ASVS 6.2.4, 6.2.11)',
+    async (_what, options, input, why) => {
+      const before = await house.db.selectFrom('companies').select('company_id').execute()
+      const { stdout, stderr, code } = await admin(`company create ${options} --json`, { input })
+      expect([stdout, code]).toEqual(['', 1])
+      expect(stderr).toMatch(why)
+      expect(await house.db.selectFrom('companies').select('company_id').execute()).toHaveLength(
+        before.length,
+      )
+    },
+  )
+})
+
+test('company suspend and resume hold at once on a running instance', async () => {
+  const person = await house.addCompany()
+  const { accessToken } = await house.loginAs(person)
+  expect((await admin(`company suspend ${person.companyId}`)).code).toBe(0)
+  const { body } = await house.call('/auth/session', { method: 'GET', token: accessToken })
+  expect([body.code, body.reason]).toEqual(['session_ended', 'company_suspended'])
+  expect((await house.login(person)).status).toBe(401)
+  expect((await admin(`company resume ${person.companyId}`)).code).toBe(0)
+  expect((await house.login(person)).status).toBe(200)
+})
+
+test('user create, disable and enable work by address and by id, and refuse what is there or is not', async () => {
+  const { companyId } = await house.addCompany()
+  const created = await admin(
+    `user create --company ${companyId} --email eve@x.example --role analyst --json`,
+  )
+  const { userId, password } = created.json()
+  const eve = { companyId, email: 'eve@x.example', password }
+  expect((await house.loginAs(eve)).user.role).toBe('analyst')
+  const again = await admin(`user create --company ${companyId} --email EVE@x.example --role viewer`)
+  expect([again.code, again.stderr]).toEqual([1, expect.stringMatching(/email belongs to a user/)])
+  expect((await admin(`user create --company ${companyId} --email f@x.example --role boss`)).stderr).toMatch(
+    /role/,
+  )
+
+  expect((await admin(`user disable --company ${companyId} --email eve@x.example`)).code).toBe(0)
+  expect((await house.login(eve)).status).toBe(401)
+  expect((await admin(`user enable --company ${companyId} --user ${userId}`)).code).toBe(0)
+  expect((await house.login(eve)).status).toBe(200)
+  expect((await admin(`user disable --company ${companyId} --email nobody@x.example`)).stderr).toMatch(
+    /no such user/,
+  )
+})
+
+test('subscription set changes state and plan', async () => {
+  const person = await house.addCompany()
+  const { code } = await admin(
+    `subscription set --company ${person.companyId} --status past_due --plan enterprise`,
+  )
+  expect(code).toBe(0)
+  const { subscription, planFeatures } = await house.loginAs(person)
+  expect(subscription).toMatchObject({ status: 'past_due', plan: 'enterprise' })
+  expect(planFeatures).toContain('graph')
+  expect((await admin(`subscription set --company ${person.companyId} --status late`)).stderr).toMatch(
+    /trialing/,
+  )
+})
+
+test('sessions end ends those of a user or of the whole company, and counts them', async () => {
+  const person = await house.addCompany()
+  const other = await house.addUser(person)
+  const [one, two, three] = [
+    await house.loginAs(person),
+    await house.loginAs(person),
+    await house.loginAs(other),
+  ]
+  const ofUser = await admin(`sessions end --company ${person.companyId} --user ${other.userId} --json`)
+  expect(ofUser.json()).toEqual({ companyId: person.companyId, ended: 1 })
+  expect((await house.refresh(three.refreshToken)).body.reason).toBe('ended_by_operator')
+  expect((await admin(`sessions end --company ${person.companyId} --json`)).json().ended).toBe(2)
+  for (const { refreshToken } of [one, two]) {
+    expect((await house.refresh(refreshToken)).body.reason).toBe('ended_by_operator')
+  }
+})
+
+test('keys rotate adds a key that signs in ten minutes, and keys list shows both', async () => {
+  const before = (await admin('keys list --json')).json().keys
+  const { keyId, signsFrom } = (await admin('keys rotate --json')).json()
+  const { keys } = (await admin('keys list --json')).json()
+  expect(keys).toHaveLength(before.length + 1)
+  expect(keys.at(-1)).toMatchObject({ keyId, signsFrom })
+  expect(Date.parse(signsFrom) - Date.parse(keys.at(-1).createdAt)).toBe(600_000)
+})
+
+test('what operators do is in the audit trail (ASVS 16.2.1)', async () => {
+  const { companyId } = await house.addCompany()
+  await admin(`company suspend ${companyId}`)
+  const rows = await house.db
+    .selectFrom('audit_events')
+    .select(['action', 'outcome', 'actor'])
+    .where('company_id', '=', companyId)
+    .execute()
+  expect(rows).toContainEqual({ action: 'company_suspend', outcome: 'done', actor: 'operator' })
+})
+
+test('a faulty configuration is reported whole, and nothing is done', async () => {
+  const { code, stderr } = await admin('keys list', { env: { PORT: 'x', MASTER_KEYS: 'nonsense' } })
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/PORT/)
+  expect(stderr).toMatch(/MASTER_KEYS/)
+})
+
+test.each(['', '--help'])('%s prints how it is used', async (line) => {
+  const { stdout, code } = await admin(line || '--help')
+  expect(code).toBe(0)
+  expect(stdout).toContain('company create --name N --admin-email E')
+})
