@@ -7,7 +7,7 @@ import { createCompany, generatePassword } from './company/service.ts'
 import { type Config, loadConfig, type MasterKey } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
 import { type Connection, connect } from './database/connect.ts'
-import { startEmbeddedPostgres } from './database/embedded.ts'
+import { startEmbeddedPostgres } from './database/embedded/server.ts'
 import type { Database } from './database/schema.ts'
 import { newId, type System } from './system.ts'
 

@@ -6,7 +6,7 @@ import { afterAll, inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
 import { createCompany, createUser } from '../../src/company/service.ts'
 import { loadConfig } from '../../src/config.ts'
-import { createPasswordHasher } from '../../src/crypto/password.ts'
+import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/observe.ts'
 import type { System } from '../../src/system.ts'
@@ -65,7 +65,28 @@ export const times = <T>(count: number, make: (index: number) => T): T[] =>
 export const PASSWORD = 'correct horse battery'
 /** The master keys of every house, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
-const hasher = await createPasswordHasher()
+const sharedHasher = await createPasswordHasher()
+
+/** A hasher that counts what it is asked to do. */
+export async function createCountingHasher(...options: Parameters<typeof createPasswordHasher>) {
+  const hasher = await createPasswordHasher(...options)
+  const counting = {
+    verified: 0,
+    hashed: 0,
+    async verify(phc: string | undefined, password: string) {
+      counting.verified += 1
+      return await hasher.verify(phc, password)
+    },
+    async hash(password: string) {
+      counting.hashed += 1
+      return await hasher.hash(password)
+    },
+    get waiting() {
+      return hasher.waiting
+    },
+  }
+  return counting
+}
 
 export type House = Awaited<ReturnType<typeof openHouse>>
 
@@ -76,9 +97,17 @@ interface HouseOptions {
   envs?: Record<string, string>[]
   /** A clock for each instance; by default they share one. */
   clocks?: Clock[]
+  /** Shared by the instances; by default by all houses of a test file. */
+  hasher?: PasswordHasher
 }
 
-export async function openHouse({ instances = 1, env = {}, envs = [], clocks = [] }: HouseOptions = {}) {
+export async function openHouse({
+  instances = 1,
+  env = {},
+  envs = [],
+  clocks = [],
+  hasher = sharedHasher,
+}: HouseOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
   await run(serverUrl, `create database ${name} template ${inject('template')}`)
@@ -140,7 +169,7 @@ export async function openHouse({ instances = 1, env = {}, envs = [], clocks = [
     return {
       status: answer.statusCode,
       headers: answer.headers,
-      body: isJson ? JSON.parse(text) : text,
+      body: isJson && text !== '' ? JSON.parse(text) : text,
     } as Answer
   }
 

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { connect } from '../../src/database/connect.ts'
-import { startEmbeddedPostgres } from '../../src/database/embedded.ts'
+import { startEmbeddedPostgres } from '../../src/database/embedded/server.ts'
 import { migrate } from '../../src/database/migrate.ts'
 
 /** One Postgres for the run: TEST_DATABASE_URL, or an embedded one; each test file gets a database of its own. */
@@ -20,11 +20,13 @@ declare module 'vitest' {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const own = process.env['TEST_DATABASE_URL']
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-tests-'))
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tests-'))
+  // Open to the account that Postgres runs under when we are root.
+  await chmod(folder, 0o711)
   const server = own
     ? { url: own, stop: async () => {} }
     : await startEmbeddedPostgres({
-        dataDir,
+        dataDir: join(folder, 'data'),
         randomBytes,
         // What tests need of durability is shown by killing the service, not the machine.
         settings: { fsync: 'off', synchronous_commit: 'off' },
@@ -39,7 +41,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     await run(server.url, `drop database ${template}`)
     await server.stop()
-    await rm(dataDir, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
 }
 

@@ -1,0 +1,224 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import * as fs from 'node:fs/promises'
+import { createServer, Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import {
+  type EmbeddedOptions,
+  findRunnable,
+  locateBinaries,
+  prepareSite,
+  type Site,
+  wayOut,
+} from './cluster.ts'
+import { childEnv, hasCode, isAlive, messageOf, run, unless } from './files.ts'
+
+/**
+ * The Postgres that serves when nobody named one: a real server from npm, its data in the data folder.
+ * Whatever a killed run left behind, the next start ends with the old data and a working url.
+ */
+
+export interface EmbeddedPostgres {
+  /** `postgres://gatehouse:<password>@127.0.0.1:<port>/gatehouse?sslmode=disable` */
+  url: string
+  /** Ends the server unless somebody else is still connected to it. Close your own pool first. */
+  stop(): Promise<void>
+}
+
+const patienceMs = 60_000
+const pollMs = 20
+const maxLaunches = 8
+const presenceName = 'gatehouse presence'
+
+/** Starts the server of this data folder, or joins it where another process has already started it. */
+export async function startEmbeddedPostgres(
+  options: EmbeddedOptions,
+  binaries = locateBinaries(),
+): Promise<EmbeddedPostgres> {
+  try {
+    const site = await prepareSite(options, binaries)
+    const { port, release } = await joinServer(site)
+    let stopped: Promise<void> | undefined
+    const stop = () => {
+      stopped ??= release().then(() => stopIfLast(site))
+      return stopped
+    }
+    // It has no TLS, whatever PGSSLMODE says of others.
+    const url = `postgres://gatehouse:${site.password}@127.0.0.1:${port}/gatehouse?sslmode=disable`
+    return { url, stop }
+  } catch (error) {
+    const what = `The local database in ${options.dataDir} could not be started.`
+    const advice = hasCode(error, 'EACCES', 'EPERM') ? 'Run as the user to whom the folder belongs. ' : ''
+    throw new Error(`${what}\n${messageOf(error)}\n${advice}${wayOut}`, { cause: error })
+  }
+}
+
+/** Launches the server or finds it running; `release` gives up the connection that keeps it running. */
+async function joinServer(site: Site): Promise<{ port: number; release: () => Promise<void> }> {
+  const deadline = performance.now() + patienceMs
+  let launches = 0
+  let child: ChildProcess | undefined
+  while (performance.now() < deadline) {
+    const lock = await readLock(site.cluster)
+    if (lock && (await isPostmaster(lock.pid, site.cluster))) {
+      const entering = lock.status === 'ready' ? enter(site, lock.port) : undefined
+      const release = await entering?.catch((error) => {
+        child?.kill('SIGINT')
+        throw error
+      })
+      if (release) return { port: lock.port, release }
+    } else if (!child || child.exitCode !== null || child.signalCode !== null) {
+      if (launches === maxLaunches) break
+      // Postgres itself passes over the lock file of a dead process, but not once its pid has a new bearer.
+      if (lock && (isAlive(lock.pid) || launches > 0)) await setAside(site.cluster, lock.text)
+      // What makes it fail may pass: a port lost to somebody else, the last backends of a killed server.
+      await sleep(launches * 100)
+      child = await launch(site)
+      launches += 1
+    }
+    await sleep(pollMs)
+  }
+  const lines = (await fs.readFile(site.log, 'utf8').catch(() => '')).trim().split('\n')
+  throw new Error(`Postgres does not come up. Its log ${site.log} ends so:\n${lines.slice(-12).join('\n')}`)
+}
+
+/** Starts the server process, which outlives us unless it is stopped; that it is ready shows elsewhere. */
+async function launch(site: Site): Promise<ChildProcess> {
+  const folder = await findRunnable(site)
+  const settings = {
+    shared_buffers: '64MB',
+    max_connections: '200',
+    // The queries of a killed process end soon, else they would hold up the next start.
+    client_connection_check_interval: '1s',
+    ...site.settings,
+    listen_addresses: '127.0.0.1',
+    port: String(await findFreePort()),
+    unix_socket_directories: '',
+  }
+  const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const log = await fs.open(site.log, 'a', 0o600)
+  try {
+    // Detached: Ctrl-C in the terminal is meant for us, who end the server when our work is done.
+    const stdio = ['ignore' as const, log.fd, log.fd]
+    const options = { ...site.account, cwd: '/', env: childEnv, detached: true, stdio }
+    const child = spawn(join(folder, 'native/bin/postgres'), ['-D', site.cluster, ...args], options)
+    child.unref()
+    await once(child, 'spawn')
+    return child
+  } finally {
+    await log.close()
+  }
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  return typeof address === 'object' && address ? address.port : 0
+}
+
+/** Takes a connection and keeps it: by it others see that they are not alone. Undefined: try again. */
+async function enter(site: Site, port: number): Promise<(() => Promise<void>) | undefined> {
+  const socket = new Socket()
+  const client = makeClient(site, port, socket)
+  try {
+    await client.connect()
+    await client.query('select pg_advisory_lock_shared(1)')
+    const found = await client.query(`select from pg_database where datname = 'gatehouse'`)
+    // Two first starts may both get here; the slower one is told that the database exists.
+    if (!found.rowCount) await client.query('create database gatehouse').catch(unless('42P04', '23505'))
+    // Unreferenced, so that it alone does not keep our process alive.
+    socket.unref()
+    return () => {
+      socket.ref()
+      return client.end()
+    }
+  } catch (error) {
+    await client.end()
+    if (hasCode(error, '28P01')) {
+      const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
+      throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
+    }
+    // Starting, ending, full, connection lost: these pass. Other answers of the server do not.
+    if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(error.code ?? '')) throw error
+    return undefined
+  }
+}
+
+function makeClient(site: Site, port: number, socket = new Socket()): pg.Client {
+  const { password } = site
+  const access = { host: '127.0.0.1', port, user: 'gatehouse', password, database: 'postgres', ssl: false }
+  const stream = () => socket
+  const client = new pg.Client({
+    ...access,
+    application_name: presenceName,
+    connectionTimeoutMillis: 5000,
+    stream,
+  })
+  // A loss harms nobody here: the caller's pool sees it by itself, and stop() connects anew.
+  client.on('error', () => {})
+  return client
+}
+
+async function stopIfLast(site: Site): Promise<void> {
+  const lock = await readLock(site.cluster)
+  if (!lock || !(await isPostmaster(lock.pid, site.cluster))) return
+  const client = makeClient(site, lock.port)
+  const connected = client.connect().then(() => isLastOne(client))
+  // No answer: it is ending, or so troubled that the next start had better look at it.
+  const isLast = await connected.catch(() => false)
+  if (isLast) process.kill(lock.pid, 'SIGINT')
+  await client.end()
+  const deadline = performance.now() + patienceMs
+  while (isLast && (await isPostmaster(lock.pid, site.cluster))) {
+    if (performance.now() > deadline) throw new Error(`Postgres (process ${lock.pid}) does not stop.`)
+    await sleep(pollMs)
+  }
+}
+
+/**
+ * Every process that uses the server shares a lock; only the last one gets it whole. Who enters now waits
+ * for the lock, loses the connection to the shutdown, and starts the server again. An advisory lock will do
+ * here, and here only, because this server is never a distributed one.
+ */
+async function isLastOne(client: pg.Client): Promise<boolean> {
+  const query = `select pg_try_advisory_lock(1) and not exists (select from pg_stat_activity
+    where backend_type = 'client backend' and application_name <> $1) as alone`
+  // The server sees the end of a pool or a process a little later, so others get a moment to vanish.
+  for (let tries = 0; tries < 15; tries++) {
+    const { rows } = await client.query<{ alone: boolean }>(query, [presenceName])
+    if (rows[0]?.alone) return true
+    await sleep(pollMs)
+  }
+  return false
+}
+
+async function readLock(cluster: string) {
+  const text = await fs.readFile(join(cluster, 'postmaster.pid'), 'utf8').catch(unless('ENOENT'))
+  const lines = text?.split('\n') ?? []
+  const [pid, port, status] = [Number(lines[0]), Number(lines[3]), lines[7]?.trim()]
+  return text === undefined ? undefined : { text, pid, port, status }
+}
+
+/** Takes away a lock file that nobody holds, and gives it back if another start was faster with its own. */
+async function setAside(cluster: string, text: string): Promise<void> {
+  const [file, aside] = [join(cluster, 'postmaster.pid'), join(cluster, 'postmaster.pid.stale')]
+  await fs.rename(file, aside).catch(unless('ENOENT'))
+  const taken = await fs.readFile(aside, 'utf8').catch(unless('ENOENT'))
+  if (taken !== undefined && taken !== text) await fs.link(aside, file).catch(unless('EEXIST', 'ENOENT'))
+  await fs.rm(aside, { force: true })
+}
+
+/** Whether the process is the server of this very folder: pids are used again, soonest in containers. */
+async function isPostmaster(pid: number, cluster: string): Promise<boolean> {
+  const reading =
+    process.platform === 'linux'
+      ? fs.readFile(`/proc/${pid}/cmdline`, 'utf8').then((text) => text.replaceAll('\0', ' '))
+      : run('ps', ['-ww', '-o', 'command=', '-p', String(pid)]).then(({ stdout }) => stdout.trim())
+  const command = await reading.catch(() => '')
+  return `${command} `.includes(`postgres -D ${cluster} `)
+}
