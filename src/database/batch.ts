@@ -7,7 +7,7 @@
 export interface BatchOptions<Item, Outcome> {
   /** Runs one statement and returns the outcomes in the order of the items. */
   run(items: Item[]): Promise<Outcome[]>
-  /** Items with equal keys never share a statement: the second must see what the first did. */
+  /** Items with equal keys go one after the other, in order: the second must see what the first did. */
   keyOf?(item: Item): string
   /** Whether an error is the fault of some item's data, so that its neighbours deserve a statement without it. */
   isItemFault(error: unknown): boolean
@@ -28,32 +28,41 @@ interface Entry<Item, Outcome> {
 
 export function createBatch<Item, Outcome>(options: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
   const { run, keyOf, isItemFault, overloaded, maxSize, maxInFlight, maxWaiting } = options
-  let waiting: Entry<Item, Outcome>[] = []
+  /** Oldest first, no two with the same key. */
+  const ready: Entry<Item, Outcome>[] = []
+  /** By each key that is ready or in flight: who must wait until it is settled, in order. */
+  const behind = new Map<string, Entry<Item, Outcome>[]>()
+  let waiting = 0
   let inFlight = 0
 
-  /** The next statement's items, oldest first; what repeats a key stays behind, in order. */
-  function takeNext(): Entry<Item, Outcome>[] {
-    if (!keyOf) return waiting.splice(0, maxSize)
-    const taken: Entry<Item, Outcome>[] = []
-    const left: Entry<Item, Outcome>[] = []
-    const keys = new Set<string>()
-    for (const entry of waiting) {
-      const key = keyOf(entry.item)
-      if (taken.length < maxSize && !keys.has(key)) taken.push(entry)
-      else left.push(entry)
-      // Also of one left behind: a third must not overtake the second.
-      keys.add(key)
+  function enqueue(entry: Entry<Item, Outcome>): void {
+    waiting += 1
+    const key = keyOf?.(entry.item)
+    const queue = key === undefined ? undefined : behind.get(key)
+    if (queue) queue.push(entry)
+    else {
+      ready.push(entry)
+      if (key !== undefined) behind.set(key, [])
     }
-    waiting = left
-    return taken
+  }
+
+  /** Makes ready who waited for this entry's key. */
+  function releaseKey({ item }: Entry<Item, Outcome>): void {
+    if (!keyOf) return
+    const key = keyOf(item)
+    const next = behind.get(key)?.shift()
+    if (next) ready.push(next)
+    else behind.delete(key)
   }
 
   function flush(): void {
-    while (inFlight < maxInFlight && waiting.length > 0) {
+    while (inFlight < maxInFlight && ready.length > 0) {
+      const entries = ready.splice(0, maxSize)
+      waiting -= entries.length
       inFlight += 1
-      const entries = takeNext()
       void settle(entries).finally(() => {
         inFlight -= 1
+        entries.forEach(releaseKey)
         flush()
       })
     }
@@ -75,9 +84,9 @@ export function createBatch<Item, Outcome>(options: BatchOptions<Item, Outcome>)
   }
 
   return (item) => {
-    if (waiting.length >= maxWaiting) return Promise.reject(overloaded())
+    if (waiting >= maxWaiting) return Promise.reject(overloaded())
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
-    waiting.push({ item, resolve, reject })
+    enqueue({ item, resolve, reject })
     flush()
     return promise
   }

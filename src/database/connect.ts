@@ -35,6 +35,13 @@ function statementName(text: string): string {
 
 /** Prepares what has parameters, and never goes back to the pool with an answer still under way. */
 class Client extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config)
+    // The pool listens to idle clients only. One that is lost between the statements of a transaction would
+    // end the process; this way the next statement is told.
+    this.on('error', () => {})
+  }
+
   // biome-ignore lint/suspicious/noExplicitAny: pg overloads query eight ways; only Kysely's call is changed
   override query(...args: any[]): any {
     const [text, values] = args

@@ -1,7 +1,11 @@
 import { readdir } from 'node:fs/promises'
 import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
+import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
+
+/** How often the wait for another instance's migrations may meet the timeout of a statement: two minutes. */
+const MAX_WAITS = 24
 
 const folder = new URL('../../migrations/', import.meta.url)
 
@@ -32,9 +36,12 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
  * lock, and each migration is a transaction. Returns the names of those that ran here.
  */
 export async function migrate(db: Kysely<Database>): Promise<string[]> {
-  // A current database needs no lock and no right to change tables.
-  if ((await pendingMigrations(db)).length === 0) return []
-  const { error, results } = await migrator(db).migrateToLatest()
-  if (error) throw error
-  return (results ?? []).map(({ migrationName }) => migrationName)
+  for (let waits = 1; ; waits += 1) {
+    // A current database needs no lock and no right to change tables.
+    if ((await pendingMigrations(db)).length === 0) return []
+    const { error, results } = await migrator(db).migrateToLatest()
+    if (!error) return (results ?? []).map(({ migrationName }) => migrationName)
+    const isStillLocked = results === undefined && /^(57014|55P03)$/.test(codeOf(error) ?? '')
+    if (!isStillLocked || waits === MAX_WAITS) throw error
+  }
 }

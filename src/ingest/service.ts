@@ -113,8 +113,17 @@ function toItems(
 }
 
 function isSameEvent(one: Event, other: Event): boolean {
-  const instant = ({ occurredAt }: Event) => (occurredAt === undefined ? null : Date.parse(occurredAt))
-  return one.type === other.type && instant(one) === instant(other) && isDeepStrictEqual(one.data, other.data)
+  return (
+    one.type === other.type &&
+    instantOf(one.occurredAt) === instantOf(other.occurredAt) &&
+    isDeepStrictEqual(one.data, other.data)
+  )
+}
+
+/** Microseconds, as Postgres keeps them. Date knows neither these nor a leap second, which is the one after it. */
+function instantOf(time: string | undefined): number | null {
+  const [, minute, seconds, offset] = /^(.{16}):([\d.]+)(.+)$/.exec(time?.toUpperCase() ?? '') ?? []
+  return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null
 }
 
 function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void {

@@ -51,7 +51,8 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     try {
       request.sender = await authenticate(request, body, now)
     } catch (error) {
-      if (error instanceof Problem) await app.limits.badSignature(request)
+      if (error instanceof Problem && error.code === 'invalid_signature')
+        await app.limits.badSignature(request)
       throw error
     }
     const { companyId, secretVersion } = request.sender
@@ -96,16 +97,17 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     return { companyId, secretVersion: secret.version, webhookId: id }
   }
 
-  /** For refusals that reach no other statement: who signs with a replaced secret learns only that. */
+  /** For refusals that reach no other statement: who may no longer send learns only that. */
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
-    if (!(await signingSecrets.isCurrent(sender.companyId, sender.secretVersion))) throw invalidSignature()
+    if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
 }
 
-/** A header sent twice was joined by Node with a comma, which none of the formats allows. */
+/** The one header of that name: two could be read differently on the way, and Node would join them. */
 function readHeader(request: FastifyRequest, name: string): string {
-  const value = request.headers[name]
-  if (typeof value !== 'string' || value === '') throw invalidSignature(`The header ${name} is missing.`)
+  const [value, ...others] = request.raw.headersDistinct[name] ?? []
+  if (!value) throw invalidSignature(`The header ${name} is missing.`)
+  if (others.length > 0) throw invalidSignature(`The header ${name} was sent more than once.`)
   return value
 }
 

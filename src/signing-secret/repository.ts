@@ -16,6 +16,19 @@ export async function findSecret(db: Executor, companyId: string): Promise<Store
     .executeTakeFirst()
 }
 
+/** Whether a version is the company's secret now, and the company may use it. */
+export async function isSecretInForce(db: Executor, companyId: string, version: number): Promise<boolean> {
+  const found = await db
+    .selectFrom('signing_secrets as s')
+    .innerJoin('companies as c', 'c.company_id', 's.company_id')
+    .select('s.version')
+    .where('s.company_id', '=', companyId)
+    .where('s.version', '=', version)
+    .where('c.status', '=', 'active')
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 export async function findSecretStatus(db: Executor, companyId: string) {
   return await db
     .selectFrom('signing_secrets as s')

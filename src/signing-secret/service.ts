@@ -84,11 +84,23 @@ export function createSigningSecrets({ db, sealer, system, limit }: Context) {
       remembered.delete(companyId)
       return undefined
     }
-    const key = sealer.open(stored.sealedSecret, contextOf(companyId, stored.version))
+    const key = open(companyId, stored)
     const [oldest] = remembered.keys()
     if (oldest !== undefined && remembered.size >= MAX_CACHED) remembered.delete(oldest)
     remembered.set(companyId, { version: stored.version, key, touchedMinute: 0 })
     return { version: stored.version, key }
+  }
+
+  /** @throws Problem unavailable: altered, moved, or sealed under a master key that is not configured */
+  function open(companyId: string, { version, sealedSecret }: repository.StoredSecret): Buffer {
+    try {
+      return sealer.open(sealedSecret, contextOf(companyId, version))
+    } catch (cause) {
+      throw new Problem('unavailable', 'The signing secret cannot be used at present; try again later.', {
+        retryAfterSeconds: 60,
+        cause,
+      })
+    }
   }
 
   /** Notes that a secret was used, once a minute for each instance. */
@@ -97,7 +109,12 @@ export function createSigningSecrets({ db, sealer, system, limit }: Context) {
     const secret = remembered.get(companyId)
     if (!secret || secret.touchedMinute === minute) return
     secret.touchedMinute = minute
-    await repository.touchSecret(db, companyId, version, new Date(minute * MINUTE_MS))
+    try {
+      await repository.touchSecret(db, companyId, version, new Date(minute * MINUTE_MS))
+    } catch (error) {
+      secret.touchedMinute = 0
+      throw error
+    }
   }
 
   return {
@@ -107,8 +124,7 @@ export function createSigningSecrets({ db, sealer, system, limit }: Context) {
     /** The secret as this instance last saw it; to be confirmed by the statement that depends on it. */
     recall: (companyId: string): SigningSecret | undefined => remembered.get(companyId),
     /** Whether a version is still the company's secret, by the database. */
-    isCurrent: async (companyId: string, version: number): Promise<boolean> =>
-      (await repository.findSecret(db, companyId))?.version === version,
+    isInForce: (companyId: string, version: number) => repository.isSecretInForce(db, companyId, version),
     status: (companyId: string) => repository.findSecretStatus(db, companyId),
   }
 }

@@ -127,7 +127,7 @@ export async function openHouse({
       const registry = createRegistry()
       const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
       const address = await app.listen({ host: '127.0.0.1', port: 0 })
-      return { app, connection, address }
+      return { app, connection, registry, address }
     }),
   )
   const [first] = running
@@ -256,6 +256,8 @@ export async function openHouse({
     logs,
     addresses: running.map(({ address }) => address),
     apps: running.map(({ app }) => app),
+    connections: running.map(({ connection }) => connection),
+    registries: running.map(({ registry }) => registry),
     call,
     login,
     loginAs,

@@ -1,0 +1,304 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { type BatchOptions, createBatch } from '../../src/database/batch.ts'
+import { openHouse, times } from '../support/house.ts'
+
+/** A batch whose statements end when the test says so. */
+function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
+  const inFlight: { items: string[]; succeed(): void; fail(error: Error): void }[] = []
+  const statements: string[][] = []
+  const batch = createBatch<string, string>({
+    run(items) {
+      const { promise, resolve, reject } = Promise.withResolvers<string[]>()
+      const statement = {
+        items,
+        succeed: () => end(() => resolve(items.map((item) => `${item} done`))),
+        fail: (error: Error) => end(() => reject(error)),
+      }
+      const end = (how: () => void) => {
+        inFlight.splice(inFlight.indexOf(statement), 1)
+        how()
+      }
+      inFlight.push(statement)
+      statements.push(items)
+      return promise
+    },
+    isItemFault: (error) => error instanceof ItemFault,
+    overloaded: () => new Error('overloaded'),
+    maxSize: 100,
+    maxInFlight: 1,
+    maxWaiting: 1_000,
+    ...options,
+  })
+  /** What became of an item, as text. */
+  const send = (item: string) =>
+    batch(item).then(
+      (outcome) => outcome,
+      (error: Error) => `${item} failed: ${error.message}`,
+    )
+  /** Ends every statement well, and those that follow, until nothing is left. */
+  async function finish() {
+    while (inFlight.length > 0) {
+      for (const statement of [...inFlight]) statement.succeed()
+      await turn()
+    }
+  }
+  return { send, statements, inFlight, finish }
+}
+
+class ItemFault extends Error {}
+
+describe('a batch', () => {
+  test('sends what arrives while idle at once, alone', async () => {
+    const { send, statements, finish } = openBatch()
+    const answer = send('a')
+    expect(statements).toEqual([['a']])
+    await finish()
+    expect(await answer).toBe('a done')
+    void send('b')
+    expect(statements).toEqual([['a'], ['b']])
+  })
+
+  test('sends together, in order, what arrives while a statement is in flight', async () => {
+    const { send, statements, finish } = openBatch()
+    const answers = ['a', 'b', 'c', 'd'].map(send)
+    await finish()
+    expect(statements).toEqual([['a'], ['b', 'c', 'd']])
+    expect(await Promise.all(answers)).toEqual(['a done', 'b done', 'c done', 'd done'])
+  })
+
+  test('has at most maxSize items in a statement and maxInFlight statements in flight', async () => {
+    const { send, statements, inFlight, finish } = openBatch({ maxSize: 3, maxInFlight: 2 })
+    void times(10, (index) => send(`${index}`))
+    expect(statements).toEqual([['0'], ['1']])
+    inFlight[1]?.succeed()
+    await turn()
+    expect(inFlight.map(({ items }) => items)).toEqual([['0'], ['2', '3', '4']])
+    await finish()
+    expect(statements.slice(3)).toEqual([
+      ['5', '6', '7'],
+      ['8', '9'],
+    ])
+  })
+
+  test('lets equal keys see each other: one after the other, in order, others beside them', async () => {
+    const keyOf = (item: string) => item.slice(0, 1)
+    const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2 })
+    void ['a1', 'a2', 'b1', 'a3', 'c1', 'b2'].map(send)
+    // The second slot is free, yet a2 waits for a1.
+    expect(statements).toEqual([['a1'], ['b1']])
+    inFlight[1]?.succeed()
+    await turn()
+    expect(inFlight.map(({ items }) => items)).toEqual([['a1'], ['c1', 'b2']])
+    void send('a4')
+    await finish()
+    expect(statements.flat().filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2', 'a3', 'a4'])
+    for (const items of statements) expect(new Set(items.map(keyOf)).size).toBe(items.length)
+  })
+
+  test('fails the one item that is at fault and none of its neighbours', async () => {
+    const { send, statements, inFlight } = openBatch()
+    const answers = ['first', 'good', 'bad', 'fine'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    while (inFlight.length > 0) {
+      const [statement] = inFlight
+      if (statement?.items.includes('bad')) statement.fail(new ItemFault('bad data'))
+      else statement?.succeed()
+      await turn()
+    }
+    expect(statements).toEqual([['first'], ['good', 'bad', 'fine'], ['good'], ['bad'], ['fine']])
+    expect(await Promise.all(answers)).toEqual([
+      'first done',
+      'good done',
+      'bad failed: bad data',
+      'fine done',
+    ])
+  })
+
+  test('fails all of a statement whose connection was lost, tries none again, and goes on', async () => {
+    const { send, statements, inFlight, finish } = openBatch({ keyOf: (item) => item.slice(0, 1) })
+    const answers = ['a', 'b1', 'c', 'b2'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new Error('connection lost'))
+    await turn()
+    await finish()
+    expect(statements).toEqual([['a'], ['b1', 'c'], ['b2']])
+    expect(await Promise.all(answers)).toEqual([
+      'a done',
+      'b1 failed: connection lost',
+      'c failed: connection lost',
+      'b2 done',
+    ])
+  })
+
+  test.each([
+    ['different keys', (item: string) => item],
+    ['one key', () => 'same'],
+  ])('refuses what exceeds maxWaiting, of %s, and takes more once there is room', async (_name, keyOf) => {
+    const { send, finish } = openBatch({ keyOf, maxWaiting: 2 })
+    const answers = ['in flight', 'waits', 'waits too', 'one too many'].map(send)
+    expect(await answers[3]).toBe('one too many failed: overloaded')
+    await finish()
+    expect(await Promise.all(answers.slice(0, 3))).toEqual(['in flight done', 'waits done', 'waits too done'])
+    const later = send('later')
+    await finish()
+    expect(await later).toBe('later done')
+  })
+
+  test('fails items that a statement gave no outcome for', async () => {
+    const batch = createBatch<string, string>({
+      run: async ([first = '']) => [first],
+      isItemFault: () => false,
+      overloaded: () => new Error('overloaded'),
+      maxSize: 10,
+      maxInFlight: 1,
+      maxWaiting: 10,
+    })
+    const answers = await Promise.allSettled(['a', 'b', 'c'].map(batch))
+    expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
+  })
+})
+
+/** A small generator of reproducible chance (mulberry32). */
+function createChance(seed: number) {
+  let state = seed
+  return (below: number) => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
+  }
+}
+
+describe('under random load, a batch', () => {
+  test.each(times(40, (seed) => [seed]))('keeps every promise (seed %i)', async (seed) => {
+    const chance = createChance(seed)
+    const [maxSize, maxInFlight, maxWaiting] = [1 + chance(6), 1 + chance(3), 5 + chance(20)]
+    const keyOf = (item: string) => item.slice(0, 1)
+    const isBad = (item: string) => item.endsWith('!')
+    const { send, statements, inFlight } = openBatch({ keyOf, maxSize, maxInFlight, maxWaiting })
+
+    const answers = new Map<string, string>()
+    const sent: string[] = []
+    /** What an item must come to: the last statement that it was part of decides. */
+    const expected = new Map<string, string>()
+    const running = () => inFlight.flatMap(({ items }) => items)
+    const waiting = () => {
+      const begun = new Set(statements.flat())
+      return sent.filter((item) => !begun.has(item) && !expected.has(item))
+    }
+
+    function sendOne() {
+      const item = `${'abcdefgh'[chance(8)]}${sent.length}${chance(8) === 0 ? '!' : ''}`
+      const isFull = waiting().length >= maxWaiting
+      sent.push(item)
+      if (isFull) expected.set(item, `${item} failed: overloaded`)
+      void send(item).then((answer) => answers.set(item, answer))
+    }
+    function endOne() {
+      const statement = inFlight[chance(Math.max(1, inFlight.length))]
+      if (!statement) return
+      const { items } = statement
+      const record = (outcome: (item: string) => string) => {
+        for (const item of items) expected.set(item, outcome(item))
+      }
+      if (chance(10) === 0) {
+        record((item) => `${item} failed: connection lost`)
+        statement.fail(new Error('connection lost'))
+      } else if (items.some(isBad)) {
+        if (items.length === 1) record((item) => `${item} failed: bad data`)
+        statement.fail(new ItemFault('bad data'))
+      } else {
+        record((item) => `${item} done`)
+        statement.succeed()
+      }
+    }
+    function checkStatements() {
+      expect(inFlight.length).toBeLessThanOrEqual(maxInFlight)
+      for (const { items } of inFlight) expect(items.length).toBeLessThanOrEqual(maxSize)
+      const keys = running().map(keyOf)
+      expect(new Set(keys).size).toBe(keys.length)
+    }
+
+    for (let step = 0; step < 400; step += 1) {
+      if (chance(5) < 3) sendOne()
+      else endOne()
+      checkStatements()
+      if (chance(2) === 0) {
+        await turn()
+        if (inFlight.length === 0) expect(waiting()).toEqual([])
+      }
+    }
+    await turn()
+    while (inFlight.length > 0) {
+      endOne()
+      await turn()
+      checkStatements()
+    }
+
+    expect(waiting()).toEqual([])
+    expect(Object.fromEntries(answers)).toEqual(Object.fromEntries(expected))
+    const firstRuns = [...new Set(statements.flat())]
+    for (const key of 'abcdefgh') {
+      const ofKey = (items: string[]) => items.filter((item) => keyOf(item) === key)
+      const accepted = sent.filter((item) => !answers.get(item)?.endsWith('overloaded'))
+      expect(ofKey(firstRuns)).toEqual(ofKey(accepted))
+    }
+  })
+})
+
+describe('in one database batch', async () => {
+  const house = await openHouse()
+  const admin = await house.addCompany()
+
+  test('an event that the database refuses fails alone, and its neighbours are stored', async () => {
+    const secret = await house.newSecret(admin)
+    await house.send(admin.companyId, secret, { type: 'warm.up', data: {} })
+    await sql`alter table events add constraint refused check (type <> 'poison')`.execute(house.db)
+
+    // While the table is locked, two statements hang and the rest gathers behind them.
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
+    const blocker = house.db.transaction().execute(async (tx) => {
+      await sql`lock table events in exclusive mode`.execute(tx)
+      noteLocked()
+      await held
+    })
+    await locked
+    const types = times(60, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
+    const answers = types.map((type, index) =>
+      house.send(admin.companyId, secret, { id: `event-${index}`, type, data: {} }),
+    )
+    // Refused for its form by a statement of its own: by then the ones before it have arrived.
+    expect((await house.send(admin.companyId, secret, { type: 'X', data: {} })).status).toBe(400)
+    release()
+    await blocker
+    const statuses = (await Promise.all(answers)).map(({ status }) => status)
+    expect(statuses).toEqual(types.map((type) => (type === 'poison' ? 500 : 202)))
+    const stored = await house.db
+      .selectFrom('events')
+      .select('event_id')
+      .where('type', '=', 'wholesome')
+      .execute()
+    expect(stored.length).toBe(types.filter((type) => type === 'wholesome').length)
+  })
+
+  test('every session check gets its own answer, ended sessions beside live ones (ASVS 8.4.1)', async () => {
+    const people = [admin, await house.addUser(admin), await house.addCompany(), await house.addCompany()]
+    const credentials = await Promise.all(
+      times(16, async (index) => {
+        const person = people[index % people.length] ?? admin
+        const { accessToken: token } = await house.loginAs(person)
+        const ended = index % 5 === 0
+        if (ended) await house.call('/auth/logout', { token })
+        return { token, expected: ended ? 'session_ended' : person.userId }
+      }),
+    )
+    const calls = times(320, (index) => credentials[index % credentials.length]).flatMap((one) => one ?? [])
+    const answers = await Promise.all(calls.map(({ token }) => house.getSession({ token })))
+    expect(answers.map(({ body }) => body.code ?? body.user.id)).toEqual(calls.map((one) => one.expected))
+  })
+})

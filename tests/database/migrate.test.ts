@@ -1,0 +1,260 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import pg from 'pg'
+import { afterAll, afterEach, describe, expect, inject, test } from 'vitest'
+import { connect } from '../../src/database/connect.ts'
+import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
+import { type Answer, openHouse, times } from '../support/house.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+
+const serverUrl = inject('serverUrl')
+const house = await openHouse({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
+const admin = await house.addCompany()
+const secret = await house.newSecret(admin)
+const { accessToken: token } = await house.loginAs(admin)
+
+/** Releases, in reverse, what a test took. */
+const taken: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const release of taken.splice(0).reverse()) await release()
+})
+
+/** A connection of the test's own, beside those of the house. */
+async function openClient(url = house.url) {
+  const client = new pg.Client({ connectionString: url, application_name: 'test' })
+  await client.connect()
+  taken.push(() => client.end())
+  return client
+}
+
+async function openEmptyDatabase() {
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  await run(serverUrl, `create database ${name}`)
+  afterAll(() => run(serverUrl, `drop database ${name} with (force)`))
+  return databaseUrl(serverUrl, name)
+}
+
+function openConnection(url: string, poolSize = 2) {
+  const connection = connect({ url, poolSize })
+  taken.push(connection.close)
+  return connection
+}
+
+/** Waits until a condition, polled at the database, holds. */
+async function until(holds: () => Promise<boolean>) {
+  while (!(await holds())) await sleep(10)
+}
+
+const waitsForLock = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+const countWaiting = async (client: pg.Client) => (await client.query(`select ${waitsForLock}`)).rowCount ?? 0
+
+/** Each kind of request: one read, one write in a batch, one transaction, one guarded update. */
+const requests = {
+  'a session check': (at: number) => house.getSession({ token, at }),
+  'an event': (at: number) => house.send(admin.companyId, secret, { type: 'a.b', data: {} }, { at }),
+  'a batch of events': (at: number) =>
+    house.send(admin.companyId, secret, { events: times(3, () => ({ type: 'a.b', data: {} })) }, { at }),
+  'a sign-in': (at: number) => house.login(admin, { at }),
+}
+
+describe('migrations', () => {
+  test('run once each when eight instances start at once on an empty database', async () => {
+    const url = await openEmptyDatabase()
+    const instances = times(8, () => openConnection(url))
+    const ran = await Promise.all(instances.map(({ db }) => migrate(db)))
+    const names = ran.flat()
+    expect(names).toContain('0001-core')
+    expect(new Set(names).size).toBe(names.length)
+    const [first] = instances
+    expect(first && (await pendingMigrations(first.db))).toEqual([])
+    const { rows } = await (await openClient(url)).query('select name from kysely_migration order by name')
+    expect(rows.map(({ name }) => name)).toEqual(names)
+  })
+
+  test('wait for another instance that runs them, for longer than a statement may take', async () => {
+    const url = await openEmptyDatabase()
+    const { db } = openConnection(url)
+    const holder = await openClient(url)
+    await holder.query('select pg_advisory_lock(3853314791062309107)')
+    const migrating = migrate(db)
+    await until(async () => (await countWaiting(holder)) === 1)
+    // What the waiting statement's timeout does, without its five seconds.
+    await holder.query(`select pg_cancel_backend(pid) ${waitsForLock}`)
+    await until(async () => (await countWaiting(holder)) === 1)
+    await holder.query('select pg_advisory_unlock_all()')
+    expect(await migrating).toContain('0001-core')
+  })
+
+  test('need neither the lock nor the right to write on a current database', async () => {
+    const holder = await openClient()
+    await holder.query('select pg_advisory_lock(3853314791062309107)')
+    const url = new URL(house.url)
+    url.searchParams.set('options', '-c default_transaction_read_only=on')
+    expect(await migrate(openConnection(url.href).db)).toEqual([])
+  })
+
+  test('report what is wrong, and leave nothing half done', async () => {
+    const url = await openEmptyDatabase()
+    await run(url, 'create table audit_events (in_the_way text)')
+    const { db } = openConnection(url)
+    await expect(migrate(db)).rejects.toThrow('audit_events')
+    expect(await pendingMigrations(db)).toContain('0001-core')
+    const { rows } = await (await openClient(url)).query(`select to_regclass('companies') as companies`)
+    expect(rows).toEqual([{ companies: null }])
+  })
+})
+
+describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
+  const endAll = (client: pg.Client) =>
+    client.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'gatehouse'`)
+
+  /** The pool has all its places: as many transactions as it has are open at one time. */
+  async function expectWholePool({ db }: Pick<ReturnType<typeof connect>, 'db'>, size = 2) {
+    const { promise: allOpen, resolve } = Promise.withResolvers<void>()
+    let open = 0
+    await Promise.all(
+      times(size, () =>
+        db.transaction().execute(async (tx) => {
+          await sql`select 1`.execute(tx)
+          open += 1
+          if (open === size) resolve()
+          await allOpen
+        }),
+      ),
+    )
+    expect(open).toBe(size)
+  }
+
+  test('while idle, more often than the pool is large, requests are answered and the pool is whole', async () => {
+    const killer = await openClient()
+    for (let round = 0; round < 6; round += 1) {
+      await Promise.all(Object.values(requests).map((send) => send(round % 2)))
+      await endAll(killer)
+    }
+    // Until each instance has noticed.
+    for (const at of [0, 1]) await until(async () => (await house.getSession({ token, at })).status === 200)
+    await expectWholePool(house)
+  })
+
+  test('between two statements of a transaction, it fails, the process lives and the pool is whole', async () => {
+    const killer = await openClient()
+    const connection = openConnection(house.url)
+    for (let round = 0; round < 4; round += 1) {
+      const work = connection.db.transaction().execute(async (tx) => {
+        await sql`create table never_committed (id int)`.execute(tx)
+        await endAll(killer)
+        // The end arrives while nothing is asked of the connection.
+        await sleep(50)
+        await sql`select 1`.execute(tx)
+      })
+      await expect(work).rejects.toThrow()
+    }
+    await expectWholePool(connection)
+    expect(connection.pool.waitingCount).toBe(0)
+    const { rows } = await killer.query(`select to_regclass('never_committed') as it`)
+    expect(rows).toEqual([{ it: null }])
+  })
+
+  test('under load, answers are good or 503, and what was acknowledged is stored', async () => {
+    const killer = await openClient()
+    let running = true
+    const statuses: number[] = []
+    const acknowledged: string[] = []
+    const load = times(12, async (index) => {
+      for (let turn = 0; running || turn < 1; turn += 1) {
+        const id = `load-${index}-${turn}`
+        const event = { id, type: 'a.b', data: {} }
+        const payload = index % 2 === 0 ? event : { events: [event, { type: 'a.b', data: {} }] }
+        const answer = await house.send(admin.companyId, secret, payload, { at: turn % 2 })
+        const others = await Promise.all([house.getSession({ token, at: turn % 2 }), house.login(admin)])
+        for (const { status, headers } of [answer, ...others]) {
+          statuses.push(status)
+          if (status === 503) expect(headers['retry-after']).toBe('1')
+        }
+        if (answer.status === 202) acknowledged.push(id)
+      }
+    })
+    for (let ended = 0; ended < 40; ) {
+      await sleep(50)
+      ended += (await endAll(killer)).rowCount ?? 0
+    }
+    running = false
+    await Promise.all(load)
+    expect(statuses.filter((status) => ![200, 202, 503].includes(status))).toEqual([])
+    for (const at of [0, 1]) await until(async () => (await house.getSession({ token, at })).status === 200)
+    await expectWholePool(house)
+    const { rows } = await killer.query('select event_id from events where event_id = any($1)', [
+      acknowledged,
+    ])
+    expect(rows.length).toBe(acknowledged.length)
+  }, 60_000)
+})
+
+describe('a request that the database keeps waiting is answered 503 with Retry-After (ASVS 16.5.2)', () => {
+  const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
+  /** The SQLSTATE that the answer's log line tells. */
+  const causeOf = ({ body }: Answer) => {
+    const lines = house.logs
+      .join('')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    return lines.find(({ requestId, err }) => requestId === body.requestId && err)?.err.code
+  }
+  const lockEvents = 'begin; lock table events in access exclusive mode'
+
+  test('once it has waited for a lock for two seconds; the next one is served', async () => {
+    const blocker = await openClient()
+    await blocker.query(lockEvents)
+    const [single, batch, check] = await Promise.all([
+      requests['an event'](0),
+      requests['a batch of events'](1),
+      requests['a session check'](0),
+    ])
+    for (const answer of [single, batch]) {
+      expect(answer).toMatchObject(refused)
+      expect(causeOf(answer)).toBe('55P03')
+    }
+    expect(check.status).toBe(200)
+    await blocker.query('rollback')
+    expect((await requests['an event'](0)).status).toBe(202)
+  })
+
+  test('when its statement is cancelled', async () => {
+    const blocker = await openClient()
+    await blocker.query(lockEvents)
+    const answers = [requests['an event'](0), requests['a batch of events'](1)]
+    await until(async () => (await countWaiting(blocker)) === 2)
+    await blocker.query(`select pg_cancel_backend(pid) ${waitsForLock}`)
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toMatchObject(refused)
+      expect(causeOf(answer)).toBe('57014')
+    }
+    await blocker.query('rollback')
+    expect((await requests['an event'](0)).status).toBe(202)
+  })
+
+  test('once it has waited three seconds for a connection; other instances serve', async () => {
+    const { promise: held, resolve: release } = Promise.withResolvers<void>()
+    const holders = times(2, () =>
+      house.db.transaction().execute(async (tx) => {
+        await sql`select 1`.execute(tx)
+        await held
+      }),
+    )
+    taken.push(
+      () => Promise.all(holders),
+      async () => release(),
+    )
+    const started = performance.now()
+    const answers = await Promise.all(Object.values(requests).map((send) => send(0)))
+    expect(performance.now() - started).toBeLessThan(10_000)
+    for (const answer of answers) expect(answer).toMatchObject(refused)
+    expect((await requests['an event'](1)).status).toBe(202)
+    release()
+    await Promise.all(holders)
+    for (const send of Object.values(requests)) expect((await send(0)).status).toBeLessThan(300)
+  })
+})

@@ -1,0 +1,507 @@
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { changeSubscription } from '../../src/company/service.ts'
+import { connect } from '../../src/database/connect.ts'
+import { openHouse, type Person, times } from '../support/house.ts'
+
+const house = await openHouse({ instances: 2 })
+const admin = await house.addCompany()
+const secret = await house.newSecret(admin)
+
+/** A company of its own, for tests that count what is stored. */
+async function openSender() {
+  const person = await house.addCompany()
+  const key = await house.newSecret(person)
+  const send = (payload: unknown, options: Parameters<typeof house.send>[3] = {}) =>
+    house.send(person.companyId, key, payload, options)
+  return { person, send, stored: () => storedBy(person) }
+}
+
+function storedBy({ companyId }: Pick<Person, 'companyId'>, db = house.db) {
+  return db
+    .selectFrom('events')
+    .select(['event_id', 'type', 'occurred_at', 'data'])
+    .where('company_id', '=', companyId)
+    .orderBy(sql`event_id collate "C"`)
+    .execute()
+}
+
+/** Of whom nothing is ever stored. */
+const refused = await openSender()
+
+const post = (payload: unknown, options: Parameters<typeof house.send>[3] = {}) =>
+  house.send(admin.companyId, secret, payload, options)
+
+let count = 0
+/** An id that no other test uses. */
+const newId = () => `event-${++count}`
+
+const accepted = (accepted: number, duplicates = 0) => ({ status: 202, body: { accepted, duplicates } })
+const invalid = { status: 400, body: { code: 'invalid_request' } }
+const conflict = { status: 409, body: { code: 'event_id_conflict' } }
+const event = (id?: string, data: object = {}) => ({ ...(id && { id }), type: 'a.b', data })
+
+describe('an event', () => {
+  test('is stored as it was sent, under the webhook-id where it has no id', async () => {
+    const { send, stored } = await openSender()
+    const payment = { type: 'payment.created', occurredAt: '2026-03-01T10:00:00+02:00', data: { amount: 5 } }
+    expect(await send(payment, { id: 'msg_1' })).toMatchObject(accepted(1))
+    expect(await send({ ...payment, id: 'own.id' }, { id: 'msg_2' })).toMatchObject(accepted(1))
+    expect(await send({ type: 'ping', data: {} }, { id: 'msg_3' })).toMatchObject(accepted(1))
+    const row = {
+      type: 'payment.created',
+      occurred_at: new Date('2026-03-01T08:00:00Z'),
+      data: { amount: 5 },
+    }
+    expect(await stored()).toEqual([
+      { event_id: 'msg_1', ...row },
+      { event_id: 'msg_3', type: 'ping', occurred_at: null, data: {} },
+      { event_id: 'own.id', ...row },
+    ])
+  })
+
+  test('of a batch is stored under the webhook-id and its index where it has no id', async () => {
+    const { send, stored } = await openSender()
+    const events = [event(), event('own'), event(), event()]
+    expect(await send({ events }, { id: 'msg' })).toMatchObject(accepted(4))
+    expect((await stored()).map(({ event_id }) => event_id)).toEqual(['msg.0', 'msg.2', 'msg.3', 'own'])
+    expect(await send({ events: [event('msg.0'), event()] }, { id: 'msg' })).toMatchObject(accepted(1, 1))
+  })
+
+  test('is readable on another connection once it is acknowledged (ASVS 2.3.3)', async () => {
+    const { person, send } = await openSender()
+    const elsewhere = connect({ url: house.url, poolSize: 1 })
+    for (let index = 0; index < 20; index += 1) {
+      const batch = { events: [event(`${index}-a`), event(`${index}-b`)] }
+      expect((await send(index % 2 ? batch : event(`${index}`), { at: index % 2 })).status).toBe(202)
+      const found = await storedBy(person, elsewhere.db)
+      expect(found.map(({ event_id }) => event_id)).toContain(index % 2 ? `${index}-b` : `${index}`)
+    }
+    await elsewhere.close()
+  })
+
+  test('has the data that was sent: unicode, escapes, nesting, numbers', async () => {
+    const { send, stored } = await openSender()
+    const data = {
+      text: 'Grüße 世界 🌍 \u202e\ufeff \\ " / \b\f\n\r\t \u0001 \u007f {}, NULL \'; drop table events; --',
+      numbers: [0, -1, 0.1, 1e-7, 5e-324, 1.5e10, Number.MAX_SAFE_INTEGER, Number.MIN_SAFE_INTEGER],
+      'a.b': { '': null, ' ': [true, false, [], {}], $ref: 'x', toString: 1, hasOwnProperty: 2 },
+      deep: times(24, String).reduce<object>((inner) => ({ inner }), {}),
+    }
+    for (const [id, body] of [
+      ['plain', JSON.stringify({ type: 'a', data })],
+      ['escaped', escapeAll(JSON.stringify({ type: 'a', data }))],
+    ] as const) {
+      expect(await send(body, { id })).toMatchObject(accepted(1))
+      expect(await send(body, { id, at: 1 })).toMatchObject(accepted(0, 1))
+    }
+    expect((await stored()).map((row) => row.data)).toEqual([data, data])
+
+    function escapeAll(text: string) {
+      return text.replace(/[^ -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    }
+  })
+})
+
+describe('the form of an event', () => {
+  const good = { id: 'x', type: 'a.b', data: {} }
+
+  test.each<[name: string, event: object]>([
+    ['an id of one character', { ...event(), id: '.' }],
+    ['an id of 128', { ...event(), id: 'aZ0_-.'.padEnd(128, 'x') }],
+    ['a type of one character', { type: 'a', data: {} }],
+    ['a type of 128', { type: `${'a_1.'.repeat(31)}abcd`, data: {} }],
+  ])('may have %s', async (_name, payload) => {
+    expect(await post(payload)).toMatchObject(accepted(1))
+    expect((await post({ events: [payload] })).status).toBe(202)
+  })
+
+  test.each<[name: string, event: unknown]>([
+    ['an empty id', { ...good, id: '' }],
+    ['an id of 129', { ...good, id: 'x'.repeat(129) }],
+    ['an id with a space', { ...good, id: 'a b' }],
+    ['an id with a line end', { ...good, id: 'a\n' }],
+    ['an id beyond ASCII', { ...good, id: 'é' }],
+    ['a number as id', { ...good, id: 1 }],
+    ['null as id', { ...good, id: null }],
+    ['no type', { data: {} }],
+    ['an empty type', { ...good, type: '' }],
+    ['a type of 129', { ...good, type: 'a'.repeat(129) }],
+    ['a type in capitals', { ...good, type: 'A' }],
+    ['a type with an empty word', { ...good, type: 'a..b' }],
+    ['a type that begins with a dot', { ...good, type: '.a' }],
+    ['a type that ends with a dot', { ...good, type: 'a.' }],
+    ['a type with a line end', { ...good, type: 'a\n' }],
+    ['no data', { type: 'a' }],
+    ['null as data', { ...good, data: null }],
+    ['an array as data', { ...good, data: [] }],
+    ['text as data', { ...good, data: '{}' }],
+    ['a number as occurredAt', { ...good, occurredAt: 1_700_000_000 }],
+    ['null as occurredAt', { ...good, occurredAt: null }],
+    ['an unknown field', { ...good, more: 1 }],
+  ])('must not have %s, alone or among good ones, and nothing is stored (ASVS 2.2.1)', async (_name, bad) => {
+    expect(await refused.send(bad)).toMatchObject(invalid)
+    expect(await refused.send({ events: [event('good'), bad, event('fine')] })).toMatchObject(invalid)
+    expect(await refused.stored()).toEqual([])
+  })
+
+  test.each<[name: string, body: unknown]>([
+    ['no events', { events: [] }],
+    ['501 events', { events: times(501, (index) => event(`${index}`)) }],
+    ['events and an event', { events: [good], ...good }],
+    ['an unknown field beside events', { events: [good], more: 1 }],
+    ['an object as events', { events: { 0: good } }],
+    ['a batch in a batch', { events: [{ events: [good] }] }],
+    ['an array of events', [good]],
+    ['nothing', {}],
+  ])('must not be a body of %s (ASVS 2.2.1)', async (_name, body) => {
+    expect(await refused.send(body)).toMatchObject(invalid)
+    expect(await refused.stored()).toEqual([])
+  })
+
+  test('may be a batch of 500', async () => {
+    const { send, stored } = await openSender()
+    const events = times(500, (index) => event(`${index}`, { index }))
+    expect(await send({ events })).toMatchObject(accepted(500))
+    expect(await send({ events }, { at: 1 })).toMatchObject(accepted(0, 500))
+    expect(await stored()).toHaveLength(500)
+  })
+
+  test('may fill 512 KiB, and not one byte more (ASVS 2.4.1)', async () => {
+    const { send, stored } = await openSender()
+    const limit = 512 * 1024
+    const filled = (size: number, text: string) => {
+      const [before, after] = ['{"type":"a","data":{"text":"', '"}}']
+      const room = size - before.length - after.length
+      return `${before}${text.repeat(Math.floor(room / text.length)).padEnd(room, 'x')}${after}`
+    }
+    for (const text of ['x', '\\\\', '\\"']) {
+      expect(await send(filled(limit, text))).toMatchObject(accepted(1))
+      expect(await send(filled(limit + 1, text))).toMatchObject({
+        status: 413,
+        body: { code: 'payload_too_large' },
+      })
+    }
+    const many = { type: 'a', data: Object.fromEntries(times(30_000, (index) => [`k${index}`, index])) }
+    expect(await send(many)).toMatchObject(accepted(1))
+    expect(await stored()).toHaveLength(4)
+  })
+})
+
+describe('occurredAt', () => {
+  /** Each row's times are one instant. */
+  test.each([
+    [
+      [
+        '2026-03-01T10:00:00Z',
+        '2026-03-01t10:00:00z',
+        '2026-03-01T12:00:00+02:00',
+        '2026-03-01T10:00:00.000Z',
+      ],
+    ],
+    [['2026-03-01T10:00:00.5Z', '2026-03-01T10:00:00.500000Z', '2026-02-28T23:30:00.5-10:30']],
+    [['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.0000010Z', '2026-03-01T10:00:00.000001-00:00']],
+    [['2016-12-31T23:59:60Z', '2017-01-01T00:00:00Z', '2016-12-31T15:59:60-08:00']],
+    [['2024-02-29T00:00:00+14:00', '2024-02-28T10:00:00Z', '2024-02-29T01:59:00+15:59']],
+    [['0001-01-01T00:00:00+14:00', '0001-01-01T01:59:00+15:59']],
+    [['9999-12-31T23:59:59.999999-15:59']],
+    [['9999-12-31T23:59:59.9999999Z']],
+  ])('is the instant, however it is written: %j (RFC 3339)', async (spellings) => {
+    const id = newId()
+    const written = spellings.map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
+    for (const [index, payload] of written.entries()) {
+      expect(await post(payload)).toMatchObject(index === 0 ? accepted(1) : accepted(0, 1))
+    }
+    // And in one request.
+    const fresh = written.map((payload) => ({ ...payload, id: `${id}-once` }))
+    expect(await post({ events: fresh })).toMatchObject(accepted(1, spellings.length - 1))
+  })
+
+  test.each([
+    ['2026-03-01T10:00:00Z', '2026-03-01T10:00:01Z'],
+    ['2026-03-01T10:00:00Z', '2026-03-01T10:00:00+01:00'],
+    ['2026-03-01T10:00:00.000001Z', '2026-03-01T10:00:00.000002Z'],
+    ['2026-03-01T10:00:00Z', undefined],
+  ])('of another instant is another event: %s and %s', async (one, other) => {
+    const id = newId()
+    const [first, second] = [one, other].map((occurredAt) => ({ id, type: 'a', occurredAt, data: {} }))
+    expect(await post({ events: [first, second] })).toMatchObject(conflict)
+    expect(await post(first)).toMatchObject(accepted(1))
+    expect(await post(second)).toMatchObject(conflict)
+  })
+
+  test.each([
+    '',
+    'now',
+    'infinity',
+    'epoch',
+    '2026-03-01',
+    '10:00:00Z',
+    '2026-03-01T10:00:00',
+    '2026-03-01T10:00Z',
+    '2026-03-01 10:00:00Z',
+    '2026-03-01\n10:00:00Z',
+    '2026-03-01\u00a010:00:00Z',
+    '2026-03-01\u202810:00:00Z',
+    '2026-03-01T10:00:00Z\n',
+    '2026-03-01T10:00:00+02',
+    '2026-03-01T10:00:00+0200',
+    '2026-03-01T10:00:00+16:00',
+    '2026-03-01T10:00:00-23:59',
+    '2026-03-01T10:00:00+02:60',
+    '2026-03-01T10:00:00,5Z',
+    '2026-03-01T10:00:00.Z',
+    '2026-03-01T10:00:00 UTC',
+    '2026-03-01T10:00:60Z',
+    '2026-03-01T23:59:60.5Z',
+    '2026-03-01T23:59:61Z',
+    '2026-03-01T24:00:00Z',
+    '2026-02-29T10:00:00Z',
+    '2026-13-01T10:00:00Z',
+    '2026-00-01T10:00:00Z',
+    '2026-01-00T10:00:00Z',
+    '0000-01-01T00:00:00Z',
+    '-0001-01-01T00:00:00Z',
+    '10000-01-01T00:00:00Z',
+    '+002026-03-01T10:00:00Z',
+    '２０２６-03-01T10:00:00Z',
+    `2026-03-01T10:00:00.${'0'.repeat(60)}Z`,
+  ])('is refused as %j, and nothing is stored (RFC 3339, ASVS 2.2.1)', async (occurredAt) => {
+    expect(await refused.send({ ...event(), occurredAt })).toMatchObject(invalid)
+    expect(await refused.send({ events: [event(), { ...event(), occurredAt }] })).toMatchObject(invalid)
+    expect(await refused.stored()).toEqual([])
+  })
+
+  test('is stored or refused, whatever dates, times and offsets come together (ASVS 16.5.3)', async () => {
+    const dates = [
+      '0001-01-01',
+      '0001-12-31',
+      '1582-10-10',
+      '1883-11-18',
+      '1900-02-28',
+      '2400-02-29',
+      '9999-12-31',
+    ]
+    const clocks = [
+      '00:00:00',
+      '23:59:59.9999999999',
+      '23:59:60',
+      '23:59:60.999999',
+      '12:30:45.123456789',
+      '15:59:60',
+    ]
+    const zones = [
+      'Z',
+      '+00:00',
+      '-00:00',
+      '+13:59',
+      '+15:59',
+      '-15:59',
+      '+16:00',
+      '-08:00',
+      '+23:59',
+      '-23:59',
+    ]
+    const all = dates.flatMap((date) =>
+      clocks.flatMap((clock) => zones.map((zone) => `${date}T${clock}${zone}`)),
+    )
+    const answers = await Promise.all(all.map((occurredAt) => post({ ...event(newId()), occurredAt })))
+    const strange = all.filter((_, index) => ![202, 400].includes(answers[index]?.status ?? 0))
+    expect(strange).toEqual([])
+    expect(new Set(answers.map(({ status }) => status)).size).toBe(2)
+  })
+})
+
+describe('an id that is stored already', () => {
+  test('with the same content is a duplicate and changes nothing', async () => {
+    const { send, stored } = await openSender()
+    const payload = { ...event('once', { b: 1, a: [1, 2] }), occurredAt: '2026-01-01T00:00:00Z' }
+    expect(await send(payload, { id: 'first' })).toMatchObject(accepted(1))
+    const before = await stored()
+    expect(await send(payload, { id: 'second', at: 1 })).toMatchObject(accepted(0, 1))
+    expect(await send({ events: [payload, event('new')] }, { id: 'third' })).toMatchObject(accepted(1, 1))
+    expect((await stored()).filter(({ event_id }) => event_id === 'once')).toEqual(before)
+  })
+
+  test.each([
+    [
+      'white space',
+      '{"id":"ID","type":"a","data":{"a":1,"b":[1,2]}}',
+      '{ "id":"ID",\n"type":"a", "data":{ "a" : 1 ,"b":[ 1,2 ]}}',
+    ],
+    [
+      'the order of members',
+      '{"id":"ID","type":"a","data":{"a":1,"b":{"c":2,"d":3}}}',
+      '{"data":{"b":{"d":3,"c":2},"a":1},"type":"a","id":"ID"}',
+    ],
+    [
+      'escapes',
+      '{"id":"ID","type":"a","data":{"a":"é/"}}',
+      '{"id":"ID","type":"\\u0061","data":{"a":"\\u00e9\\/"}}',
+    ],
+    [
+      'how a number is written',
+      '{"id":"ID","type":"a","data":{"a":100,"b":0.5}}',
+      '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1}}',
+    ],
+  ])('is the same event but for %s', async (_name, one, other) => {
+    const id = newId()
+    const [first, second] = [one.replace('ID', id), other.replace('ID', id)]
+    expect(await post(first)).toMatchObject(accepted(1))
+    expect(await post(second)).toMatchObject(accepted(0, 1))
+    const [third, fourth] = [first, second].map((text) => text.replace(id, `${id}-once`))
+    expect(await post(`{"events":[${third},${fourth}]}`)).toMatchObject(accepted(1, 1))
+  })
+
+  test.each<[name: string, one: object, other: object]>([
+    ['type', { type: 'a', data: {} }, { type: 'b', data: {} }],
+    ['a value', event('', { a: 1 }), event('', { a: 2 })],
+    ['the type of a value', event('', { a: 1 }), event('', { a: '1' })],
+    ['null for nothing', event('', { a: null }), event('', {})],
+    ['the order of a list', event('', { a: [1, 2] }), event('', { a: [2, 1] })],
+    ['the form of a letter', event('', { a: 'é' }), event('', { a: 'e\u0301' })],
+  ])(
+    'with other content (%s) is a conflict, named, and nothing of the request is stored',
+    async (_name, one, other) => {
+      const { send, stored } = await openSender()
+      expect(await send({ ...one, id: 'taken' })).toMatchObject(accepted(1))
+      const before = await stored()
+      const alone = await send({ ...other, id: 'taken' })
+      const among = await send({ events: [event('new-1'), { ...other, id: 'taken' }, event('new-2')] })
+      for (const answer of [alone, among]) {
+        expect(answer).toMatchObject(conflict)
+        expect(answer.body.detail).toMatch(/\btaken\b/)
+        expect(answer.body.detail).not.toContain('new-')
+      }
+      const twice = [{ ...one, id: 'twice' }, event('new-3'), { ...other, id: 'twice' }]
+      const within = await send({ events: twice })
+      expect(within).toMatchObject(conflict)
+      expect(within.body.detail).toMatch(/\btwice\b/)
+      expect(await stored()).toEqual(before)
+    },
+  )
+
+  test('twice in one request is stored once and counted as a duplicate', async () => {
+    const { send, stored } = await openSender()
+    const events = [event('x'), event('y'), event('x'), event('x')]
+    expect(await send({ events })).toMatchObject(accepted(2, 2))
+    expect(await send({ events })).toMatchObject(accepted(0, 4))
+    expect(await stored()).toHaveLength(2)
+  })
+
+  test('belongs to one company: another may use the same (ASVS 8.4.1)', async () => {
+    const [one, other] = [await openSender(), await openSender()]
+    expect(await one.send(event('shared', { of: 'one' }))).toMatchObject(accepted(1))
+    expect(await other.send(event('shared', { of: 'other' }))).toMatchObject(accepted(1))
+    expect((await one.stored()).map(({ data }) => data)).toEqual([{ of: 'one' }])
+    expect((await other.stored()).map(({ data }) => data)).toEqual([{ of: 'other' }])
+  })
+})
+
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
+
+describe('at the same time on two instances (ASVS 2.3.4, 15.4.2)', () => {
+  test('an event sent fifty times is one row and forty-nine duplicates', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { send, stored } = await openSender()
+      const answers = await Promise.all(times(50, (index) => send(event('same'), { at: index % 2 })))
+      expect(answers.map(({ status }) => status)).toEqual(times(50, () => 202))
+      expect(sum(answers.map(({ body }) => body.accepted))).toBe(1)
+      expect(sum(answers.map(({ body }) => body.duplicates))).toBe(49)
+      expect(await stored()).toHaveLength(1)
+    }
+  })
+
+  test('of fifty different contents for one id exactly one is stored, the others conflict', async () => {
+    const { send, stored } = await openSender()
+    const answers = await Promise.all(
+      times(50, (index) => {
+        const mine = event('contested', { index })
+        return send(index % 3 ? mine : { events: [event(`beside-${index}`), mine] }, { at: index % 2 })
+      }),
+    )
+    const winners = answers.flatMap(({ status }, index) => (status === 202 ? [index] : []))
+    expect(winners).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(49)
+    const rows = await stored()
+    expect(rows.find(({ event_id }) => event_id === 'contested')?.data).toEqual({ index: winners[0] })
+    expect(rows).toHaveLength(winners.some((index) => index % 3 === 0) ? 2 : 1)
+  })
+
+  test('batches of the same events in opposite orders never deadlock (ASVS 15.4.3)', async () => {
+    for (let round = 0; round < 5; round += 1) {
+      const { send, stored } = await openSender()
+      const events = times(60, (index) => event(`${index}`))
+      const answers = await Promise.all(
+        times(12, (index) =>
+          index % 4 === 3
+            ? send(event(`${index * 4}`), { at: index % 2 })
+            : send({ events: index % 2 ? events : events.toReversed() }, { at: index % 2 }),
+        ),
+      )
+      expect(answers.map(({ status }) => status)).toEqual(times(12, () => 202))
+      expect(sum(answers.map(({ body }) => body.accepted))).toBe(60)
+      expect(await stored()).toHaveLength(60)
+    }
+  })
+
+  test('of batches that contradict each other one is stored whole, the other not at all (ASVS 2.3.3)', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { send, stored } = await openSender()
+      const batchOf = (side: string) => [
+        event(`a-${side}`),
+        ...times(30, (index) => event(`shared-${index}`, { side })),
+        event(`z-${side}`),
+      ]
+      const answers = await Promise.all([
+        send({ events: batchOf('left') }, { at: 0 }),
+        send({ events: batchOf('right').toReversed() }, { at: 1 }),
+      ])
+      expect(answers.map(({ status }) => status).sort()).toEqual([202, 409])
+      const winner = answers[0]?.status === 202 ? 'left' : 'right'
+      const expected = batchOf(winner).map(({ id, data }) => [id, data])
+      expect((await stored()).map(({ event_id, data }) => [event_id, data]).sort()).toEqual(expected.sort())
+    }
+  })
+
+  test('overlapping batches and single events add up: each id once, each request whole', async () => {
+    const { send, stored } = await openSender()
+    const requests = times(40, (index) => times(10, (offset) => event(`${(index * 3 + offset) % 60}`)))
+    const answers = await Promise.all(requests.map((events, index) => send({ events }, { at: index % 2 })))
+    for (const { status, body } of answers) {
+      expect([status, body.accepted + body.duplicates]).toEqual([202, 10])
+    }
+    const ids = new Set(requests.flat().map(({ id }) => id))
+    expect(sum(answers.map(({ body }) => body.accepted))).toBe(ids.size)
+    expect(await stored()).toHaveLength(ids.size)
+  })
+})
+
+describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
+  test('every status of the subscription, and the plan', async () => {
+    const { person, send, stored } = await openSender()
+    const cases = [
+      ['trialing', 'growth', 202],
+      ['canceled', 'growth', 'subscription_inactive'],
+      ['active', 'growth', 202],
+      ['suspended', 'enterprise', 'subscription_inactive'],
+      ['past_due', 'enterprise', 202],
+      ['active', 'starter', 'feature_not_in_plan'],
+      ['canceled', 'starter', 'subscription_inactive'],
+      ['active', 'enterprise', 202],
+    ] as const
+    let rows = 0
+    for (const [status, plan, expected] of cases) {
+      await changeSubscription(house.context, person.companyId, { status, plan })
+      for (const at of [0, 1]) {
+        for (const payload of [event(), { events: [event(), event()] }]) {
+          const answer = await send(payload, { at })
+          const outcome = answer.status === 402 ? answer.body.code : answer.status
+          expect([status, plan, outcome]).toEqual([status, plan, expected])
+          if (expected === 202) rows += 'events' in payload ? 2 : 1
+        }
+      }
+    }
+    expect(await stored()).toHaveLength(rows)
+  })
+})

@@ -1,0 +1,395 @@
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { openHouse, type Person, times } from '../support/house.ts'
+
+const house = await openHouse({ instances: 2 })
+
+const STATUS = '/auth/webhook-secret/status'
+const REGENERATE = '/auth/webhook-secret/regenerate'
+const EVENT = { type: 'a.b', data: {} }
+const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
+
+/** A company with an admin who is signed in. */
+async function openCompany() {
+  const admin = await house.addCompany()
+  const { accessToken: token } = await house.loginAs(admin)
+  return {
+    admin,
+    token,
+    status: async () => (await house.call(STATUS, { token })).body,
+    regenerate: (json?: unknown, at = 0) =>
+      house.call(REGENERATE, { token, at, ...(json !== undefined && { json }) }),
+    send: (secret: string, at = 0, payload: unknown = EVENT) =>
+      house.send(admin.companyId, secret, payload, { at }),
+  }
+}
+
+const rowOf = ({ companyId }: Person) =>
+  house.db
+    .selectFrom('signing_secrets')
+    .selectAll()
+    .where('company_id', '=', companyId)
+    .executeTakeFirstOrThrow()
+
+const seal = ({ companyId }: Person, sealed: string) =>
+  house.db
+    .updateTable('signing_secrets')
+    .set({ sealed_secret: sealed })
+    .where('company_id', '=', companyId)
+    .execute()
+
+const keyOf = (secret: string) => Buffer.from(secret.replace('whsec_', ''), 'base64')
+
+describe('the status of the signing secret', () => {
+  test('is all null where there is none', async () => {
+    const { status } = await openCompany()
+    expect(await status()).toEqual({
+      configured: false,
+      version: null,
+      hint: null,
+      algorithm: null,
+      createdAt: null,
+      createdBy: null,
+      lastUsedAt: null,
+    })
+  })
+
+  test('tells version, hint, maker and time, and never the secret (ASVS 14.2.6)', async () => {
+    const { admin, status, regenerate } = await openCompany()
+    const createdAt = new Date(house.clock.now()).toISOString()
+    const { status: code, body: made } = await regenerate()
+    expect([code, made]).toEqual([
+      200,
+      {
+        secret: expect.stringMatching(SECRET),
+        version: 1,
+        hint: `…${made.secret.slice(-4)}`,
+        createdAt,
+        previousInvalidatedAt: null,
+      },
+    ])
+    const shown = await status()
+    expect(shown).toEqual({
+      configured: true,
+      version: 1,
+      hint: made.hint,
+      algorithm: 'HMAC-SHA256',
+      createdAt,
+      createdBy: { id: admin.userId, email: admin.email },
+      lastUsedAt: null,
+    })
+    expect(JSON.stringify(shown)).not.toContain(made.secret.slice(6, -4))
+  })
+
+  test('names who made the secret in use, and when', async () => {
+    const { admin, status, regenerate } = await openCompany()
+    await regenerate()
+    const second = await house.addUser(admin, 'admin')
+    const { accessToken: token } = await house.loginAs(second)
+    house.clock.advance(90)
+    const { body: made } = await house.call(REGENERATE, { token, at: 1 })
+    expect(made.version).toBe(2)
+    expect(made.previousInvalidatedAt).toBe(made.createdAt)
+    expect(await status()).toMatchObject({
+      version: 2,
+      hint: made.hint,
+      createdAt: new Date(house.clock.now()).toISOString(),
+      createdBy: { id: second.userId, email: second.email },
+    })
+  })
+
+  test('tells the last use to the minute, on any instance, of the version in use only', async () => {
+    const { status, regenerate, send } = await openCompany()
+    const { body: first } = await regenerate()
+    const minute = () => new Date(Math.floor(house.clock.now() / 60_000) * 60_000).toISOString()
+    const lastUse = async () => (await status()).lastUsedAt
+
+    for (const [at, payload] of [
+      [0, EVENT],
+      [1, { events: [EVENT] }],
+      [0, EVENT],
+      [1, EVENT],
+    ] as const) {
+      expect((await send(first.secret, at, payload)).status).toBe(202)
+      expect(await lastUse()).toBe(minute())
+      house.clock.advance(61)
+    }
+    // A refused signature is no use.
+    const before = await lastUse()
+    expect((await send(`whsec_${Buffer.alloc(32).toString('base64')}`)).status).toBe(401)
+    expect(await lastUse()).toBe(before)
+
+    const { body: second } = await regenerate()
+    expect(await lastUse()).toBeNull()
+    expect((await send(first.secret, 1)).status).toBe(401)
+    expect(await lastUse()).toBeNull()
+    expect((await send(second.secret, 1)).status).toBe(202)
+    expect(await lastUse()).toBe(minute())
+  })
+})
+
+test('a use that could not be noted, and was answered 503, is noted with the next one', async () => {
+  const { admin, status, regenerate, send } = await openCompany()
+  const { body: made } = await regenerate()
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
+  const blocker = house.db.transaction().execute(async (tx) => {
+    await sql`select from signing_secrets where company_id = ${admin.companyId} for update`.execute(tx)
+    noteLocked()
+    await held
+  })
+  await locked
+  expect((await send(made.secret, 1)).status).toBe(503)
+  release()
+  await blocker
+  expect((await send(made.secret, 1)).status).toBe(202)
+  expect((await status()).lastUsedAt).not.toBeNull()
+})
+
+describe('regenerate', () => {
+  test('takes no body, an empty one, {} and the expected version', async () => {
+    const { token, regenerate } = await openCompany()
+    const type = { 'content-type': 'application/json' }
+    expect((await regenerate()).body.version).toBe(1)
+    expect((await house.call(REGENERATE, { token, headers: type, body: '' })).body.version).toBe(2)
+    expect((await regenerate({})).body.version).toBe(3)
+    expect((await regenerate({ expectedVersion: 3 })).body.version).toBe(4)
+  })
+
+  test.each([
+    [{ expectedVersion: '1' }],
+    [{ expectedVersion: null }],
+    [{ expectedVersion: true }],
+    [{ expectedVersion: 1.5 }],
+    [{ expectedVersion: -1 }],
+    [{ expectedVersion: 2 ** 31 }],
+    [{ expectedVersion: [1] }],
+    [{ version: 1 }],
+    [{ expectedVersion: 1, secret: 'mine' }],
+    [[]],
+    ['1'],
+  ])('refuses the body %j and changes nothing (ASVS 2.2.1, 15.3.3)', async (json) => {
+    const { status, regenerate, send } = await openCompany()
+    const { body: made } = await regenerate()
+    const answer = await regenerate(json)
+    expect([answer.status, answer.body.code]).toEqual([400, 'invalid_request'])
+    expect((await status()).version).toBe(1)
+    expect((await send(made.secret)).status).toBe(202)
+  })
+
+  test('replaces the expected version only; version 0 is "none yet" (ASVS 2.3.4)', async () => {
+    const { status, regenerate, send } = await openCompany()
+    const expectConflict = async (expectedVersion: number) => {
+      const { status: code, body } = await regenerate({ expectedVersion }, 1)
+      expect([code, body.code]).toEqual([409, 'version_conflict'])
+    }
+    await expectConflict(1)
+    expect((await status()).configured).toBe(false)
+    const { body: first } = await regenerate({ expectedVersion: 0 })
+    expect(first.version).toBe(1)
+    for (const version of [0, 2, 2 ** 31 - 1]) await expectConflict(version)
+    expect((await send(first.secret)).status).toBe(202)
+    const { body: second } = await regenerate({ expectedVersion: 1 })
+    expect(second.version).toBe(2)
+    await expectConflict(1)
+    expect((await send(second.secret)).status).toBe(202)
+  })
+
+  test('makes a secret of 256 random bits each time (ASVS 11.5.1)', async () => {
+    const { regenerate } = await openCompany()
+    const secrets: string[] = []
+    for (let round = 0; round < 10; round += 1) secrets.push((await regenerate()).body.secret)
+    for (const secret of secrets) {
+      expect(secret).toMatch(SECRET)
+      expect(keyOf(secret)).toHaveLength(32)
+    }
+    expect(new Set(secrets).size).toBe(10)
+  })
+
+  test('leaves an audit entry of each change, by whom and from where (ASVS 16.3.3)', async () => {
+    const { admin, regenerate } = await openCompany()
+    const occurredAt = new Date(house.clock.now())
+    await regenerate()
+    await regenerate()
+    await regenerate({ expectedVersion: 1 })
+    const entries = await house.db
+      .selectFrom('audit_events')
+      .select(['action', 'outcome', 'actor', 'occurred_at', 'ip_address'])
+      .where('company_id', '=', admin.companyId)
+      .where('action', '=', 'signing_secret_regenerate')
+      .execute()
+    const entry = {
+      action: 'signing_secret_regenerate',
+      outcome: 'done',
+      actor: admin.userId,
+      occurred_at: occurredAt,
+      ip_address: '127.0.0.1',
+    }
+    expect(entries).toEqual([entry, entry])
+  })
+})
+
+describe('fifty regenerations at once on two instances (ASVS 2.3.4, 15.4.2)', () => {
+  test('make fifty consecutive versions, of which exactly the last one works', async () => {
+    const { status, regenerate, send } = await openCompany()
+    const answers = await Promise.all(times(50, (index) => regenerate({}, index % 2)))
+    expect(answers.map(({ status }) => status)).toEqual(times(50, () => 200))
+    const byVersion = answers.map(({ body }) => body).sort((one, other) => one.version - other.version)
+    expect(byVersion.map(({ version }) => version)).toEqual(times(50, (index) => index + 1))
+    expect(byVersion.filter(({ previousInvalidatedAt }) => previousInvalidatedAt === null)).toHaveLength(1)
+    const outcomes = await Promise.all(byVersion.map(({ secret }, index) => send(secret, index % 2)))
+    expect(outcomes.map(({ status }) => status)).toEqual(times(50, (index) => (index === 49 ? 202 : 401)))
+    expect(await status()).toMatchObject({ version: 50, hint: byVersion[49]?.hint })
+  })
+
+  test.each([0, 1])('that expect version %i have exactly one winner', async (expectedVersion) => {
+    const { status, regenerate, send } = await openCompany()
+    for (let version = 0; version < expectedVersion; version += 1) await regenerate()
+    const answers = await Promise.all(times(50, (index) => regenerate({ expectedVersion }, index % 2)))
+    const winners = answers.filter(({ status }) => status === 200)
+    expect(winners).toHaveLength(1)
+    expect(answers.filter(({ body }) => body.code === 'version_conflict')).toHaveLength(49)
+    expect((await status()).version).toBe(expectedVersion + 1)
+    for (const { body } of winners) expect((await send(body.secret, 1)).status).toBe(202)
+  })
+})
+
+describe('who is not an admin', () => {
+  test.each(['analyst', 'developer', 'viewer'])(
+    'but %s, gets 403 by token and by cookie, and learns and changes nothing (ASVS 8.2.1, 8.3.1)',
+    async (role) => {
+      const { admin, status, regenerate } = await openCompany()
+      await regenerate()
+      const user = await house.addUser(admin, role)
+      const { accessToken: token } = await house.loginAs(user)
+      const cookie = await house.cookieOf(user)
+      for (const path of [STATUS, REGENERATE]) {
+        for (const credential of [{ token }, { cookie }]) {
+          const { status: code, body } = await house.call(path, credential)
+          expect([code, body.code]).toEqual([403, 'permission_denied'])
+          expect(JSON.stringify(body)).not.toContain('…')
+        }
+        expect((await house.call(path)).status).toBe(401)
+      }
+      expect((await status()).version).toBe(1)
+    },
+  )
+
+  test('any more, is refused from the next request on (ASVS 8.3.2)', async () => {
+    const { admin, token, regenerate } = await openCompany()
+    const { body: made } = await regenerate()
+    const setRole = (role: string) =>
+      house.db.updateTable('users').set({ role }).where('user_id', '=', admin.userId).execute()
+    await setRole('analyst')
+    for (const at of [0, 1]) {
+      for (const path of [STATUS, REGENERATE]) {
+        expect((await house.call(path, { token, at })).body.code).toBe('permission_denied')
+      }
+    }
+    await setRole('admin')
+    expect((await house.call(STATUS, { token })).body).toMatchObject({ version: 1, hint: made.hint })
+  })
+
+  test('of this company, but of another, sees and changes only their own (ASVS 8.4.1)', async () => {
+    const [one, other] = [await openCompany(), await openCompany()]
+    const { body: made } = await one.regenerate()
+    expect((await other.status()).configured).toBe(false)
+    expect((await other.regenerate()).body.version).toBe(1)
+    expect(await one.status()).toMatchObject({ version: 1, hint: made.hint })
+    expect((await one.send(made.secret)).status).toBe(202)
+  })
+})
+
+describe('at rest, the secret', () => {
+  test('is in no table and in no log line, in no encoding (ASVS 11.3.2, 16.2.5)', async () => {
+    const { admin, regenerate, send } = await openCompany()
+    const { body: made } = await regenerate()
+    expect((await send(made.secret)).status).toBe(202)
+    const key = keyOf(made.secret)
+    const { rows: tables } = await sql<{ name: string }>`
+      select table_name as name from information_schema.tables
+      where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(house.db)
+    const dumps = await Promise.all(
+      tables.map(({ name }) => sql`select t::text as row from ${sql.id(name)} t`.execute(house.db)),
+    )
+    const everything = JSON.stringify(dumps.map(({ rows }) => rows)) + house.logs.join('')
+    expect(everything).toContain((await rowOf(admin)).sealed_secret)
+    for (const encoding of ['base64', 'base64url', 'hex'] as const) {
+      // All but its end, which the hint shows.
+      expect(everything).not.toContain(key.toString(encoding).slice(0, -6))
+    }
+  })
+
+  test('is never sealed twice alike (ASVS 11.3.4)', async () => {
+    const { admin, regenerate } = await openCompany()
+    const nonces: string[] = []
+    for (let round = 0; round < 5; round += 1) {
+      await regenerate()
+      nonces.push((await rowOf(admin)).sealed_secret.slice(0, 'test.'.length + 16))
+    }
+    expect(new Set(nonces).size).toBe(5)
+  })
+
+  test.each<[name: string, change: (sealed: string) => string]>([
+    ['with a flipped bit', (sealed) => flip(sealed, 20)],
+    ['with another nonce', (sealed) => flip(sealed, 0)],
+    ['with another tag', (sealed) => flip(sealed, -1)],
+    ['cut short', (sealed) => sealed.slice(0, -4)],
+    ['cut to less than a nonce', (sealed) => sealed.slice(0, 12)],
+    ['empty', () => ''],
+    ['not sealed at all', () => Buffer.alloc(32, 1).toString('base64')],
+    ['under a master key that is not configured', (sealed) => sealed.replace('test.', 'gone.')],
+  ])('%s, is not used: 503, logged, until it is replaced (ASVS 11.2.5, 11.3.3)', async (_name, change) => {
+    const { admin, status, regenerate, send } = await openCompany()
+    const { body: made } = await regenerate()
+    const good = (await rowOf(admin)).sealed_secret
+    await seal(admin, change(good))
+    await expectUnusable(send, made.secret)
+    expect((await status()).hint).toBe(made.hint)
+    await seal(admin, good)
+    expect((await send(made.secret)).status).toBe(202)
+    await seal(admin, change(good))
+    const { body: next } = await regenerate()
+    for (const at of [0, 1]) expect((await send(next.secret, at)).status).toBe(202)
+  })
+
+  test('is bound to its company: in the row of another it does not open (ASVS 8.4.1, 11.3.3)', async () => {
+    const [one, other] = [await openCompany(), await openCompany()]
+    const [{ body: mine }, { body: theirs }] = [await one.regenerate(), await other.regenerate()]
+    await seal(other.admin, (await rowOf(one.admin)).sealed_secret)
+    for (const secret of [mine.secret, theirs.secret]) await expectUnusable(other.send, secret)
+    expect((await one.send(mine.secret)).status).toBe(202)
+  })
+
+  test('is bound to its version: an old one put back does not open (ASVS 11.3.3)', async () => {
+    const { admin, regenerate, send } = await openCompany()
+    const { body: first } = await regenerate()
+    const old = (await rowOf(admin)).sealed_secret
+    const { body: second } = await regenerate()
+    await seal(admin, old)
+    for (const secret of [first.secret, second.secret]) await expectUnusable(send, secret)
+  })
+
+  function flip(sealed: string, at: number) {
+    const [id, encoded = ''] = sealed.split('.')
+    const bytes = Buffer.from(encoded, 'base64url')
+    const index = at < 0 ? bytes.length + at : at
+    bytes.writeUInt8(bytes.readUInt8(index) ^ 1, index)
+    return `${id}.${bytes.toString('base64url')}`
+  }
+
+  async function expectUnusable(send: Awaited<ReturnType<typeof openCompany>>['send'], secret: string) {
+    for (const at of [0, 1]) {
+      const answer = await send(secret, at)
+      expect(answer).toMatchObject({ status: 503, body: { code: 'unavailable' } })
+      expect(answer.headers['retry-after']).toBe('60')
+      const lines = house.logs
+        .join('')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line))
+      const logged = lines.find(({ requestId, err }) => requestId === answer.body.requestId && err)
+      expect(logged).toMatchObject({ msg: 'unavailable' })
+    }
+  }
+})
