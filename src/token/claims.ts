@@ -15,14 +15,16 @@ const common = {
   sub: uuid,
   cid: uuid,
   sid: uuid,
-  jti: Type.String({ minLength: 1 }),
   iat: time,
   exp: time,
 }
 
-const AccessClaims = Type.Object({ ...common, role: Type.String(), perms: Type.Array(Type.String()) }, strict)
+const AccessClaims = Type.Object(
+  { ...common, jti: uuid, role: Type.String(), perms: Type.Array(Type.String()) },
+  strict,
+)
 const RefreshClaims = Type.Object(
-  { ...common, gen: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }) },
+  { ...common, jti: Type.String(), gen: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }) },
   strict,
 )
 export type AccessClaims = Static<typeof AccessClaims>
@@ -30,6 +32,11 @@ export type RefreshClaims = Static<typeof RefreshClaims>
 
 const isAccessClaims = TypeCompiler.Compile(AccessClaims)
 const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
+
+/** A refresh token's id follows from what it is, so that the same token can be made again. */
+export function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
+  return `${sid}.${gen}`
+}
 
 export const invalidToken = () =>
   new Problem(
@@ -46,7 +53,7 @@ export function checkAccessClaims(payload: unknown, now: number): AccessClaims {
 
 /** @throws Problem invalid_token or token_expired */
 export function checkRefreshClaims(payload: unknown, now: number): RefreshClaims {
-  if (!isRefreshClaims.Check(payload)) throw invalidToken()
+  if (!isRefreshClaims.Check(payload) || payload.jti !== refreshTokenId(payload)) throw invalidToken()
   checkTimes('refresh', payload, now)
   return payload
 }

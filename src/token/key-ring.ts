@@ -32,7 +32,10 @@ interface Key {
 export interface KeyRing {
   /** The key that signs at this moment. */
   signing(now: number): Promise<Key>
-  /** The key that a token's first part names, if it is exactly what that key's own tokens start with. May be retired. */
+  /**
+   * The key that a token's first part names, retired or not, if it is exactly what that key's own tokens
+   * start with.
+   */
   byHeader(header: string, now: number): Promise<Key | undefined>
   /** The public keys (RFC 7517) that tokens alive at this moment may need. */
   published(now: number): Promise<PublicJwk[]>

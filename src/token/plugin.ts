@@ -11,7 +11,9 @@ import {
   checkRefreshClaims,
   invalidToken,
   type RefreshClaims,
+  refreshTokenId,
 } from './claims.ts'
+import { headerPartOf } from './compact.ts'
 import { type KeyRing, openKeyRing } from './key-ring.ts'
 
 export interface Tokens {
@@ -92,12 +94,15 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
     async verifyAccess(token, now) {
       const key = await ring.byHeader(headerOf(token), now)
       if (!key) throw invalidToken()
-      return checkAccessClaims(
+      const claims = checkAccessClaims(
         payloadOf(() => key.verify(token)),
         now,
       )
+      // All that it signed has expired, so this is no token of ours.
+      if (key.isRetired(now)) throw invalidToken()
+      return claims
     },
-    signRefresh: (claims) => currentRefreshKey.sign({ ...claims, jti: `${claims.sid}.${claims.gen}` }),
+    signRefresh: (claims) => currentRefreshKey.sign({ ...claims, jti: refreshTokenId(claims) }),
     verifyRefresh(token, now) {
       const key = refreshKeys.get(headerOf(token))
       if (!key) throw invalidToken()
@@ -111,7 +116,9 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
 }
 
 function headerOf(token: string): string {
-  return token.slice(0, token.indexOf('.'))
+  const header = headerPartOf(token)
+  if (header === null) throw invalidToken()
+  return header
 }
 
 /** Every failure of the library to verify is one and the same answer. */

@@ -1,0 +1,80 @@
+import { createHmac, createPrivateKey, sign } from 'node:crypto'
+import { createSealer, deriveKey } from '../../src/crypto/sealing.ts'
+import { realSystem } from '../../src/system.ts'
+import { listKeys } from '../../src/token/repository.ts'
+import type { House, Person } from '../support/house.ts'
+
+/** Tokens made with the service's own keys, so that one that is refused is refused for its defect alone. */
+
+export type Json = Record<string, unknown>
+
+export interface Kind {
+  /** The first two parts of a genuine token. */
+  header: Json
+  claims: Json
+  /** The third, by the key that the service signs this kind with. */
+  sign(input: string): Buffer
+}
+
+interface Forgery {
+  /** What is no object is encoded as it is. */
+  header?: Json | string | Buffer
+  payload?: Json | string | Buffer
+  sign?: (input: string) => Buffer
+}
+
+export function encode(part: Json | string | Buffer): string {
+  const text = typeof part === 'string' || Buffer.isBuffer(part) ? part : JSON.stringify(part)
+  return Buffer.from(text).toString('base64url')
+}
+
+export function decode(part: string): Json {
+  return JSON.parse(Buffer.from(part, 'base64url').toString())
+}
+
+/** The three parts of a compact token (RFC 7515, section 3.1). */
+export function partsOf(token: string): [header: string, payload: string, signature: string] {
+  const [header = '', payload = '', signature = ''] = token.split('.')
+  return [header, payload, signature]
+}
+
+export function signInput(input: string, signer: (input: string) => Buffer): string {
+  return `${input}.${signer(input).toString('base64url')}`
+}
+
+/** A token like the genuine ones of its kind but for what is given. */
+export function forge(kind: Kind, { header, payload, sign: signer }: Forgery = {}): string {
+  return signInput(
+    `${encode(header ?? kind.header)}.${encode(payload ?? kind.claims)}`,
+    signer ?? ((input) => kind.sign(input)),
+  )
+}
+
+/** Signs in and takes the session's tokens apart; the keys come from the database and the master key. */
+export async function openForge(house: House, person: Person) {
+  const { accessToken, refreshToken, session } = await house.loginAs(person)
+  const [masterKey] = house.config.masterKeys
+  const [stored] = await listKeys(house.db)
+  if (!masterKey || !stored) throw new Error('the house has no keys')
+  const sealer = createSealer(house.config.masterKeys, realSystem.randomBytes)
+  const der = sealer.open(stored.sealedPrivateKey, `signing-key:${stored.keyId}`)
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  const refreshKey = deriveKey(masterKey.key, 'refresh tokens')
+
+  const take = (token: string, signer: (input: string) => Buffer): Kind => {
+    const [header, payload] = partsOf(token)
+    return { header: decode(header), claims: decode(payload), sign: signer }
+  }
+  return {
+    sessionId: String(session.id),
+    accessToken: String(accessToken),
+    refreshToken: String(refreshToken),
+    publicJwk: stored.publicJwk,
+    privateKey,
+    refreshKey,
+    access: take(accessToken, (input) =>
+      sign('sha256', Buffer.from(input), { key: privateKey, dsaEncoding: 'ieee-p1363' }),
+    ),
+    refresh: take(refreshToken, (input) => createHmac('sha256', refreshKey).update(input).digest()),
+  }
+}

@@ -1,0 +1,130 @@
+import { createPublicKey } from 'node:crypto'
+import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyOptions, jwtVerify } from 'jose'
+import { describe, expect, test } from 'vitest'
+import { openHouse } from '../support/house.ts'
+import { decode, partsOf } from './forge.ts'
+
+/** What a service of somebody else's can do with the key set alone, and what it cannot. */
+
+const house = await openHouse()
+const admin = await house.addCompany()
+const { accessToken, refreshToken, session, user, permissions } = await house.loginAs(admin)
+const keySet = () => house.call('/.well-known/jwks.json', { method: 'GET' })
+const { body: keys } = await keySet()
+const issuer = `${house.config.publicUrl}/api`
+const nowSeconds = Math.floor(house.clock.now() / 1000)
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+const PINNED = {
+  issuer,
+  audience: 'gatehouse',
+  typ: 'at+jwt',
+  algorithms: ['ES256'],
+  requiredClaims: ['iss', 'aud', 'sub', 'cid', 'sid', 'role', 'perms', 'jti', 'iat', 'exp'],
+  currentDate: new Date(house.clock.now()),
+} satisfies JWTVerifyOptions
+
+describe('the key set', () => {
+  test('may be cached for five minutes (RFC 9111, section 5.2.2)', async () => {
+    const { status, headers } = await keySet()
+    expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
+    expect(headers['content-type']).toBe('application/json; charset=utf-8')
+  })
+
+  test('has public members only (RFC 7517, section 9.2; ASVS 13.3.1)', () => {
+    const base64url = (bytes: number) =>
+      expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))
+    expect(keys).toStrictEqual({
+      keys: [
+        {
+          kty: 'EC',
+          crv: 'P-256',
+          x: base64url(32),
+          y: base64url(32),
+          kid: base64url(12),
+          alg: 'ES256',
+          use: 'sig',
+        },
+      ],
+    })
+  })
+
+  test('verifies an access token offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
+    const [address] = house.addresses
+    const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
+    const { payload } = await jwtVerify(accessToken, remote, PINNED)
+    expect(payload.sub).toBe(admin.userId)
+  })
+
+  test.each([
+    ['another issuer', { issuer: 'https://other.example/api' }],
+    ['another audience', { audience: 'gatehouse/refresh' }],
+    ['another type', { typ: 'rt+jwt' }],
+    ['another algorithm', { algorithms: ['HS256'] }],
+    ['a time past its end', { currentDate: new Date((nowSeconds + 900) * 1000) }],
+  ])('verifies no access token for one who expects %s (ASVS 9.2.1, 9.2.3)', async (_, difference) => {
+    await expect(
+      jwtVerify(accessToken, createLocalJWKSet(keys), { ...PINNED, ...difference }),
+    ).rejects.toThrow()
+  })
+
+  test('verifies no refresh token (ASVS 9.2.2)', async () => {
+    await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
+    const [{ x, y, kid }] = keys.keys
+    const publicKey = createPublicKey({ key: keys.keys[0], format: 'jwk' })
+    const guesses = [
+      ...[x, y, x + y].map((text) => Buffer.from(text, 'base64url')),
+      ...[kid, issuer, JSON.stringify(keys.keys[0])].map((text) => Buffer.from(text)),
+      Buffer.from(publicKey.export({ format: 'pem', type: 'spki' })),
+      publicKey.export({ format: 'der', type: 'spki' }),
+      Buffer.alloc(32),
+    ]
+    for (const secret of guesses) {
+      await expect(jwtVerify(refreshToken, secret)).rejects.toThrow('signature verification failed')
+    }
+  })
+})
+
+test('an access token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', () => {
+  const [header, payload] = partsOf(accessToken)
+  expect(decode(header)).toStrictEqual({ alg: 'ES256', typ: 'at+jwt', kid: keys.keys[0].kid })
+  expect(decode(payload)).toStrictEqual({
+    iss: issuer,
+    aud: 'gatehouse',
+    sub: user.id,
+    cid: admin.companyId,
+    sid: session.id,
+    role: 'admin',
+    perms: permissions,
+    jti: expect.stringMatching(UUID_V7),
+    iat: nowSeconds,
+    exp: nowSeconds + 900,
+  })
+})
+
+test('a refresh token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', async () => {
+  const first = await house.loginAs(admin)
+  const { body: second } = await house.refresh(first.refreshToken)
+  for (const [gen, token] of [first.refreshToken, second.refreshToken].entries()) {
+    const [header, payload] = partsOf(token)
+    expect(decode(header)).toStrictEqual({ alg: 'HS256', typ: 'rt+jwt', kid: house.config.masterKeys[0]?.id })
+    expect(decode(payload)).toStrictEqual({
+      iss: issuer,
+      aud: 'gatehouse/refresh',
+      sub: user.id,
+      cid: admin.companyId,
+      sid: first.session.id,
+      gen,
+      jti: `${first.session.id}.${gen}`,
+      iat: nowSeconds,
+      exp: nowSeconds + 604_800,
+    })
+  }
+})
+
+test('no two access tokens share an id (RFC 7519, section 4.1.7)', async () => {
+  const { refreshToken: first, accessToken: a } = await house.loginAs(admin)
+  const { body } = await house.refresh(first)
+  const ids = [accessToken, a, body.accessToken].map((token) => decode(partsOf(token)[1])['jti'])
+  expect(new Set(ids).size).toBe(3)
+})
