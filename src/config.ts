@@ -157,13 +157,12 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const publicUrl = originOf(String(read.PUBLIC_URL))
   if (!publicUrl) faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
-  for (const origin of dashboardOrigins) {
-    if (originOf(origin) !== origin)
-      faults.push(`DASHBOARD_ORIGINS: ${origin} is not an origin such as https://app.example.com`)
+  if (dashboardOrigins.some((origin) => originOf(origin) !== origin)) {
+    faults.push('DASHBOARD_ORIGINS: each entry must be an origin such as https://app.example.com')
   }
   const trustProxy = list(read.TRUST_PROXY)
-  for (const cidr of trustProxy) {
-    if (!isCidr(cidr)) faults.push(`TRUST_PROXY: ${cidr} is not an address or a CIDR such as 10.0.0.0/8`)
+  if (!trustProxy.every(isCidr)) {
+    faults.push('TRUST_PROXY: each entry must be an address or a CIDR such as 10.0.0.0/8')
   }
 
   if (production) {

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyLoggerOptions } from 'fastify'
+import type { FastifyInstance, FastifyLoggerOptions, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { type LoggerOptions, pino } from 'pino'
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
@@ -54,18 +54,30 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
     request.facts = {}
   })
   app.addHook('onResponse', async (request, reply) => {
-    const { method, facts } = request
-    // The pattern, not the URL: a URL is the caller's, and may hold what they should not have put there.
-    const route = request.routeOptions.url ?? 'none'
-    duration.observe({ method, route, status: reply.statusCode }, reply.elapsedTime / 1000)
-    request.log.info({
-      method,
-      route,
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 100) / 100,
-      address: request.ip,
-      ...facts,
-    })
+    const labels = { method: request.method, route: routeOf(request), status: reply.statusCode }
+    duration.observe(labels, reply.elapsedTime / 1000)
+    logAnswer(request, reply, request.facts)
+  })
+}
+
+/** The pattern, not the URL: a URL is the caller's, and may hold what they should not have put there. */
+function routeOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? 'none'
+}
+
+/** The one line that a request leaves in the log. */
+export function logAnswer(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  facts: Partial<FastifyRequest['facts']>,
+): void {
+  request.log.info({
+    method: request.method,
+    route: routeOf(request),
+    status: reply.statusCode,
+    ms: Math.round(reply.elapsedTime * 100) / 100,
+    address: request.ip,
+    ...facts,
   })
 }
 

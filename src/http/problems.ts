@@ -1,11 +1,11 @@
-import type { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { HashingOverload } from '../crypto/password.ts'
 import { isUnavailable } from '../database/faults.ts'
 import { catalogue, Problem, type ProblemCode, statusOf, toReply } from '../errors.ts'
-import { newId, type System } from '../system.ts'
+import { SECURITY_HEADERS } from './headers.ts'
 import { limitHeaders } from './limits.ts'
+import { logAnswer } from './observe.ts'
 
 /** Every refusal becomes problem details (RFC 9457); what nobody foresaw becomes a bare 500 and a log line. */
 
@@ -37,13 +37,19 @@ function toProblem(error: unknown): Problem {
   if (isFastifyError(error)) {
     if (error.validation) {
       const where = error.validationContext === 'body' ? '' : `/${error.validationContext ?? ''}`
-      const errors = error.validation.slice(0, 10).map(({ instancePath, keyword, params, message }) => {
-        const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
-        return {
-          path: `${where}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
-          message: keyword === 'additionalProperties' ? 'is not known here' : (message ?? 'is not valid'),
-        }
-      })
+      // Of a body that may be left out, or take two forms, only what is wrong within one of the forms helps.
+      const helpful = error.validation.filter(
+        ({ keyword, params }) => keyword !== 'anyOf' && !(keyword === 'type' && params['type'] === 'null'),
+      )
+      const errors = (helpful.length > 0 ? helpful : error.validation)
+        .slice(0, 10)
+        .map(({ instancePath, keyword, params, message }) => {
+          const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
+          return {
+            path: `${where}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
+            message: keyword === 'additionalProperties' ? 'is not known here' : (message ?? 'is not valid'),
+          }
+        })
       return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {
         errors,
       })
@@ -80,6 +86,8 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
 async function plugin(app: FastifyInstance): Promise<void> {
   const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
+    // Of CORS, for preflights to any path.
+    if (url === '*') return
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
     const known = methodsByPath.get(url) ?? { pattern, methods: new Set() }
     for (const one of [method].flat()) known.methods.add(one)
@@ -91,78 +99,53 @@ async function plugin(app: FastifyInstance): Promise<void> {
     if (problem.code === 'internal_error' || problem.code === 'unavailable') {
       request.log[problem.code === 'unavailable' ? 'warn' : 'error']({ err: problem.cause }, problem.code)
     }
-    const [status, category] = catalogue[problem.code]
+    const [, category] = catalogue[problem.code]
     // Guessing is counted; sign-in and signatures have counters of their own.
     if (category === 'authentication' && !/^invalid_(credentials|signature)$/.test(problem.code)) {
       problem = await app.limits.refusal(request).then(() => problem, toProblem)
     }
     request.facts.code = problem.code
-    if (status === 400 && problem.code === 'malformed_http') reply.header('connection', 'close')
+    // What follows on the connection cannot be trusted, or is not wanted.
+    if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
+      reply.header('connection', 'close')
+    }
     return sendProblem(problem, request, reply)
   })
 
-  app.setNotFoundHandler(
-    { preHandler: (request: FastifyRequest, reply: FastifyReply) => app.limits.anonymous(request, reply) },
-    async (request) => {
-      const [path = ''] = request.url.split('?')
-      const allowed = new Set(
-        [...methodsByPath.values()]
-          .filter(({ pattern }) => pattern.test(path))
-          .flatMap(({ methods }) => [...methods]),
-      )
-      if (allowed.size > 0 || request.method === 'TRACE') {
-        const allow = [...allowed].sort().join(', ')
-        throw new Problem('method_not_allowed', `This path takes ${allow || 'no such method'}.`, {
-          headers: { allow },
-        })
-      }
-      throw new Problem('not_found', 'There is nothing at this path.')
-    },
-  )
+  function notFound({ url, method }: FastifyRequest): Problem {
+    const [path = ''] = url.split('?')
+    const allowed = new Set(
+      [...methodsByPath.values()]
+        .filter(({ pattern }) => pattern.test(path))
+        .flatMap(({ methods }) => [...methods]),
+    )
+    if (allowed.size === 0 && method !== 'TRACE') {
+      return new Problem('not_found', 'There is nothing at this path.')
+    }
+    const allow = [...allowed].sort().join(', ')
+    return new Problem('method_not_allowed', `This path takes ${allow || 'no such method'}.`, {
+      headers: { allow },
+    })
+  }
+
+  // Before the body, whose form is no concern of a path that does not exist.
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.is404) return
+    await app.limits.anonymous(request, reply)
+    throw notFound(request)
+  })
+  // Where a route hands over to it: an OPTIONS that CORS did not answer.
+  app.setNotFoundHandler(async (request) => {
+    throw notFound(request)
+  })
 }
 
 /** Answers what the router refused before any hook ran: a path with a broken %-escape. */
 export function answerRouterError(error: FastifyError, request: FastifyRequest, reply: FastifyReply): void {
-  reply.headers({
-    'cache-control': 'no-store',
-    'x-request-id': request.id,
-    'x-content-type-options': 'nosniff',
-  })
-  sendProblem(toProblem(error), request, reply)
+  reply.headers({ ...SECURITY_HEADERS, 'cache-control': 'no-store', 'x-request-id': request.id })
+  const problem = toProblem(error)
+  sendProblem(problem, request, reply)
+  logAnswer(request, reply, { code: problem.code })
 }
 
-export const problemsPlugin = fp(plugin, { name: 'problems', dependencies: ['limits'] })
-
-/**
- * Answers what Node's parser refused, when there is no request yet: told by the parser's codes. The
- * connection is closed, since what follows on it cannot be trusted (RFC 9112, section 11.2).
- */
-export function createClientErrorHandler(system: System) {
-  return (error: Error & { code?: string }, socket: Socket): void => {
-    const problem =
-      error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-        ? new Problem('request_timeout', 'The request took too long to arrive.')
-        : error.code === 'HPE_HEADER_OVERFLOW'
-          ? new Problem('headers_too_large', 'The request line and headers are larger than 16 KiB.')
-          : new Problem('malformed_http', 'The request is not valid HTTP.')
-    if (!socket.writable || error.code === 'ECONNRESET') {
-      socket.destroy()
-      return
-    }
-    const requestId = newId(system)
-    const body = JSON.stringify(toReply(problem, requestId))
-    socket.end(
-      [
-        `HTTP/1.1 ${statusOf(problem.code)} ${catalogue[problem.code][2]}`,
-        'Content-Type: application/problem+json; charset=utf-8',
-        `Content-Length: ${Buffer.byteLength(body)}`,
-        'Cache-Control: no-store',
-        'X-Content-Type-Options: nosniff',
-        `X-Request-Id: ${requestId}`,
-        'Connection: close',
-        '',
-        body,
-      ].join('\r\n'),
-    )
-  }
-}
+export const problemsPlugin = fp(plugin, { name: 'problems', dependencies: ['limits', 'headers'] })

@@ -12,7 +12,7 @@ const BACKSLASH = 0x5c
 
 /**
  * Parses JSON that every parser reads alike (I-JSON, RFC 7493): valid UTF-8, no duplicate names, no lone
- * surrogates, no number that a double would change. Nor what could surprise further in: U+0000, which
+ * surrogates, no whole number past 2^53. Nor what could surprise further in: U+0000, which
  * Postgres refuses, deep nesting, and names that reach for a prototype.
  * @throws UnacceptableJson
  */

@@ -1,0 +1,50 @@
+import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { Problem } from '../errors.ts'
+
+/** What Node's parser lets through though a proxy in front of us may have read it otherwise (RFC 9112). */
+
+const MAX_HEADERS = 100
+/** uri-host [ ":" port ] (RFC 9110, section 7.2); nothing here uses it, so its form is all that counts. */
+const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
+
+function faultOf({ method, httpVersion, headers, rawHeaders }: IncomingMessage): string | null {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
+  // Node keeps the first of two; a proxy may have believed the second (section 3.2).
+  for (const name of ['host', 'content-type']) {
+    if (countOf(rawHeaders, name) > 1) return 'A request has one Host and one Content-Type header.'
+  }
+  if (headers.host === undefined && httpVersion === '1.1') return 'A request has a Host header.'
+  if (headers.host !== undefined && !HOST.test(headers.host)) return 'The Host header has no valid form.'
+  // Nobody here undoes another coding, and HTTP/1.0 knows none (section 6.1).
+  const coding = headers['transfer-encoding']
+  if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
+    return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
+  }
+  // It would mean nothing, and is how requests are smuggled (RFC 9110, section 9.3.1).
+  const empty = coding === undefined && Number(headers['content-length'] ?? 0) === 0
+  return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
+}
+
+function countOf(rawHeaders: string[], name: string): number {
+  let count = 0
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const other = rawHeaders[index]
+    // Lengths first, since every request comes through here.
+    if (other?.length === name.length && other.toLowerCase() === name) count += 1
+  }
+  return count
+}
+
+async function plugin(app: FastifyInstance): Promise<void> {
+  app.addHook('onRequest', async ({ raw }) => {
+    if (raw.rawHeaders.length > 2 * MAX_HEADERS) {
+      throw new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`)
+    }
+    const fault = faultOf(raw)
+    if (fault) throw new Problem('malformed_http', fault)
+  })
+}
+
+export const framingPlugin = fp(plugin, { name: 'framing' })

@@ -1,0 +1,223 @@
+import { describe, expect, test } from 'vitest'
+import { ConfigError, loadConfig } from '../../src/config.ts'
+
+const KEY = Buffer.alloc(32, 1).toString('base64')
+const OTHER_KEY = Buffer.alloc(32, 2).toString('base64')
+const PRODUCTION = {
+  NODE_ENV: 'production',
+  DATABASE_URL: 'postgres://gatehouse@db.example/gatehouse',
+  MASTER_KEYS: `first:${KEY}`,
+  PUBLIC_URL: 'https://auth.example.com',
+}
+
+/** The faults that an environment has, one a line. */
+function faultsOf(env: Record<string, string>): string[] {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n').slice(1)
+    throw error
+  }
+  return []
+}
+
+/** The names of the variables at fault. */
+const namesOf = (env: Record<string, string>) =>
+  faultsOf(env).map((fault) => /^ {2}- (\w+): \S/.exec(fault)?.[1])
+
+const defaults = {
+  production: false,
+  databaseUrl: undefined,
+  databasePoolSize: 10,
+  masterKeys: [],
+  publicUrl: 'http://127.0.0.1:3000',
+  listen: { host: '127.0.0.1', port: 3000 },
+  opsListen: { host: '127.0.0.1', port: 3001 },
+  dataDir: '.data',
+  accessTokenTtlSeconds: 900,
+  refreshTokenTtlSeconds: 604_800,
+  sessionMaxAgeSeconds: 2_592_000,
+  cookieIdleSeconds: 43_200,
+  cookieMaxAgeSeconds: 604_800,
+  signatureToleranceSeconds: 300,
+  idempotencyWindowSeconds: 60,
+  refreshRaceSeconds: 1,
+  refreshGraceSeconds: 0,
+  dashboardOrigins: [],
+  trustProxy: [],
+  logLevel: 'info',
+  rateLimitScale: 1,
+  limits: {
+    signInFailures: { name: 'sign-in-failures', max: 10, windowSeconds: 900 },
+    signInAttempts: { name: 'sign-in-attempts', max: 30, windowSeconds: 60 },
+    refresh: { name: 'refresh', max: 30, windowSeconds: 60 },
+    regenerate: { name: 'regenerate', max: 5, windowSeconds: 3600 },
+    ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },
+    badSignatures: { name: 'bad-signatures', max: 60, windowSeconds: 60 },
+    refusals: { name: 'refusals', max: 120, windowSeconds: 60 },
+    anonymous: { name: 'anonymous', max: 600, windowSeconds: 60 },
+    session: { name: 'session', max: 6000, windowSeconds: 60 },
+  },
+}
+
+describe('the configuration', () => {
+  test('has the defaults that the interface states, whether a variable is unset or empty (ASVS 2.1.3, 13.1.2)', () => {
+    expect(loadConfig({})).toEqual(defaults)
+    const empty = [
+      'NODE_ENV',
+      'DATABASE_URL',
+      'MASTER_KEYS',
+      'PUBLIC_URL',
+      'PORT',
+      'LOG_LEVEL',
+      'TRUST_PROXY',
+    ]
+    expect(loadConfig(Object.fromEntries(empty.map((name) => [name, ''])))).toEqual(defaults)
+  })
+
+  test('takes every variable', () => {
+    const config = loadConfig({
+      ...PRODUCTION,
+      MASTER_KEYS: ` first:${KEY} , second:${OTHER_KEY} `,
+      HOST: '0.0.0.0',
+      PORT: '0',
+      OPS_HOST: '::1',
+      OPS_PORT: '65535',
+      DATA_DIR: '/var/lib/gatehouse',
+      ACCESS_TOKEN_TTL_SECONDS: '60',
+      REFRESH_TOKEN_TTL_SECONDS: '3600',
+      SESSION_MAX_AGE_SECONDS: '7200',
+      COOKIE_IDLE_SECONDS: '600',
+      COOKIE_MAX_AGE_SECONDS: '1200',
+      SIGNATURE_TOLERANCE_SECONDS: '30',
+      IDEMPOTENCY_WINDOW_SECONDS: '0',
+      REFRESH_RACE_SECONDS: '0',
+      REFRESH_GRACE_SECONDS: '5',
+      DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
+      TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
+      DATABASE_POOL_SIZE: '20',
+      LOG_LEVEL: 'warn',
+      LIMIT_SIGN_IN_FAILURES: '5/60',
+    })
+    expect(config).toEqual({
+      ...defaults,
+      production: true,
+      databaseUrl: PRODUCTION.DATABASE_URL,
+      databasePoolSize: 20,
+      masterKeys: [
+        { id: 'first', key: Buffer.alloc(32, 1) },
+        { id: 'second', key: Buffer.alloc(32, 2) },
+      ],
+      publicUrl: 'https://auth.example.com',
+      listen: { host: '0.0.0.0', port: 0 },
+      opsListen: { host: '::1', port: 65_535 },
+      dataDir: '/var/lib/gatehouse',
+      accessTokenTtlSeconds: 60,
+      refreshTokenTtlSeconds: 3600,
+      sessionMaxAgeSeconds: 7200,
+      cookieIdleSeconds: 600,
+      cookieMaxAgeSeconds: 1200,
+      signatureToleranceSeconds: 30,
+      idempotencyWindowSeconds: 0,
+      refreshRaceSeconds: 0,
+      refreshGraceSeconds: 5,
+      dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
+      trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
+      logLevel: 'warn',
+      limits: {
+        ...defaults.limits,
+        signInFailures: { name: 'sign-in-failures', max: 5, windowSeconds: 60 },
+      },
+    })
+  })
+
+  test('reports all faults at once, each by its name (ASVS 13.1.2)', () => {
+    const env = {
+      DATABASE_URL: 'mysql://db',
+      MASTER_KEYS: 'x',
+      PUBLIC_URL: 'auth.example.com',
+      PORT: '65536',
+      OPS_PORT: 'three',
+      ACCESS_TOKEN_TTL_SECONDS: '0',
+      COOKIE_IDLE_SECONDS: '1.5',
+      DASHBOARD_ORIGINS: 'https://app.example.com/',
+      TRUST_PROXY: '10.0.0.0/33',
+      DATABASE_POOL_SIZE: '1',
+      LOG_LEVEL: 'loud',
+      RATE_LIMIT_SCALE: '0',
+      LIMIT_REFRESH: '30',
+    }
+    expect([...new Set(namesOf(env))].sort()).toEqual(Object.keys(env).sort())
+  })
+
+  test.for([
+    ['PORT', ['-1', '65536', '3000.5', '0x10', '1e3', ' 3000', 'NaN', 'Infinity']],
+    ['SESSION_MAX_AGE_SECONDS', ['0', '-5', '99999999999', '1 hour', 'null']],
+    ['RATE_LIMIT_SCALE', ['0', '-1', 'NaN', 'Infinity', '2000000']],
+    ['DATABASE_URL', ['localhost', 'http://db', ' postgres://db']],
+    [
+      'PUBLIC_URL',
+      ['auth.example', 'ftp://auth.example', 'https://auth.example/api', 'https://u:p@auth.example'],
+    ],
+    [
+      'DASHBOARD_ORIGINS',
+      ['*', 'null', 'app.example.com', 'https://app.example.com/x', 'https://APP.example.com'],
+    ],
+    ['TRUST_PROXY', ['true', '1', 'proxy.internal', '10.0.0.0/', '10.0.0.0/8/8', '300.0.0.1', '::/129']],
+    ['MASTER_KEYS', [KEY, `:${KEY}`, `id:${KEY}x`, 'id:c2hvcnQ=', `a:${KEY},a:${OTHER_KEY}`, `a b:${KEY}`]],
+    ['LIMIT_REFRESH', ['30', '0/60', '30/0', '30/', '/60', '-1/60', '30/60/60', '1.5/60', 'off']],
+  ] as const)('refuses a %s that is none', ([name, texts]) => {
+    for (const text of texts) expect([text, namesOf({ [name]: text })]).toEqual([text, [name]])
+  })
+
+  test.for(Object.keys(defaults.limits))(
+    'takes the limit %s as LIMIT_<NAME>=<max>/<seconds> (ASVS 2.1.3, 2.4.1)',
+    (key) => {
+      const name = key as keyof typeof defaults.limits
+      const variable = `LIMIT_${defaults.limits[name].name.toUpperCase().replaceAll('-', '_')}`
+      const { limits } = loadConfig({ [variable]: '7/11' })
+      expect(limits).toEqual({
+        ...defaults.limits,
+        [name]: { name: defaults.limits[name].name, max: 7, windowSeconds: 11 },
+      })
+    },
+  )
+
+  test('scales limits for a trial, and never below one', () => {
+    expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
+    expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
+  })
+})
+
+describe('in production', () => {
+  test('what has no safe default must be set', () => {
+    expect(faultsOf(PRODUCTION)).toEqual([])
+    expect(namesOf({ NODE_ENV: 'production' })).toEqual(['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL'])
+    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL']) {
+      expect(namesOf({ ...PRODUCTION, [name]: '' })).toEqual([name])
+    }
+  })
+
+  test('limits are not scaled', () => {
+    expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1000' })).toEqual(['RATE_LIMIT_SCALE'])
+    expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '0.5' })).toEqual(['RATE_LIMIT_SCALE'])
+    expect(faultsOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1' })).toEqual([])
+  })
+})
+
+test('a fault never repeats a secret (ASVS 13.3.1, 16.2.5)', () => {
+  const secret = 'c4n4ry'
+  const faults = faultsOf({
+    DATABASE_URL: `mysql://user:${secret}@db/gatehouse`,
+    MASTER_KEYS: `id:${secret},${secret}:${KEY}x`,
+    PUBLIC_URL: `https://user:${secret}@auth.example`,
+    DASHBOARD_ORIGINS: `https://user:${secret}@app.example`,
+    TRUST_PROXY: secret,
+    LIMIT_REFRESH: secret,
+    PORT: secret,
+    LOG_LEVEL: secret,
+  })
+  expect(faults.length).toBeGreaterThanOrEqual(8)
+  expect(faults.join()).not.toContain(secret)
+  expect(faults.join()).not.toContain(KEY)
+})

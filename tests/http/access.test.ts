@@ -1,0 +1,70 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import fastify, { type FastifyInstance, type FastifyPluginCallback } from 'fastify'
+import fp from 'fastify-plugin'
+import { describe, expect, test } from 'vitest'
+import { ingestRoutes } from '../../src/ingest/routes.ts'
+import { signatureGuard } from '../../src/ingest/signature-guard.ts'
+import { permissionGuard } from '../../src/session/permission-guard.ts'
+import { ownSessionRoutes } from '../../src/session/routes.ts'
+import { sessionGuard } from '../../src/session/session-guard.ts'
+import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
+import { openHouse } from '../support/house.ts'
+
+/** Every route that the service registers, automatic HEAD routes too: Fastify announces each new instance. */
+const routes: { method: string; url: string }[] = []
+
+function listRoutes(message: unknown): void {
+  const { fastify: app } = message as { fastify: FastifyInstance }
+  app.addHook('onRoute', ({ method, url }) => {
+    for (const one of [method].flat()) routes.push({ method: one, url })
+  })
+}
+
+subscribe('fastify.initialization', listRoutes)
+const house = await openHouse({ env: { DASHBOARD_ORIGINS: 'https://app.example.com' } })
+unsubscribe('fastify.initialization', listRoutes)
+
+test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 8.2.1, 8.3.1)', async () => {
+  const open: string[] = []
+  for (const { method, url } of routes) {
+    const path = url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057').replace(/^\/api/, '')
+    const { status } = await house.call(path, { method })
+    if (status !== 401) open.push(`${method} ${url} ${status}`)
+  }
+  expect(open.sort()).toEqual([
+    'GET /api/.well-known/jwks.json 200',
+    'GET /api/openapi.json 200',
+    'HEAD /api/.well-known/jwks.json 200',
+    'HEAD /api/openapi.json 200',
+    // Of CORS: an OPTIONS that is no preflight of a listed origin goes on to the answer for unknown paths.
+    'OPTIONS * 404',
+    'POST /api/auth/login 400',
+  ])
+  // What the list is held against has guarded routes in it, HEAD routes among them.
+  expect(routes).toContainEqual({ method: 'HEAD', url: '/api/auth/session' })
+  expect(routes).toContainEqual({ method: 'POST', url: '/api/events/ingest' })
+})
+
+describe('a plugin outside the guard that it names keeps the service from starting (ASVS 8.3.1):', () => {
+  const nothing: FastifyPluginCallback = (_app, _options, done) => done()
+  const guards = ['session-guard', 'permission-guard', 'signature-guard'].map((name) => fp(nothing, { name }))
+  const sessions = {} as never
+  const rows: [string, (app: FastifyInstance) => unknown, RegExp][] = [
+    ['own sessions', (app) => app.register(ownSessionRoutes, sessions), /session-guard/],
+    ['signing secret', (app) => app.register(signingSecretRoutes, sessions), /permission-guard/],
+    ['events', (app) => app.register(ingestRoutes, sessions), /signature-guard/],
+    ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /session-guard/],
+    ['the session guard', (app) => app.register(sessionGuard, sessions), /limits/],
+    ['the signature guard', (app) => app.register(signatureGuard, sessions), /limits/],
+  ]
+
+  test.for(rows)('%s', async ([, register, missing]) => {
+    const app = fastify()
+    // Guards that stand in another scope guard nothing here.
+    app.register(async (scope) => {
+      for (const guard of guards) await scope.register(guard)
+    })
+    await app.after()
+    await expect((async () => await register(app))()).rejects.toThrow(missing)
+  })
+})

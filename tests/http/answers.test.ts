@@ -1,0 +1,301 @@
+import { sql } from 'kysely'
+import { describe, expect, inject, test } from 'vitest'
+import { changeSubscription } from '../../src/company/service.ts'
+import { type Answer, openHouse } from '../support/house.ts'
+import { run } from '../support/postgres.ts'
+import { exchange } from './raw.ts'
+
+const LISTED = 'https://app.example.com'
+
+const house = await openHouse({
+  env: { DASHBOARD_ORIGINS: `${LISTED},https://admin.example.com` },
+})
+const [address = ''] = house.addresses
+const admin = await house.addCompany()
+const viewer = await house.addUser(admin)
+const secret = await house.newSecret(admin)
+const lapsed = await house.addCompany()
+const lapsedSecret = await house.newSecret(lapsed)
+await changeSubscription(house.context, lapsed.companyId, { status: 'canceled' })
+const { accessToken: token } = await house.loginAs(admin)
+const viewerToken = (await house.loginAs(viewer)).accessToken
+const event = { type: 'a', data: {} }
+
+/** Every status, in the ways that lead to it. */
+const answers: Record<string, () => Promise<Pick<Answer, 'status' | 'headers'> | undefined>> = {
+  '200 of a sign-in': () => house.login(admin),
+  '200 of a read': () => house.call('/auth/session', { method: 'GET', token }),
+  '200 of a HEAD': () => house.call('/auth/session', { method: 'HEAD', token }),
+  '202 of events': () => house.send(admin.companyId, secret, event),
+  '204 of a logout': async () => {
+    const { accessToken } = await house.loginAs(admin)
+    return await house.call('/auth/logout', { token: accessToken })
+  },
+  '204 of a preflight': () =>
+    house.call('/auth/session', {
+      method: 'OPTIONS',
+      headers: { origin: LISTED, 'access-control-request-method': 'GET' },
+    }),
+  '400 of a body': () =>
+    house.call('/auth/login', { body: '{', headers: { 'content-type': 'application/json' } }),
+  '400 of a path': () => house.call('/%', { method: 'GET' }),
+  '400 of a message': async () => (await exchange(address, 'no HTTP\r\n\r\n'))[0],
+  '400 of two Hosts': async () =>
+    (await exchange(address, 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'))[0],
+  '401 of no credential': () => house.call('/auth/session', { method: 'GET' }),
+  '401 of a password': () => house.login({ ...admin, password: 'wrong' }),
+  '402 of a subscription': () => house.send(lapsed.companyId, lapsedSecret, event),
+  '403 of a role': () => house.call('/auth/webhook-secret/status', { token: viewerToken }),
+  '404 of a path': () => house.call('/nothing'),
+  '405 of a method': () => house.call('/auth/login', { method: 'DELETE' }),
+  '405 of an OPTIONS from elsewhere': () =>
+    house.call('/auth/login', { method: 'OPTIONS', headers: { origin: 'https://evil.example' } }),
+  '409 of a version': () =>
+    house.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion: 99 } }),
+  '413 of a body': () => house.call('/auth/login', { json: { email: 'x'.repeat(20_000) } }),
+  '415 of a body': () =>
+    house.call('/auth/login', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+  '431 of the parser': async () =>
+    (await exchange(address, `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`))[0],
+  '431 of too many': async () =>
+    (await exchange(address, `GET / HTTP/1.1\r\nHost: a\r\n${'x:x\r\n'.repeat(200)}\r\n`))[0],
+}
+
+function expectCommonHeaders({ status, headers }: Pick<Answer, 'status' | 'headers'>): void {
+  expect(headers).toMatchObject({
+    'cache-control': 'no-store',
+    'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
+    'cross-origin-opener-policy': 'same-origin',
+    'cross-origin-resource-policy': 'same-origin',
+    'referrer-policy': 'no-referrer',
+    'strict-transport-security': 'max-age=31536000; includeSubDomains',
+    'x-content-type-options': 'nosniff',
+    'x-frame-options': 'DENY',
+    'x-request-id': expect.stringMatching(
+      /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+    ),
+  })
+  expect(headers).not.toHaveProperty('server')
+  expect(headers).not.toHaveProperty('x-powered-by')
+  if (status === 204) expect(headers).not.toHaveProperty('content-type')
+  else expect(headers['content-type']).toMatch(/^application\/(problem\+)?json; charset=utf-8$/)
+}
+
+describe('every answer carries the security headers, no-store, its id and its charset (ASVS 3.2.1, 3.4.1, 3.4.3, 3.4.4, 3.4.5, 3.4.6, 3.4.8, 3.5.8, 4.1.1, 13.4.6, 14.3.2):', () => {
+  test.for(Object.entries(answers))('%s', async ([name, ask]) => {
+    const answer = await ask()
+    expect(answer?.status).toBe(Number.parseInt(name, 10))
+    if (answer) expectCommonHeaders(answer)
+  })
+
+  test('the key set and the OpenAPI document, which may be kept for 5 minutes', async () => {
+    for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
+      for (const method of ['GET', 'HEAD']) {
+        const { status, headers } = await house.call(path, { method })
+        expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
+        expectCommonHeaders({ status, headers: { ...headers, 'cache-control': 'no-store' } })
+      }
+      // But not what went wrong with them.
+      expect((await house.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
+    }
+  })
+
+  test('no two answers have the same id', async () => {
+    const ids = await Promise.all(
+      Array.from({ length: 50 }, async () => (await house.call('/nothing')).headers['x-request-id']),
+    )
+    expect(new Set(ids).size).toBe(50)
+  })
+
+  test('an id that the client sends is not taken over (ASVS 16.4.1)', async () => {
+    const { headers } = await house.call('/nothing', { headers: { 'x-request-id': 'canary' } })
+    expect(headers['x-request-id']).not.toBe('canary')
+  })
+
+  test('500 of a fault that nobody foresaw, which says nothing about it (ASVS 16.5.1)', async () => {
+    const broken = await openHouse()
+    await sql`alter table companies rename to firms`.execute(broken.db)
+    await sql`drop view accounts`.execute(broken.db)
+    const answer = await broken.login(admin)
+    expect([answer.status, answer.body.code]).toEqual([500, 'internal_error'])
+    expectCommonHeaders(answer)
+    expect(JSON.stringify(answer.body)).not.toMatch(/accounts|relation|select|kysely|node_modules| at /i)
+    await expect.poll(() => broken.logs.join('')).toMatch(/"code":"42P01"/)
+  })
+
+  test('503 while the database is away, with Retry-After (ASVS 16.5.2)', async () => {
+    const cut = await openHouse()
+    const person = await cut.addCompany()
+    const { accessToken, refreshToken } = await cut.loginAs(person)
+    const database = new URL(cut.url).pathname.slice(1)
+    await run(inject('serverUrl'), `alter database ${database} allow_connections false`)
+    await run(
+      inject('serverUrl'),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
+    )
+    for (const answer of await Promise.all([
+      cut.login(person),
+      cut.refresh(refreshToken),
+      cut.call('/auth/session', { method: 'GET', token: accessToken }),
+      cut.send(person.companyId, secret, event),
+    ])) {
+      expect([answer.status, answer.body.code]).toEqual([503, 'unavailable'])
+      expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+      expectCommonHeaders(answer)
+      expect(JSON.stringify(answer.body)).not.toMatch(/connection|postgres|administrator|55000|57P01/i)
+    }
+  })
+})
+
+describe('limits', () => {
+  test('are told to who is counted, and met with 429 and Retry-After, at every limited route (ASVS 2.4.1, RFC 6585 section 4)', async () => {
+    const WINDOW = 3600
+    const limits = {
+      'sign-in-failures': 2,
+      refresh: 3,
+      regenerate: 2,
+      session: 4,
+      ingest: 3,
+      'bad-signatures': 2,
+      refusals: 3,
+      'sign-in-attempts': 12,
+      anonymous: 40,
+    }
+    const env = Object.fromEntries(
+      Object.entries(limits).map(([name, max]) => [
+        `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`,
+        `${max}/${WINDOW}`,
+      ]),
+    )
+    const limited = await openHouse({ env: { ...env, RATE_LIMIT_SCALE: '1' } })
+    const person = await limited.addCompany()
+    const other = await limited.addCompany()
+    const first = await limited.loginAs(person)
+    const second = await limited.loginAs(person)
+    const key = await limited.newSecret(person)
+    const readSession = (accessToken: string) =>
+      limited.call('/auth/session', { method: 'GET', token: accessToken })
+    let { refreshToken } = second
+    const rows: [name: keyof typeof limits, told: boolean, () => Promise<Answer>][] = [
+      ['sign-in-failures', false, () => limited.login({ ...other, password: 'wrong' })],
+      [
+        'refresh',
+        true,
+        async () => {
+          const answer = await limited.refresh(refreshToken)
+          refreshToken = answer.body.refreshToken ?? refreshToken
+          return answer
+        },
+      ],
+      ['ingest', true, () => limited.send(person.companyId, key, event)],
+      [
+        'regenerate',
+        true,
+        () => limited.call('/auth/webhook-secret/regenerate', { token: second.accessToken }),
+      ],
+      ['session', true, () => readSession(first.accessToken)],
+      ['bad-signatures', false, () => limited.send(other.companyId, key, event)],
+      ['refusals', false, () => readSession('nonsense')],
+      ['sign-in-attempts', true, () => limited.login(person)],
+      ['anonymous', true, () => limited.call('/.well-known/jwks.json', { method: 'GET' })],
+      ['anonymous', true, () => limited.call('/openapi.json', { method: 'GET' })],
+      ['anonymous', false, () => limited.call('/nothing')],
+      ['anonymous', false, () => limited.call('/openapi.json')],
+    ]
+    for (const [name, told, ask] of rows) {
+      let answer = await ask()
+      for (let asked = 1; answer.status !== 429 && asked <= limits[name]; asked += 1) {
+        if (told) {
+          expect(answer.headers['ratelimit-policy'], name).toBe(`"${name}";q=${limits[name]};w=${WINDOW}`)
+          expect(answer.headers['ratelimit'], name).toMatch(new RegExp(`^"${name}";r=\\d+;t=\\d+$`))
+        }
+        answer = await ask()
+      }
+      expect([name, answer.status, answer.body.code]).toEqual([name, 429, 'rate_limited'])
+      expect(answer.headers['ratelimit-policy']).toBe(`"${name}";q=${limits[name]};w=${WINDOW}`)
+      const [, resetSeconds] = /^"[a-z-]+";r=0;t=(\d+)$/.exec(String(answer.headers['ratelimit'])) ?? []
+      expect(answer.headers['retry-after'], name).toBe(resetSeconds)
+      expect(Number(resetSeconds)).toBeGreaterThan(0)
+      expect(Number(resetSeconds)).toBeLessThanOrEqual(WINDOW)
+      expectCommonHeaders(answer)
+    }
+  })
+})
+
+describe('CORS (ASVS 3.4.2)', () => {
+  const corsOf = ({ headers }: Answer) =>
+    Object.keys(headers).filter((name) => name.startsWith('access-control-'))
+  const requests: [string, (origin: string) => Promise<Answer>][] = [
+    ['a read', (origin) => house.call('/auth/session', { method: 'GET', token, headers: { origin } })],
+    ['a refusal', (origin) => house.call('/auth/session', { method: 'GET', headers: { origin } })],
+    ['a sign-in', (origin) => house.login(admin, { headers: { origin } })],
+    ['an unknown path', (origin) => house.call('/nothing', { headers: { origin } })],
+    [
+      'a preflight',
+      (origin) =>
+        house.call('/auth/logout', {
+          method: 'OPTIONS',
+          headers: {
+            origin,
+            'access-control-request-method': 'POST',
+            'access-control-request-headers': 'authorization',
+          },
+        }),
+    ],
+  ]
+
+  test('is for the listed origins, with credentials', async () => {
+    for (const origin of [LISTED, 'https://admin.example.com']) {
+      for (const [name, ask] of requests) {
+        const { headers } = await ask(origin)
+        expect([name, headers['access-control-allow-origin']]).toEqual([name, origin])
+        expect(headers['access-control-allow-credentials']).toBe('true')
+        expect(headers['vary']).toMatch(/origin/i)
+      }
+    }
+  })
+
+  test('answers their preflights before any guard', async () => {
+    const { status, headers } = await house.call('/auth/webhook-secret/status', {
+      method: 'OPTIONS',
+      headers: {
+        origin: LISTED,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'content-type',
+      },
+    })
+    expect(status).toBe(204)
+    expect(headers['access-control-allow-methods']).toBe('GET, POST, DELETE')
+    expect(headers['access-control-allow-headers']).toBe(
+      'authorization, content-type, idempotency-key, x-session-mode',
+    )
+  })
+
+  test('is for no other origin, of which not one header speaks', async () => {
+    for (const origin of [
+      'https://evil.example',
+      'null',
+      '*',
+      'http://app.example.com',
+      'https://app.example.com:8443',
+      'https://app.example.com.evil.example',
+      'https://x.app.example.com',
+      'https://APP.example.com',
+      `${LISTED}/`,
+      `${LISTED}, https://evil.example`,
+      '',
+    ]) {
+      for (const [name, ask] of requests)
+        expect([origin, name, corsOf(await ask(origin))]).toEqual([origin, name, []])
+    }
+  })
+
+  test('is off where no origin is listed, and where none is sent', async () => {
+    const closed = await openHouse()
+    for (const method of ['GET', 'OPTIONS']) {
+      const headers = { origin: LISTED, 'access-control-request-method': 'GET' }
+      expect(corsOf(await closed.call('/auth/session', { method, headers }))).toEqual([])
+    }
+    expect(corsOf(await house.login(admin))).toEqual([])
+  })
+})

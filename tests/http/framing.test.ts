@@ -1,0 +1,185 @@
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import { openHouse } from '../support/house.ts'
+import { expectProblem } from './problem.ts'
+import { answersOn, exchange, open } from './raw.ts'
+
+const house = await openHouse()
+const [address = ''] = house.addresses
+const admin = await house.addCompany()
+
+const HOST = 'Host: gatehouse.example\r\n'
+const JSON_TYPE = 'Content-Type: application/json\r\n'
+const keySet = (headers = HOST) => `GET /api/.well-known/jwks.json HTTP/1.1\r\n${headers}\r\n`
+const get = (headers: string, { target = '/api/auth/session', version = 'HTTP/1.1' } = {}) =>
+  `GET ${target} ${version}\r\n${headers}\r\n`
+const post = (headers: string, body = '', { version = 'HTTP/1.1' } = {}) =>
+  `POST /api/auth/login ${version}\r\n${HOST}${JSON_TYPE}${headers}\r\n${body}`
+const CHUNKED = 'Transfer-Encoding: chunked\r\n'
+const CHUNKS = '2\r\n{}\r\n0\r\n\r\n'
+
+const malformed: Record<string, string | Buffer> = {
+  // A proxy that believed the other length would take the key set's request for a second one.
+  'Content-Length with Transfer-Encoding': post(`Content-Length: 4\r\n${CHUNKED}`, `0\r\n\r\n${keySet()}`),
+  'Transfer-Encoding with Content-Length': post(`${CHUNKED}Content-Length: 4\r\n`, `0\r\n\r\n${keySet()}`),
+  'two Content-Lengths': post('Content-Length: 0\r\nContent-Length: 2\r\n', '{}'),
+  'two equal Content-Lengths': post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'),
+  'a list as Content-Length': post('Content-Length: 2, 2\r\n', '{}'),
+  'a signed Content-Length': post('Content-Length: +2\r\n', '{}'),
+  'a negative Content-Length': post('Content-Length: -2\r\n', '{}'),
+  'a hexadecimal Content-Length': post('Content-Length: 0x2\r\n', '{}'),
+  'Transfer-Encoding: xchunked': post('Transfer-Encoding: xchunked\r\n', CHUNKS),
+  'Transfer-Encoding: identity': post('Transfer-Encoding: identity\r\nContent-Length: 2\r\n', '{}'),
+  'Transfer-Encoding: gzip, chunked': post('Transfer-Encoding: gzip, chunked\r\n', CHUNKS),
+  'Transfer-Encoding: chunked, gzip': post('Transfer-Encoding: chunked, gzip\r\n', CHUNKS),
+  'Transfer-Encoding: chunked twice': post(`${CHUNKED}${CHUNKED}`, CHUNKS),
+  'Transfer-Encoding in HTTP/1.0': post(CHUNKED, CHUNKS, { version: 'HTTP/1.0' }),
+  'a chunk size that is no number': post(CHUNKED, 'zz\r\n{}\r\n0\r\n\r\n'),
+  'a chunk size of 68 bits': post(CHUNKED, '10000000000000002\r\n{}\r\n0\r\n\r\n'),
+  'chunks that end in a bare LF': post(CHUNKED, '2\n{}\n0\n\n'),
+  'a chunk extension of 17 KB': post(CHUNKED, `2;${'x'.repeat(17_000)}\r\n{}\r\n0\r\n\r\n`),
+  'a GET with a body': get(`${HOST}${JSON_TYPE}Content-Length: 2\r\n`).concat('{}'),
+  'a GET with chunks': get(`${HOST}${CHUNKED}`).concat(CHUNKS),
+  'a folded header line': get(`${HOST}X-Folded: one\r\n two\r\n`),
+  'a folded Transfer-Encoding': post('Transfer-Encoding:\r\n chunked\r\n', CHUNKS),
+  'lines that end in a bare LF': get(HOST).replaceAll('\r\n', '\n'),
+  'one line that ends in a bare LF': get(`${HOST}X-One: 1\nX-Two: 2\r\n`),
+  'a bare CR': get(`${HOST}X-One: 1\rX-Two: 2\r\n`),
+  'NUL in a header': get(`${HOST}X-One: 1\0\r\n`),
+  "NUL in a header's name": get(`${HOST}X\0-One: 1\r\n`),
+  'NUL in the path': get(HOST, { target: '/api/auth\0/session' }),
+  'a byte past ASCII in the path': Buffer.from(get(HOST, { target: '/api/\xff' }), 'latin1'),
+  'a space before the colon': get(`${HOST}X-One : 1\r\n`),
+  'a space before the first header': get(` X-One: 1\r\n${HOST}`),
+  'a header without a colon': get(`${HOST}X-One\r\n`),
+  'no Host header': keySet(''),
+  'two Host headers': keySet(`${HOST}host: evil.example\r\n`),
+  'two equal Host headers': keySet(`${HOST}${HOST}`),
+  'two Content-Type headers': post('Content-Type: text/plain\r\nContent-Length: 2\r\n', '{}'),
+  'a Host header that is no host': keySet('Host: evil.example/path\r\n'),
+  'a request line without a version': get('', { version: '' }),
+  'a version of HTTP that is none': get(HOST, { version: 'HTTP/1.2' }),
+  "HTTP/2's version on an HTTP/1.1 connection": get(HOST, { version: 'HTTP/2.0' }),
+  "HTTP/2's preface": 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  'a method in lower case': keySet().replace('GET', 'get'),
+  'a method that is none': keySet().replace('GET', 'FETCH'),
+  'the start of TLS': Buffer.from('16030102000100', 'hex'),
+}
+
+describe('answered 400, and the connection closed (ASVS 4.2.1, RFC 9112):', () => {
+  test.for(Object.entries(malformed))('%s', async ([, bytes]) => {
+    const answers = await exchange(address, bytes)
+    expect(answers).toHaveLength(1)
+    for (const answer of answers) {
+      expectProblem(answer, [400, 'malformed_http'])
+      expect(answer.headers['connection']).toBe('close')
+    }
+    expect((await exchange(address, keySet(`${HOST}Connection: close\r\n`)))[0]?.status).toBe(200)
+  })
+})
+
+describe('answered 431, and the connection closed (RFC 6585, section 5):', () => {
+  test.for(
+    Object.entries({
+      'a path of 20 KB': get(HOST, { target: `/api/${'x'.repeat(20_000)}` }),
+      'a query of 20 KB': get(HOST, { target: `/api/auth/session?${'x'.repeat(20_000)}` }),
+      'a header of 20 KB': get(`${HOST}X-Long: ${'x'.repeat(20_000)}\r\n`),
+      'a header name of 20 KB': get(`${HOST}${'x'.repeat(20_000)}: 1\r\n`),
+      'headers of 20 KB in all': get(`${HOST}${`X-Long: ${'x'.repeat(1000)}\r\n`.repeat(20)}`),
+      '3 000 headers': get(`${HOST}${'a:b\r\n'.repeat(3_000)}`),
+      '101 headers': get(`${HOST}${'a:b\r\n'.repeat(100)}`),
+      'trailers of 20 KB': post(CHUNKED, `2\r\n{}\r\n0\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
+    }),
+  )('%s', async ([, bytes]) => {
+    const answers = await exchange(address, bytes)
+    expect(answers).toHaveLength(1)
+    for (const answer of answers) {
+      expectProblem(answer, [431, 'headers_too_large'])
+      expect(answer.headers['connection']).toBe('close')
+    }
+  })
+
+  test('a request with 100 headers is served', async () => {
+    const headers = `${HOST}Connection: close\r\n${'a:b\r\n'.repeat(98)}`
+    expect((await exchange(address, keySet(headers)))[0]?.status).toBe(200)
+  })
+})
+
+test('requests before a defect on the same connection are answered first, and no other (RFC 9112, section 9.3.2)', async () => {
+  const { accessToken, refreshToken } = await house.loginAs(admin)
+  const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
+  const refresh = `POST /api/auth/refresh HTTP/1.1\r\n${HOST}Authorization: Bearer ${refreshToken}\r\nContent-Length: 0\r\n\r\n`
+  const garbage = 'GARBAGE\r\n\r\n'
+  const rows: [string, number[]][] = [
+    [keySet() + garbage, [200, 400]],
+    [guarded + garbage + keySet(), [200, 400]],
+    [guarded + refresh + guarded + garbage, [200, 200, 200, 400]],
+    [guarded + post(CHUNKED, 'zz\r\n'), [200, 400]],
+    [guarded + post('Content-Length: 4\r\n', `{}\r\n${garbage}`), [200, 400, 400]],
+    [guarded + keySet(`${HOST}${HOST}`) + keySet(), [200, 400]],
+    [keySet(`${HOST}Connection: close\r\n`) + garbage, [200]],
+  ]
+  for (const [bytes, statuses] of rows) {
+    const answers = await exchange(address, bytes)
+    expect(answers.map(({ status }) => status)).toEqual(statuses)
+  }
+})
+
+test('a defect on a connection that was answered before is answered, and the connection closed', async () => {
+  const socket = open(address)
+  const answers = answersOn(socket)
+  socket.write(keySet())
+  await once(socket, 'data')
+  socket.write('GARBAGE\r\n\r\n')
+  expect((await answers).map(({ status }) => status)).toEqual([200, 400])
+})
+
+test('an unknown expectation is passed over (RFC 9110, section 10.1.1)', async () => {
+  const answers = await exchange(address, keySet(`${HOST}Expect: the-unexpected\r\nConnection: close\r\n`))
+  expect(answers.map(({ status }) => status)).toEqual([200])
+})
+
+test('CONNECT is answered 405: the service is no proxy (ASVS 4.1.4)', async () => {
+  const [answer] = await exchange(address, `CONNECT other.example:443 HTTP/1.1\r\n${HOST}\r\n`)
+  expect(answer && [answer.status, answer.headers['allow']]).toEqual([405, ''])
+})
+
+test('slow senders are answered 408 and closed, while others are served (ASVS 13.1.2, RFC 9110 section 15.5.9)', async () => {
+  const starts: Record<string, string> = {
+    'half a request line': 'GET /api/auth',
+    'half the headers': `GET /api/auth/session HTTP/1.1\r\n${HOST}X-Slow: `,
+    'half a body': post('Content-Length: 100\r\n', '{'),
+    'half a chunk': post(CHUNKED, '64\r\n{'),
+    'half a second request': `${keySet()}GET /api/auth`,
+  }
+  async function sendSlowly(start: string, drop: string) {
+    const socket = open(address)
+    socket.write(start)
+    // A byte now and then keeps an idle timer from firing, but not the deadline.
+    const dripping = setInterval(() => socket.write(drop), 400)
+    const answers = await answersOn(socket)
+    clearInterval(dripping)
+    return answers.at(-1)
+  }
+  const slow = Object.entries({ silence: '', ...starts }).flatMap(([name, start]) =>
+    (name === 'silence' ? [''] : ['', 'x']).map(async (drop) => ({
+      name: drop ? `${name}, and a byte now and then` : name,
+      answer: await sendSlowly(start, drop),
+    })),
+  )
+  let waiting = true
+  const finished = Promise.all(slow).finally(() => {
+    waiting = false
+  })
+  const { accessToken } = await house.loginAs(admin)
+  while (waiting) {
+    const { status } = await house.call('/auth/session', { method: 'GET', token: accessToken })
+    expect(status).toBe(200)
+    await sleep(50)
+  }
+  for (const { name, answer } of await finished) {
+    expect([name, answer?.status, answer?.headers['connection']]).toEqual([name, 408, 'close'])
+    if (answer) expectProblem(answer, [408, 'request_timeout'])
+  }
+})

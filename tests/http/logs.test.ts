@@ -1,0 +1,283 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { describe, expect, test, vi } from 'vitest'
+import { type Answer, type House, openHouse } from '../support/house.ts'
+import { exchange } from './raw.ts'
+
+const house = await openHouse()
+const [address = ''] = house.addresses
+const admin = await house.addCompany()
+const viewer = await house.addUser(admin)
+const secret = await house.newSecret(admin)
+const signedIn = await house.loginAs(admin)
+const viewerToken = (await house.loginAs(viewer)).accessToken
+const { companyId, userId } = admin
+const event = { type: 'a', data: {} }
+
+type Line = Record<string, unknown>
+
+const linesOf = ({ logs }: House): Line[] =>
+  logs
+    .join('')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line))
+
+/** The lines that a request left. They are written once its answer is sent, so they may be a moment away. */
+async function linesAbout(requestId: unknown, from = house): Promise<Line[]> {
+  return await vi.waitUntil(() => {
+    const lines = linesOf(from).filter((line) => line['requestId'] === requestId)
+    return lines.length > 0 && lines
+  })
+}
+
+describe('every request leaves one line that says who asked for what, from where, when and how it ended (ASVS 16.2.1, 16.2.2, 16.2.4, 16.3.1, 16.3.2):', () => {
+  const session = { companyId, userId, sessionId: signedIn.session.id }
+  const token = signedIn.accessToken
+  const rows: [string, () => Promise<Answer>, Line][] = [
+    ['a sign-in', () => house.login(admin), { route: '/api/auth/login', status: 200, companyId, userId }],
+    [
+      'a refused sign-in',
+      () => house.login({ ...admin, password: 'wrong' }),
+      { route: '/api/auth/login', status: 401, code: 'invalid_credentials' },
+    ],
+    [
+      'a read',
+      () => house.call('/auth/session', { method: 'GET', token }),
+      { method: 'GET', route: '/api/auth/session', status: 200, ...session },
+    ],
+    [
+      'a HEAD',
+      () => house.call('/auth/session', { method: 'HEAD', token }),
+      { method: 'HEAD', route: '/api/auth/session', status: 200, ...session },
+    ],
+    [
+      'a missing credential',
+      () => house.call('/auth/session', { method: 'GET' }),
+      { method: 'GET', route: '/api/auth/session', status: 401, code: 'missing_credentials' },
+    ],
+    [
+      'a forged token',
+      () => house.call('/auth/logout', { token: `${token}x` }),
+      { route: '/api/auth/logout', status: 401, code: 'invalid_token' },
+    ],
+    [
+      'a denial',
+      () => house.call('/auth/webhook-secret/status', { token: viewerToken }),
+      {
+        route: '/api/auth/webhook-secret/status',
+        status: 403,
+        code: 'permission_denied',
+        companyId,
+        userId: viewer.userId,
+      },
+    ],
+    [
+      'a refused body',
+      () => house.call('/auth/logout', { token, json: { a: 1 } }),
+      { route: '/api/auth/logout', status: 400, code: 'invalid_request', ...session },
+    ],
+    [
+      'a refresh',
+      () => house.refresh(signedIn.refreshToken),
+      { route: '/api/auth/refresh', status: 200, ...session },
+    ],
+    [
+      'events',
+      () => house.send(companyId, secret, event),
+      { route: '/api/events/ingest', status: 202, companyId },
+    ],
+    [
+      'a wrong signature',
+      () => house.send(companyId, `whsec_${randomBytes(32).toString('base64')}`, event),
+      { route: '/api/events/ingest', status: 401, code: 'invalid_signature' },
+    ],
+    ['an unknown path', () => house.call('/nothing'), { route: 'none', status: 404, code: 'not_found' }],
+    [
+      'a method that is not taken',
+      () => house.call('/auth/login', { method: 'PATCH' }),
+      { method: 'PATCH', route: 'none', status: 405, code: 'method_not_allowed' },
+    ],
+    [
+      'a broken %-escape',
+      () => house.call('/%', { method: 'GET' }),
+      { method: 'GET', route: 'none', status: 400, code: 'invalid_request' },
+    ],
+  ]
+
+  test.for(rows)('%s', async ([, ask, expected]) => {
+    const { headers } = await ask()
+    const lines = await linesAbout(headers['x-request-id'])
+    expect(lines).toEqual([
+      {
+        level: 30,
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        service: 'gatehouse',
+        requestId: headers['x-request-id'],
+        method: 'POST',
+        ms: expect.any(Number),
+        address: '127.0.0.1',
+        ...('userId' in expected && { sessionId: expect.any(String) }),
+        ...expected,
+      },
+    ])
+  })
+
+  test('bytes that are no HTTP', async () => {
+    const [answer] = await exchange(address, 'no HTTP\r\n\r\n')
+    expect(await linesAbout(answer?.headers['x-request-id'])).toEqual([
+      {
+        level: 30,
+        time: expect.any(String),
+        service: 'gatehouse',
+        requestId: answer?.headers['x-request-id'],
+        status: 400,
+        address: '127.0.0.1',
+        code: 'malformed_http',
+      },
+    ])
+  })
+})
+
+test('an unforeseen fault is logged with its cause, and none of the values that it was about (ASVS 16.2.5, 16.5.4)', async () => {
+  const broken = await openHouse()
+  const person = await broken.addCompany()
+  const key = await broken.newSecret(person)
+  await sql`alter table events add constraint no_canary check (data::text not like '%c4n4ry%')`.execute(
+    broken.db,
+  )
+  const { status, headers } = await broken.send(person.companyId, key, { type: 'a', data: { a: 'c4n4ry' } })
+  expect(status).toBe(500)
+  const lines = await vi.waitUntil(async () => {
+    const found = await linesAbout(headers['x-request-id'], broken)
+    return found.length === 2 && found
+  })
+  expect(lines[0]).toMatchObject({
+    level: 50,
+    msg: 'internal_error',
+    err: { code: '23514', constraint: 'no_canary', message: '', stack: expect.stringMatching(/^ +at /) },
+  })
+  expect(lines[1]).toMatchObject({ level: 30, status: 500, code: 'internal_error' })
+  expect(broken.logs.join('')).not.toContain('c4n4ry')
+})
+
+test('no line holds a secret, wherever a client put it, nor can break out of its line (ASVS 14.2.1, 16.2.5, 16.4.1)', async () => {
+  const quiet = await openHouse()
+  const [own = ''] = quiet.addresses
+  const person = await quiet.addCompany()
+  const key = await quiet.newSecret(person)
+  const tokens = await quiet.loginAs(person)
+  const cookie = await quiet.cookieOf(person)
+  const token = tokens.accessToken
+  const next = (await quiet.refresh(tokens.refreshToken)).body
+
+  let count = 0
+  const canaries: string[] = []
+  /** A secret of its own for each place. */
+  const canary = () => {
+    count += 1
+    const text = `c4n4ry${count}x`
+    canaries.push(text)
+    return text
+  }
+  const injection = () => `${canary()}\r\n{"forged":true}\n"}`
+  const login = (fields: object, headers = {}) =>
+    quiet.call('/auth/login', { json: { ...person, userId: undefined, ...fields }, headers })
+  const read = (path: string, headers: Record<string, string> = {}) =>
+    quiet.call(path, { method: 'GET', headers })
+  const ingest = (headers: Record<string, string>) =>
+    quiet.send(person.companyId, key, { type: 'a', data: { secret: canary() } }, { headers })
+  const raw = (bytes: string) => exchange(own, bytes)
+
+  const asked = await Promise.all([
+    login({ password: canary() }),
+    login({ password: injection() }),
+    login({ email: `${canary()}@x.example` }),
+    login({ email: injection() }),
+    login({ companyId: canary() }),
+    login({ [canary()]: canary() }),
+    quiet.call('/auth/login', {
+      body: `{"password":"${canary()}`,
+      headers: { 'content-type': 'application/json' },
+    }),
+    quiet.call('/auth/login', { body: canary(), headers: { 'content-type': canary() } }),
+    read('/auth/session', { authorization: `Bearer ${canary()}` }),
+    read('/auth/session', { authorization: `Basic ${canary()}` }),
+    read('/auth/session', { authorization: `Bearer ${token}.${canary()}` }),
+    read('/auth/session', { cookie: `__Host-session=${canary()}` }),
+    read('/auth/session', { cookie: `other=${canary()}; __Host-session=${cookie}` }),
+    read('/auth/session', { authorization: `Bearer ${token}` }),
+    quiet.refresh(canary()),
+    quiet.refresh(next.refreshToken, { key: canary() }),
+    quiet.refresh(tokens.refreshToken, { key: `${canary()} ` }),
+    read(`/auth/session?token=${canary()}`, { authorization: `Bearer ${token}` }),
+    read(`/openapi.json?${canary()}=1`),
+    read(`/${canary()}`),
+    read(`/%0d%0a${encodeURIComponent(injection())}`),
+    read(`/%${canary()}`),
+    read('/.well-known/jwks.json', {
+      'user-agent': canary(),
+      'x-forwarded-for': canary(),
+      forwarded: `for=${canary()}`,
+      'x-real-ip': canary(),
+      'x-request-id': canary(),
+      referer: `https://x.example/${canary()}`,
+      origin: `https://${canary()}.example`,
+      host: `${canary()}.example`,
+      traceparent: canary(),
+      [`x-${canary()}`]: canary(),
+    }),
+    quiet.call('/auth/logout', { cookie, headers: { origin: `https://${canary()}.example` } }),
+    login({}, { 'x-session-mode': canary() }),
+    ingest({}),
+    ingest({ 'x-company-id': canary() }),
+    ingest({ 'webhook-id': canary() }),
+    ingest({ 'webhook-timestamp': canary() }),
+    ingest({ 'webhook-signature': `v1,${canary()}` }),
+    quiet.send(person.companyId, key, { type: canary(), data: {} }),
+    quiet.send(person.companyId, key, { type: 'a', id: injection(), data: {} }),
+    raw(`${canary()}\r\n\r\n`),
+    raw(`GET /${canary()} HTTP/1.1\r\nHost: x\r\n${canary()}\r\n\r\n`),
+    raw(`GET / HTTP/1.1\r\nHost: ${canary()}\r\nHost: ${canary()}\r\n\r\n`),
+    raw(`POST /api/auth/login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${canary()}\r\n\r\n${canary()}`),
+    raw(`GET /${canary()}${'x'.repeat(20_000)} HTTP/1.1\r\nHost: x\r\n\r\n`),
+  ])
+  await quiet.call('/auth/webhook-secret/regenerate', { token: next.accessToken })
+  await sql`alter view accounts rename to others`.execute(quiet.db)
+  const last = await login({ password: canary() })
+  expect(last.status).toBe(500)
+  await linesAbout(last.headers['x-request-id'], quiet)
+
+  // Each request has left its line, and all lines are whole.
+  const lines = linesOf(quiet)
+  expect(lines.length).toBeGreaterThan(asked.length)
+  expect(lines.filter((line) => 'forged' in line)).toEqual([])
+  const text = quiet.logs.join('')
+  const secrets = {
+    password: person.password,
+    email: person.email,
+    key,
+    cookie,
+    accessToken: token,
+    refreshToken: tokens.refreshToken,
+    nextAccessToken: next.accessToken,
+    nextRefreshToken: next.refreshToken,
+  }
+  const leaked = [...canaries, ...Object.values(secrets)].filter((one) => text.includes(one))
+  expect(leaked).toEqual([])
+  // Nor any part of a token that could be used on.
+  for (const one of [token, tokens.refreshToken]) expect(text).not.toContain(one.split('.')[2])
+})
+
+test('a client address is believed from a trusted proxy alone (ASVS 4.1.3, 15.3.4)', async () => {
+  const behind = await openHouse({ env: { TRUST_PROXY: '127.0.0.1' } })
+  for (const [from, forwarded, expected] of [
+    [house, '203.0.113.7', '127.0.0.1'],
+    [behind, '203.0.113.7', '203.0.113.7'],
+    [behind, '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+  ] as const) {
+    const { headers } = await from.call('/nothing', { headers: { 'x-forwarded-for': forwarded } })
+    const [line] = await linesAbout(headers['x-request-id'], from)
+    expect(line?.['address']).toBe(expected)
+  }
+})

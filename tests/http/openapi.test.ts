@@ -1,0 +1,277 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { sql } from 'kysely'
+import { describe, expect, inject, test } from 'vitest'
+import { changeSubscription } from '../../src/company/service.ts'
+import { type Answer, type House, openHouse } from '../support/house.ts'
+import { run } from '../support/postgres.ts'
+
+interface Operation {
+  operationId: string
+  summary: string
+  tags: string[]
+  security: Record<string, string[]>[]
+  requestBody?: { required: boolean }
+  parameters?: { name: string; required: boolean }[]
+  responses: Record<string, { description: string; headers?: object; content?: Record<string, unknown> }>
+}
+
+const house = await openHouse()
+const { body: document } = await house.call('/openapi.json', { method: 'GET' })
+const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    method: method.toUpperCase(),
+    path: path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057'),
+    name: `${method.toUpperCase()} ${path}`,
+    operation,
+  })),
+)
+
+describe('the OpenAPI document (ASVS 2.1.1)', () => {
+  test('is sound and complete in the eyes of a linter', async () => {
+    const project = resolve(import.meta.dirname, '../..')
+    const folder = await mkdtemp(join(tmpdir(), 'gatehouse-openapi-'))
+    const file = join(folder, 'openapi.json')
+    await writeFile(file, JSON.stringify(document))
+    const redocly = resolve(project, 'node_modules/.bin/redocly')
+    const options = ['lint', file, '--extends', 'recommended-strict', '--format', 'json']
+    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+    const { stdout } = await promisify(execFile)(redocly, options, { cwd: project, env }).catch(
+      (failure: { stdout: string }) => failure,
+    )
+    await rm(folder, { recursive: true })
+    const { totals, problems } = JSON.parse(stdout)
+    expect(problems).toEqual([])
+    expect(totals).toMatchObject({ errors: 0, warnings: 0 })
+  })
+
+  test('is OpenAPI 3.1 of product version 1.1, with every route in it', () => {
+    expect(document.openapi).toMatch(/^3\.1\./)
+    expect(document.info.version).toBe('1.1')
+    expect(document.servers).toEqual([{ url: 'http://127.0.0.1:3000/api' }])
+    expect(operations.map(({ name }) => name)).toEqual(
+      expect.arrayContaining([
+        'POST /auth/login',
+        'POST /auth/refresh',
+        'POST /auth/logout',
+        'POST /auth/webhook-secret/status',
+        'POST /auth/webhook-secret/regenerate',
+        'POST /events/ingest',
+        'GET /auth/session',
+        'GET /.well-known/jwks.json',
+        'GET /openapi.json',
+      ]),
+    )
+  })
+
+  test.for(operations)('says of $name who may call it and how it can end', ({ operation }) => {
+    expect(operation.operationId).toMatch(/^[a-z][A-Za-z]+$/)
+    expect(operation.summary).toMatch(/\S/)
+    const tags = document.tags.map(({ name }: { name: string }) => name)
+    expect(operation.tags.filter((tag) => tags.includes(tag))).toHaveLength(1)
+    expect(operation.security).toBeInstanceOf(Array)
+    const schemes = Object.keys(document.components.securitySchemes)
+    for (const one of operation.security) expect(schemes).toEqual(expect.arrayContaining(Object.keys(one)))
+    const statuses = Object.keys(operation.responses)
+    expect(statuses).toEqual(expect.arrayContaining(['400', '408', '429', '431', '500', '503']))
+    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
+    expect(statuses.includes('401')).toBe(operation.security.length > 0 || operation.operationId === 'login')
+    for (const [status, { description, headers, content }] of Object.entries(operation.responses)) {
+      expect(description).toMatch(/\S/)
+      expect(headers).toHaveProperty('X-Request-Id')
+      if (status.startsWith('2')) expect(headers).toHaveProperty('RateLimit')
+      else expect(content).toEqual({ 'application/problem+json': expect.anything() })
+      if (status === '401') expect(headers).toHaveProperty('WWW-Authenticate')
+      if (status === '429' || status === '503') expect(headers).toHaveProperty('Retry-After')
+    }
+  })
+
+  test('says which bodies may be left out, and which headers may not', () => {
+    const bodies = operations.map(({ operation }) => [
+      operation.operationId,
+      operation.requestBody ? (operation.requestBody.required ? 'required' : 'optional') : 'none',
+    ])
+    expect(Object.fromEntries(bodies)).toMatchObject({
+      login: 'required',
+      refresh: 'none',
+      logout: 'none',
+      getSession: 'none',
+      getSigningSecretStatus: 'none',
+      regenerateSigningSecret: 'optional',
+      ingestEvents: 'required',
+    })
+    const parameters = operations.find(({ operation }) => operation.operationId === 'ingestEvents')?.operation
+      .parameters
+    expect(parameters?.map(({ name, required }) => [name, required])).toEqual([
+      ['x-company-id', true],
+      ['webhook-id', true],
+      ['webhook-timestamp', true],
+    ])
+  })
+})
+
+/** Calls every operation and holds that what it answers is described: the status, and the code of a problem. */
+async function expectDescribed(
+  from: House,
+  ...requests: (Parameters<House['call']>[1] & { query?: string })[]
+): Promise<Set<string>> {
+  const seen = new Set<string>()
+  for (const { method, path, name, operation } of operations) {
+    for (const { query = '', ...options } of requests) {
+      const { status, body } = await from.call(path + query, { ...options, method })
+      expectInDocument(name, operation, { status, body })
+      seen.add(`${status} ${body?.code ?? ''}`.trim())
+    }
+  }
+  return seen
+}
+
+function expectInDocument(
+  name: string,
+  { responses }: Operation,
+  { status, body }: Pick<Answer, 'status' | 'body'>,
+) {
+  expect(Object.keys(responses), `${name} answers ${status}`).toContain(String(status))
+  if (status >= 400) expect(responses[status]?.description, name).toContain(`(\`${body.code}\`)`)
+}
+
+describe('every answer that can be provoked is in the document:', () => {
+  test('what a request can be refused for', async () => {
+    const admin = await house.addCompany()
+    const viewer = await house.addUser(admin)
+    const gone = await house.loginAs(admin)
+    await house.call('/auth/logout', { token: gone.accessToken })
+    const jsonType = { 'content-type': 'application/json' }
+    const foreign = { origin: 'https://evil.example' }
+    const seen = new Set<string>()
+    for (const token of [undefined, (await house.loginAs(viewer)).accessToken]) {
+      const credential = token === undefined ? {} : { token }
+      const codes = await expectDescribed(
+        house,
+        { ...credential, query: '?a=1' },
+        {
+          ...credential,
+          headers: Object.fromEntries(Array.from({ length: 101 }, (_, i) => [`x-${i}`, '1'])),
+        },
+      )
+      for (const code of codes) seen.add(code)
+    }
+    const others = await expectDescribed(
+      house,
+      { token: 'x' },
+      { token: gone.accessToken },
+      { token: gone.refreshToken },
+      { cookie: 'x' },
+      { cookie: await house.cookieOf(viewer), headers: foreign },
+      { cookie: await house.cookieOf(viewer), token: 'x' },
+    )
+    for (const { method, path, name, operation } of operations.filter((one) => one.method === 'POST')) {
+      const options = { method, token: (await house.loginAs(admin)).accessToken }
+      for (const answer of [
+        await house.call(path, { ...options, json: { a: 1 } }),
+        await house.call(path, { ...options, json: [] }),
+        await house.call(path, { ...options, body: '{', headers: jsonType }),
+        await house.call(path, { ...options, body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+        await house.call(path, { ...options, body: ' '.repeat(600_000), headers: jsonType }),
+      ]) {
+        expectInDocument(name, operation, answer)
+        seen.add(`${answer.status} ${answer.body.code}`)
+      }
+    }
+    for (const code of others) seen.add(code)
+    // The provocation worked.
+    expect([...seen]).toEqual(
+      expect.arrayContaining([
+        '200',
+        '400 invalid_request',
+        '400 malformed_body',
+        '401 missing_credentials',
+        '401 invalid_token',
+        '401 session_ended',
+        '401 invalid_signature',
+        '403 cross_site_request',
+        '403 permission_denied',
+        '413 payload_too_large',
+        '415 unsupported_media_type',
+        '431 headers_too_large',
+      ]),
+    )
+  })
+
+  test('what the state of a company, a session or an event leads to', async () => {
+    const find = (id: string) => {
+      const found = operations.find(({ operation }) => operation.operationId === id)
+      if (!found) throw new Error(`the document has no operation ${id}`)
+      return found
+    }
+    const admin = await house.addCompany()
+    const starter = await house.addCompany({ plan: 'starter' })
+    const lapsed = await house.addCompany()
+    await changeSubscription(house.context, lapsed.companyId, { status: 'canceled' })
+    const secret = await house.newSecret(admin)
+    const event = (data: object) => ({ type: 'a', id: 'one', data })
+    const { refreshToken, accessToken } = await house.loginAs(admin)
+    const next = (await house.refresh(refreshToken, { key: 'a' })).body.refreshToken
+    const rows: [string, number, string, () => Promise<Answer>][] = [
+      ['login', 200, '', () => house.login(admin)],
+      ['login', 200, '', () => house.login(admin, { headers: { 'x-session-mode': 'cookie' } })],
+      ['login', 401, 'invalid_credentials', () => house.login({ ...admin, password: 'wrong' })],
+      ['refresh', 409, 'idempotency_conflict', () => house.refresh(next, { key: 'a' })],
+      ['refresh', 401, 'refresh_token_reused', () => house.refresh(refreshToken)],
+      ['ingestEvents', 202, '', () => house.send(admin.companyId, secret, event({ a: 1 }))],
+      ['ingestEvents', 409, 'event_id_conflict', () => house.send(admin.companyId, secret, event({ a: 2 }))],
+      [
+        'ingestEvents',
+        402,
+        'subscription_inactive',
+        async () => house.send(lapsed.companyId, await house.newSecret(lapsed), event({})),
+      ],
+      [
+        'ingestEvents',
+        402,
+        'feature_not_in_plan',
+        async () => house.send(starter.companyId, await house.newSecret(starter), event({})),
+      ],
+      [
+        'regenerateSigningSecret',
+        409,
+        'version_conflict',
+        () =>
+          house.call('/auth/webhook-secret/regenerate', { token: accessToken, json: { expectedVersion: 9 } }),
+      ],
+      ['getSession', 200, '', () => house.call('/auth/session', { method: 'GET', token: accessToken })],
+      ['logout', 204, '', () => house.call('/auth/logout', { token: accessToken })],
+    ]
+    for (const [id, status, code, ask] of rows) {
+      const answer = await ask()
+      expect([id, answer.status, answer.body?.code ?? '']).toEqual([id, status, code])
+      expectInDocument(id, find(id).operation, answer)
+    }
+  })
+
+  test('what limits and faults lead to', async () => {
+    const limits = ['ANONYMOUS', 'REFUSALS', 'BAD_SIGNATURES', 'SIGN_IN_ATTEMPTS']
+    const limited = await openHouse({
+      env: {
+        RATE_LIMIT_SCALE: '1',
+        ...Object.fromEntries(limits.map((name) => [`LIMIT_${name}`, '1/3600'])),
+      },
+    })
+    expect(await expectDescribed(limited, { token: 'x' }, { token: 'x' })).toContain('429 rate_limited')
+
+    const faulty = await openHouse()
+    const { accessToken } = await faulty.loginAs(await faulty.addCompany())
+    await sql`alter view accounts rename to others`.execute(faulty.db)
+    expect(await expectDescribed(faulty, { token: accessToken })).toContain('500 internal_error')
+    const name = new URL(faulty.url).pathname.slice(1)
+    await run(inject('serverUrl'), `alter database ${name} allow_connections false`)
+    await run(
+      inject('serverUrl'),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+    )
+    expect(await expectDescribed(faulty, { token: accessToken })).toContain('503 unavailable')
+  })
+})

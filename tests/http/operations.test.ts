@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import { Registry } from 'prom-client'
+import { request } from 'undici'
+import { afterAll, describe, expect, inject, test } from 'vitest'
+import { type Connection, connect } from '../../src/database/connect.ts'
+import { migrate } from '../../src/database/migrate.ts'
+import { buildOps } from '../../src/http/ops.ts'
+import { openHouse } from '../support/house.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+
+const house = await openHouse()
+const [connection] = house.connections
+const [registry] = house.registries
+if (!connection || !registry) throw new Error('a house has an instance')
+const admin = await house.addCompany()
+
+/** The second listener, as server.ts opens it. */
+async function openOps(of: Connection, registry = new Registry()) {
+  const ops = buildOps({ connection: of, registry, hashesWaiting: () => 3 })
+  const address = await ops.listen({ host: '127.0.0.1', port: 0 })
+  afterAll(() => ops.close())
+  const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {
+    const { statusCode, headers, body } = await request(address + path, { method })
+    return { status: statusCode, type: headers['content-type'], text: await body.text() }
+  }
+  const readiness = async () => {
+    const { status, text } = await get('/readyz')
+    return [status, JSON.parse(text).reason]
+  }
+  return { drain: () => ops.drain(), get, readiness }
+}
+
+const main = await openOps(connection, registry)
+
+describe('the operations listener', () => {
+  test('says that the process lives and is ready', async () => {
+    expect(await main.get('/livez')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+    expect(await main.get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+  })
+
+  test('is not ready while the process drains, but lives', async () => {
+    const ops = await openOps(connection)
+    ops.drain()
+    expect(await ops.readiness()).toEqual([503, 'draining'])
+    expect((await ops.get('/livez')).status).toBe(200)
+  })
+
+  test('is not ready while migrations are pending, and then is', async () => {
+    const name = `gatehouse_${randomBytes(6).toString('hex')}`
+    await run(inject('serverUrl'), `create database ${name}`)
+    const empty = connect({ url: databaseUrl(inject('serverUrl'), name), poolSize: 2 })
+    const ops = await openOps(empty)
+    expect(await ops.readiness()).toEqual([503, 'migrations pending'])
+    await migrate(empty.db)
+    expect(await ops.readiness()).toEqual([200, undefined])
+    await empty.close()
+    await run(inject('serverUrl'), `drop database ${name}`)
+  })
+
+  test('is not ready while the database is away, is again when it is back, and lives all the while (ASVS 16.5.2)', async () => {
+    const cut = await openHouse()
+    const [to] = cut.connections
+    if (!to) throw new Error('a house has an instance')
+    const ops = await openOps(to)
+    expect(await ops.readiness()).toEqual([200, undefined])
+    const name = new URL(cut.url).pathname.slice(1)
+    await run(inject('serverUrl'), `alter database ${name} allow_connections false`)
+    await run(
+      inject('serverUrl'),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+    )
+    expect(await ops.readiness()).toEqual([503, 'database unavailable'])
+    expect((await ops.get('/livez')).status).toBe(200)
+    await run(inject('serverUrl'), `alter database ${name} allow_connections true`)
+    expect(await ops.readiness()).toEqual([200, undefined])
+  })
+
+  test('tells its metrics to Prometheus, by route pattern and without a word of any request', async () => {
+    const canary = 'c4n4ry'
+    await house.loginAs(admin)
+    await house.call(`/${canary}?${canary}`, { headers: { 'user-agent': canary } })
+    await expect.poll(async () => (await main.get('/metrics')).text).toMatch(/route="none",status="404"/)
+    const { status, type, text } = await main.get('/metrics')
+    expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
+    expect(text).toMatch(
+      /^http_request_duration_seconds_count\{method="POST",route="\/api\/auth\/login",status="200"\} \d+$/m,
+    )
+    for (const name of [
+      'database_connections',
+      'database_connections_idle',
+      'database_connections_awaited',
+      'process_cpu_seconds_total',
+      'nodejs_eventloop_lag_seconds',
+    ]) {
+      expect(text).toMatch(new RegExp(`^${name} [\\d.e-]+$`, 'm'))
+    }
+    expect(text).toMatch(/^password_hashes_waiting 3$/m)
+    // Each line is a comment or a sample.
+    for (const line of text.trim().split('\n')) {
+      expect(line).toMatch(/^(# (HELP|TYPE) \S+ .+|[a-z_]\w*(\{.*\})? \S+|)$/)
+    }
+    for (const secret of [canary, admin.companyId, admin.email]) expect(text).not.toContain(secret)
+  })
+
+  test('serves no public path, and the public listener none of its paths (ASVS 13.4.5)', async () => {
+    for (const path of ['/api/auth/session', '/api/auth/login', '/api/openapi.json', '/api/events/ingest']) {
+      for (const method of ['GET', 'POST'] as const) expect((await main.get(path, method)).status).toBe(404)
+    }
+    const [address] = house.addresses
+    for (const path of ['/livez', '/readyz', '/metrics', '/api/livez', '/api/readyz', '/api/metrics']) {
+      const { statusCode, body } = await request(address + path)
+      expect([path, statusCode]).toEqual([path, 404])
+      await body.dump()
+    }
+  })
+})

@@ -1,0 +1,26 @@
+import { expect } from 'vitest'
+
+/** Holds an answer to INTERFACE "Errors": problem details (RFC 9457) with all of our members and no other. */
+export function expectProblem(
+  { status, headers, body }: { status: number; headers: Record<string, unknown>; body: unknown },
+  expected: readonly [status: number, code: string],
+): void {
+  const problem = typeof body === 'string' ? JSON.parse(body) : body
+  expect([status, problem.code]).toEqual(expected)
+  expect(headers['content-type']).toBe('application/problem+json; charset=utf-8')
+  expect(problem).toEqual({
+    type: `urn:gatehouse:problem:${problem.code}`,
+    title: expect.stringMatching(/\S/),
+    status,
+    detail: expect.stringMatching(/\S/),
+    category: expect.stringMatching(
+      /^(validation|authentication|permission|billing|rate-limit|availability)$/,
+    ),
+    code: problem.code,
+    requestId: headers['x-request-id'],
+    ...(problem.code === 'invalid_request' &&
+      problem.errors && {
+        errors: expect.arrayContaining([{ path: expect.any(String), message: expect.stringMatching(/\S/) }]),
+      }),
+  })
+}

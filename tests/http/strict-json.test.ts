@@ -1,0 +1,177 @@
+import { describe, expect, test } from 'vitest'
+import { parseStrictJson, UnacceptableJson } from '../../src/http/strict-json.ts'
+
+const parse = (text: string) => parseStrictJson(Buffer.from(text))
+
+/** Numbers in [0, 1) that are the same in every run (mulberry32). */
+function createRandom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+const PIECES = [
+  'a',
+  ':',
+  '"',
+  '\\',
+  ',',
+  '{',
+  '}',
+  '[',
+  ']',
+  '/',
+  '\n',
+  '\u0001',
+  'é',
+  '€',
+  '😀',
+  '\u2028',
+  ' ',
+  '1',
+]
+
+/** Random JSON texts, in random spellings of strings and white space. */
+function createWriter(seed: number) {
+  const random = createRandom(seed)
+  const below = (limit: number) => Math.floor(random() * limit)
+  const pick = <T>(from: readonly [T, ...T[]]): T => from[below(from.length)] ?? from[0]
+  const repeat = (limit: number, make: () => string) => Array.from({ length: below(limit) }, make)
+  const space = () => pick(['', '', '', ' ', '\n\t', '\r\n  '])
+
+  function string(unique = ''): string {
+    const text = repeat(6, () => PIECES[below(PIECES.length)] ?? '').join('') + unique
+    if (random() < 0.5) return JSON.stringify(text)
+    const units = Array.from({ length: text.length }, (_, index) => {
+      const hex = text.charCodeAt(index).toString(16).padStart(4, '0')
+      return `\\u${random() < 0.5 ? hex : hex.toUpperCase()}`
+    })
+    return `"${units.join('')}"`
+  }
+  const number = () =>
+    pick(['0', '-0', '1', '-17', '0.5', '1e3', '1E-7', '9007199254740991', '-9007199254740991', '1.5e-300'])
+
+  function value(depth: number): string {
+    const scalar = depth >= 6 || random() < 0.3
+    const text = scalar
+      ? pick([string, number, () => 'true', () => 'false', () => 'null'])()
+      : random() < 0.3
+        ? `[${repeat(5, () => value(depth + 1)).join(',')}]`
+        : object(depth)
+    return `${space()}${text}${space()}`
+  }
+  function object(depth: number): string {
+    let count = 0
+    const members = repeat(5, () => {
+      count += 1
+      // Ends in a number of its own, so that no two names of an object are equal.
+      return `${space()}${string(`#${count}`)}${space()}:${value(depth + 1)}`
+    })
+    return `{${members.join(',')}}`
+  }
+  return { value: () => value(0), object: () => object(0), string, below }
+}
+
+const ROUNDS = 3_000
+
+describe('the strict parser', () => {
+  test('reads what is acceptable exactly as JSON.parse does', () => {
+    const writer = createWriter(1)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const text = writer.value()
+      expect(parse(text), text).toStrictEqual(JSON.parse(text))
+    }
+  })
+
+  test('refuses every text in which one name stands twice, however each is spelled (RFC 7493, section 2.3)', () => {
+    const writer = createWriter(2)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const name: string = JSON.parse(writer.string())
+      const escaped = [...name].map((unit) => JSON.stringify(unit).slice(1, -1)).join('')
+      const hex = Array.from({ length: name.length }, (_, index) =>
+        name.charCodeAt(index).toString(16).padStart(4, '0'),
+      )
+      const twice = `{"${escaped}":${writer.value()},"other":${writer.value()},"${hex.map((unit) => `\\u${unit}`).join('')}":1}`
+      JSON.parse(twice)
+      expect(() => parse(twice), twice).toThrow(UnacceptableJson)
+      expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(UnacceptableJson)
+    }
+  })
+
+  test('refuses what JSON.parse refuses, of texts with a byte changed, and throws nothing but its own error', () => {
+    const writer = createWriter(3)
+    let refused = 0
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const bytes = Buffer.from(writer.object())
+      bytes.writeUInt8(writer.below(256), writer.below(bytes.length))
+      try {
+        const value = parseStrictJson(bytes)
+        expect(value).toStrictEqual(JSON.parse(bytes.toString()))
+      } catch (error) {
+        expect(error).toBeInstanceOf(UnacceptableJson)
+        refused += 1
+      }
+    }
+    expect(refused).toBeGreaterThan(ROUNDS / 10)
+    expect(refused).toBeLessThan(ROUNDS)
+  })
+
+  test.for([
+    ['{"a":"\\"b\\":1"}', { a: '"b":1' }],
+    ['{"a\\\\":":\\\\"}', { 'a\\': ':\\' }],
+    ['{"\\\\\\"":{"::":":"}}', { '\\"': { '::': ':' } }],
+    ['{"a":{"a":{"a":[{"a":1},{"a":1}]}}}', { a: { a: { a: [{ a: 1 }, { a: 1 }] } } }],
+    ['{"":1}', { '': 1 }],
+    ['{"constructor":1,"prototype":{}}', { constructor: 1, prototype: {} }],
+    ['{"proto":{"toString":1}}', { proto: { toString: 1 } }],
+    ['{"a":"\\ud83d\\ude00"}', { a: '😀' }],
+    ['{"a":"\ufeff"}', { a: '\ufeff' }],
+    ['[9007199254740991,1e15,0.1,-0]', [9007199254740991, 1e15, 0.1, -0]],
+    [`${'['.repeat(32)}${']'.repeat(32)}`, JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)],
+  ] as const)('takes %s', ([text, value]) => {
+    expect(parse(text)).toStrictEqual(value)
+  })
+
+  test.for([
+    '{"\\\\":1,"\\u005c":2}',
+    '{":":1,":":2}',
+    '{"":1,"":1}',
+    '{"a":[{"b":{}}],"a":1}',
+    '{"a":9007199254740992}',
+    '{"a":9007199254740991.5}',
+    '{"a":1e309}',
+    '{"constructor":{"prototype":null}}',
+    '{"a":{"__proto__":null}}',
+    `${'['.repeat(33)}${']'.repeat(33)}`,
+    '',
+  ])('refuses %s', (text) => {
+    expect(() => parse(text)).toThrow(UnacceptableJson)
+  })
+
+  test('says what is wrong without quoting any of it (ASVS 16.2.5)', () => {
+    const canary = 'c4n4ry'
+    for (const text of [
+      `{"${canary}":1,"${canary}":2}`,
+      `{"a":"${canary}`,
+      `{"a":${canary}}`,
+      `{"a":"${canary}\\u0000"}`,
+      `{"${canary}":1e400}`,
+    ]) {
+      const { message, stack } = faultOf(text)
+      expect(`${message} ${stack}`, text).not.toContain(canary)
+    }
+  })
+})
+
+function faultOf(text: string): UnacceptableJson {
+  try {
+    parse(text)
+  } catch (error) {
+    if (error instanceof UnacceptableJson) return error
+  }
+  throw new Error('the text was not refused')
+}
