@@ -143,6 +143,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       action text not null,
       outcome text not null,
       actor text not null,
+      subject text,
       session_id uuid,
       ip_address text,
       primary key (company_id, audit_id)

@@ -1,22 +1,34 @@
 import { availableParallelism } from 'node:os'
 import { buildApp } from './app.ts'
-import { ConfigError } from './config.ts'
+import { type Config, ConfigError } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
+import type { Connection } from './database/connect.ts'
+import { codeOf } from './database/faults.ts'
 import { migrate } from './database/migrate.ts'
 import { createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
 import { type DemoCompany, openDatabase, openDemoCompany, openMasterKeys, readConfig } from './local.ts'
-import { realSystem } from './system.ts'
+import { realSystem, type System } from './system.ts'
 
 /** Starts the service: configuration, database, app, listeners; and ends it: drain, close, exit. */
 
 const DRAIN_DEADLINE_MS = 8_000
+const EXIT_DEADLINE_MS = 9_500
 
 async function start(): Promise<void> {
   const config = readConfig(process.env)
-  const system = realSystem
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
-  const connection = await openDatabase(config, system, (error) => noteLostConnection(error))
+  const connection = await openDatabase(config, realSystem, (error) => noteLostConnection(error))
+  try {
+    const app = await serve(config, connection, realSystem)
+    noteLostConnection = (error) => app.log.warn({ err: error }, 'connection lost')
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+async function serve(config: Config, connection: Connection, system: System) {
   await migrate(connection.db)
   config.masterKeys = await openMasterKeys(config, system)
 
@@ -25,7 +37,6 @@ async function start(): Promise<void> {
   const hasher = await createPasswordHasher(Math.max(1, Math.min(availableParallelism(), threads - 1)))
   const registry = createRegistry()
   const app = await buildApp({ config, db: connection.db, system, hasher, registry })
-  noteLostConnection = (error) => app.log.warn({ err: error }, 'connection lost')
   const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
 
   let stopping = false
@@ -34,10 +45,10 @@ async function start(): Promise<void> {
     stopping = true
     app.log.info({ signal }, 'draining')
     ops.drain()
-    // Connections that stay silent do not hold up the exit, nor do those that still send.
-    const deadline = setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
+    // Connections that stay silent do not hold up the exit, nor does anything else for long.
+    setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
+    setTimeout(() => process.exit(1), EXIT_DEADLINE_MS)
     await app.close()
-    clearTimeout(deadline)
     await ops.close()
     await connection.close()
     process.exit(0)
@@ -51,9 +62,10 @@ async function start(): Promise<void> {
   const demo = config.databaseUrl
     ? null
     : await openDemoCompany(config, { db: connection.db, hasher, system })
-  await ops.listen(config.opsListen)
+  app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
   const address = await app.listen(config.listen)
   if (demo) console.log(welcome(address, demo))
+  return app
 }
 
 function welcome(address: string, { companyId, email, password }: DemoCompany): string {
@@ -75,6 +87,9 @@ try {
   await start()
 } catch (error) {
   // What people can mend is told in a sentence; a stack helps only with the rest.
-  console.error(error instanceof ConfigError ? error.message : error)
+  if (error instanceof ConfigError) console.error(error.message)
+  else if (codeOf(error) === 'EADDRINUSE')
+    console.error(`${error instanceof Error ? error.message : ''}: set PORT and OPS_PORT to free ones.`)
+  else console.error(error)
   process.exit(1)
 }

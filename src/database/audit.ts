@@ -7,6 +7,8 @@ export interface AuditEntry {
   outcome: string
   /** The user's id, the e-mail address that was tried, or `operator`. */
   actor: string
+  /** Whom it was done to, where that is not the actor: a user's id. */
+  subject?: string | undefined
   sessionId?: string | undefined
   ipAddress?: string | undefined
 }
@@ -25,6 +27,7 @@ export async function appendAudit(db: Executor, companyId: string, entry: AuditE
       action: entry.action,
       outcome: entry.outcome,
       actor: entry.actor,
+      subject: entry.subject ?? null,
       session_id: entry.sessionId ?? null,
       ip_address: entry.ipAddress ?? null,
     })

@@ -9,6 +9,8 @@ export type Executor = Kysely<Database>
 
 export interface Connection {
   db: Kysely<Database>
+  /** One connection besides, so that readiness does not wait behind requests. */
+  health: Kysely<Database>
   /** Connections in use, idle and waited for, for the metrics. */
   pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
   close(): Promise<void>
@@ -59,20 +61,32 @@ class Client extends pg.Client {
  * server's answer 8 s. What exceeds one fails, and is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: poolSize,
-    Client,
-    application_name: 'gatehouse',
-    connectionTimeoutMillis: 3_000,
-    lock_timeout: 2_000,
-    statement_timeout: 5_000,
-    query_timeout: 8_000,
-    idle_in_transaction_session_timeout: 10_000,
-    idleTimeoutMillis: 60_000,
-    keepAlive: true,
-  })
-  pool.on('error', (error) => onIdleError?.(error))
-  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
-  return { db, pool, close: () => db.destroy() }
+  const open = (max: number) => {
+    const pool = new pg.Pool({
+      connectionString: url,
+      max,
+      Client,
+      application_name: 'gatehouse',
+      connectionTimeoutMillis: 3_000,
+      lock_timeout: 2_000,
+      statement_timeout: 5_000,
+      query_timeout: 8_000,
+      idle_in_transaction_session_timeout: 10_000,
+      idleTimeoutMillis: 60_000,
+      keepAlive: true,
+    })
+    pool.on('error', (error) => onIdleError?.(error))
+    return { pool, db: new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }) }
+  }
+  const { pool, db } = open(poolSize)
+  const { db: health } = open(1)
+  return {
+    db,
+    health,
+    pool,
+    async close() {
+      await db.destroy()
+      await health.destroy()
+    },
+  }
 }

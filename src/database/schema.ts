@@ -148,6 +148,7 @@ interface AuditEvents {
   action: Fixed<string>
   outcome: Fixed<string>
   actor: Fixed<string>
+  subject: Fixed<string | null>
   session_id: Fixed<string | null>
   ip_address: Fixed<string | null>
 }

@@ -22,8 +22,9 @@ function faultOf({ method, httpVersion, headers, rawHeaders }: IncomingMessage):
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
   }
-  // It would mean nothing, and is how requests are smuggled (RFC 9110, section 9.3.1).
-  const empty = coding === undefined && Number(headers['content-length'] ?? 0) === 0
+  // It would mean nothing, and is how requests are smuggled (RFC 9110, section 9.3.1); but some clients send
+  // `{}` with everything.
+  const empty = coding === undefined && Number(headers['content-length'] ?? 0) <= 2
   return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
 }
 

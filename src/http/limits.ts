@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import rateLimit, { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -27,9 +28,14 @@ declare module 'fastify' {
   }
 }
 
+/** Where a request comes from: a proxy that passes on what is no address is not believed. */
+export function clientAddress({ ip, socket }: FastifyRequest): string {
+  return isIP(ip) ? ip : (socket.remoteAddress ?? 'unknown')
+}
+
 /** Whom limits per address count: an IPv4 address or an IPv6 /64, since a /64 is one customer. */
 export function addressOf(request: FastifyRequest): string {
-  return normalizeIP(request.ip, 64)
+  return normalizeIP(clientAddress(request), 64)
 }
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */

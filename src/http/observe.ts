@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { type LoggerOptions, pino } from 'pino'
 import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
 import { codeOf, constraintOf } from '../database/faults.ts'
+import { clientAddress } from './limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -76,7 +77,7 @@ export function logAnswer(
     route: routeOf(request),
     status: reply.statusCode,
     ms: Math.round(reply.elapsedTime * 100) / 100,
-    address: request.ip,
+    address: clientAddress(request),
     ...facts,
   })
 }

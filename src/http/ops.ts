@@ -38,7 +38,7 @@ export function buildOps({
   async function fault(): Promise<string | null> {
     if (draining) return 'draining'
     try {
-      const pending = await pendingMigrations(connection.db)
+      const pending = await pendingMigrations(connection.health)
       // A release that is laid out under a running process concerns the next one.
       migrated ||= pending.length === 0
     } catch {

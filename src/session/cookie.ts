@@ -4,6 +4,7 @@ import { Problem } from '../errors.ts'
 /** The browser's credential (RFC 6265bis): no script reads it, no other site sends it, no subdomain sets it. */
 
 export const COOKIE_NAME = '__Host-session'
+const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*?)[ \\t]*$`)
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
 export function setSessionCookie(reply: FastifyReply, cookie: string): void {
@@ -16,16 +17,23 @@ export function clearSessionCookie(reply: FastifyReply): void {
   reply.header('clear-site-data', '"cookies", "storage"')
 }
 
+/** The values of the cookies with exactly that name: what a browser sends may be named almost so by others. */
+export function readSessionCookies({ headers }: FastifyRequest): string[] {
+  return (headers.cookie ?? '').split(';').flatMap((pair) => {
+    const [, value] = PAIR.exec(pair) ?? []
+    return value === undefined ? [] : [value]
+  })
+}
+
 /**
  * The session cookie of a request. Of two with that name one was planted, and nobody can tell which.
  * @throws Problem invalid_token
  */
 export function readSessionCookie(request: FastifyRequest): string | undefined {
-  const pairs = (request.headers.cookie ?? '').split(';').map((pair) => pair.trim())
-  const ours = pairs.filter((pair) => pair.split('=', 1)[0]?.trimEnd() === COOKIE_NAME)
-  if (ours.length > 1)
+  const [cookie, ...others] = readSessionCookies(request)
+  if (others.length > 0)
     throw new Problem('invalid_token', 'There are two session cookies; clear them and sign in.')
-  return ours.length === 1 ? request.cookies[COOKIE_NAME] : undefined
+  return cookie
 }
 
 /**

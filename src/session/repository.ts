@@ -125,6 +125,7 @@ export async function renewCookieSession(
 export interface Rotation {
   companyId: string
   sessionId: string
+  userId: string
   /** The generation of the refresh token that was sent. */
   generation: number
   /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without one. */
@@ -153,7 +154,8 @@ export interface RotationPolicy {
  * - reused: the token was spent longer ago; the session ended just now
  */
 export type RotationOutcome =
-  | { outcome: 'rotated' | 'repeated' | 'ended'; session: SessionWithAccount }
+  | { outcome: 'rotated' | 'repeated'; session: SessionWithAccount; used: number; resetSeconds: number }
+  | { outcome: 'ended'; session: SessionWithAccount }
   | { outcome: 'conflict' | 'raced' | 'reused' }
   | { outcome: 'limited'; resetSeconds: number }
   | { outcome: 'unknown' }
@@ -172,16 +174,21 @@ export async function rotateSessions(
   policy: RotationPolicy,
 ): Promise<RotationOutcome[]> {
   const { rows } = await sql<
-    SessionWithAccount & { ord: number; outcome: RotationOutcome['outcome']; reset_seconds: number }
+    SessionWithAccount & {
+      ord: number
+      outcome: RotationOutcome['outcome']
+      used: number
+      reset_seconds: number
+    }
   >`
     with item as (
       select *, clock_timestamp() as db_now
       from unnest(
         ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.sessionId)}::uuid[],
-        ${items.map((item) => item.generation)}::int[], ${items.map((item) => item.key)}::bigint[],
+        ${items.map((item) => item.userId)}::uuid[], ${items.map((item) => item.generation)}::int[], ${items.map((item) => item.key)}::bigint[],
         ${items.map((item) => item.now)}::timestamptz[], ${items.map((item) => item.auditId)}::uuid[],
         ${items.map((item) => item.ipAddress)}::text[]
-      ) with ordinality as i (company_id, session_id, spent, key, now, audit_id, ip, ord)
+      ) with ordinality as i (company_id, session_id, user_id, spent, key, now, audit_id, ip, ord)
     ), locked as (
       select s.*, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
         -- A rotation that we waited for is later than our own clock reading.
@@ -189,7 +196,7 @@ export async function rotateSessions(
         extract(epoch from i.db_now - s.window_started_at) as window_age
       from item i
       join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
-      where s.kind = 'token'
+      where s.kind = 'token' and s.user_id = i.user_id
       order by s.company_id, s.session_id
       for update of s
     ), decided as (
@@ -222,7 +229,7 @@ export async function rotateSessions(
         window_rotations = case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations + 1 else 1 end
       from decided d
       where s.company_id = d.company_id and s.session_id = d.session_id and d.outcome = 'rotated'
-      returning s.company_id, s.session_id, s.generation, s.issued_at, s.expires_at
+      returning s.company_id, s.session_id, s.generation, s.issued_at, s.expires_at, s.window_rotations
     ), ended as (
       update sessions s set ended_at = d.now, end_reason = 'refresh_reuse'
       from decided d
@@ -235,7 +242,11 @@ export async function rotateSessions(
     select d.ord::int, d.outcome, d.company_id, d.session_id, d.user_id, d.kind, d.created_at, d.max_expires_at,
       d.end_reason, coalesce(r.generation, d.generation) as generation,
       coalesce(r.issued_at, d.issued_at) as issued_at, coalesce(r.expires_at, d.expires_at) as expires_at,
-      greatest(1, ceil(${policy.limit.windowSeconds} - d.window_age))::int as reset_seconds,
+      -- Where the window has passed, or never began, a new one begins now.
+      coalesce(r.window_rotations,
+        case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations else 0 end) as used,
+      greatest(1, ceil(${policy.limit.windowSeconds}
+        - case when d.window_age < ${policy.limit.windowSeconds} then d.window_age else 0 end))::int as reset_seconds,
       d.email, d.name, d.role, d.assignments, d.user_status, d.permissions, d.company_name, d.company_status,
       d.subscription_status, d.plan, d.current_period_end, d.features
     from decided d
@@ -243,10 +254,10 @@ export async function rotateSessions(
 
   return inOrder(items.length, rows).map((row): RotationOutcome => {
     if (!row) return { outcome: 'unknown' }
-    const { outcome } = row
-    if (outcome === 'rotated' || outcome === 'repeated' || outcome === 'ended')
-      return { outcome, session: row }
-    if (outcome === 'limited') return { outcome, resetSeconds: row.reset_seconds }
+    const { outcome, used, reset_seconds: resetSeconds } = row
+    if (outcome === 'rotated' || outcome === 'repeated') return { outcome, session: row, used, resetSeconds }
+    if (outcome === 'ended') return { outcome, session: row }
+    if (outcome === 'limited') return { outcome, resetSeconds }
     return { outcome }
   })
 }
@@ -274,7 +285,25 @@ export async function endSession(
   return ended !== undefined
 }
 
-/** Ends all live sessions of a company, or of one of its users; returns how many. */
+/** Ends the session that a cookie stands for; returns whose it was, if there was one. */
+export async function endCookieSessionAcrossCompanies(
+  db: Executor,
+  cookieHash: Buffer,
+  { reason, now }: Ending,
+): Promise<{ company_id: string; session_id: string; user_id: string } | undefined> {
+  return await db
+    .updateTable('sessions')
+    .set({ ended_at: now, end_reason: reason })
+    .where('cookie_hash', '=', cookieHash)
+    .where('ended_at', 'is', null)
+    .returning(['company_id', 'session_id', 'user_id'])
+    .executeTakeFirst()
+}
+
+/**
+ * Ends all live sessions of a company, or of one of its users; returns how many. One that expired a moment
+ * ago is among them: by the clock of another instance it may be alive, and use would renew it.
+ */
 export async function endSessions(
   db: Executor,
   companyId: string,
@@ -285,7 +314,7 @@ export async function endSessions(
     with locked as (
       select company_id, session_id from sessions
       where company_id = ${companyId} and (${userId}::uuid is null or user_id = ${userId}::uuid)
-        and ended_at is null and expires_at > ${now}
+        and ended_at is null and expires_at > ${now}::timestamptz - interval '1 hour'
       order by company_id, session_id
       for update
     ), ended as (

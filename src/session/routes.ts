@@ -3,10 +3,10 @@ import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { NoBody } from '../http/body.ts'
-import { addressOf, limitHeaders } from '../http/limits.ts'
+import { addressOf, clientAddress, limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
 import type { System } from '../system.ts'
-import { clearSessionCookie, requireSameSite, setSessionCookie } from './cookie.ts'
+import { clearSessionCookie, readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
 import {
   LoginBody,
   LoginHeaders,
@@ -30,6 +30,8 @@ export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { co
   app.post(
     '/auth/login',
     {
+      // Also counts what never becomes an attempt, for its form.
+      onRequest: app.limits.anonymous,
       schema: {
         operationId: 'login',
         summary: 'Sign in',
@@ -54,8 +56,9 @@ export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { co
       const { session, credential, limit } = await sessions.signIn({
         ...request.body,
         mode,
+        formerCookie: mode === 'cookie' ? readSessionCookies(request)[0] : undefined,
         limitAddress: addressOf(request),
-        ipAddress: request.ip,
+        ipAddress: clientAddress(request),
         userAgent: request.headers['user-agent'],
         now: system.now(),
       })
@@ -91,15 +94,16 @@ export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { co
         ),
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const now = system.now()
       const claims = app.tokens.verifyRefresh(readBearer(request), now)
       Object.assign(request.facts, { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid })
-      const { session, tokens } = await sessions.refresh(claims, {
+      const { session, tokens, limit } = await sessions.refresh(claims, {
         idempotencyKey: request.headers['idempotency-key'],
-        ipAddress: request.ip,
+        ipAddress: clientAddress(request),
         now,
       })
+      reply.headers(limitHeaders(limit))
       return toTokenReply(session, tokens)
     },
   )
@@ -140,7 +144,7 @@ const ownSession: FastifyPluginAsyncTypebox<Omit<Options, 'config'>> = async (ap
       const { caller, query } = request
       await sessions.signOut(caller, {
         scope: query.scope ?? 'session',
-        ipAddress: request.ip,
+        ipAddress: clientAddress(request),
         now: system.now(),
       })
       if (caller.kind === 'cookie') clearSessionCookie(reply)

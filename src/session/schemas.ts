@@ -8,7 +8,8 @@ const Email = Type.String({ format: 'email', maxLength: 254 })
 
 export const LoginBody = Type.Object(
   {
-    companyId: Uuid,
+    // The format alone would admit `urn:uuid:` before it, which the database does not know.
+    companyId: Type.String({ format: 'uuid', maxLength: 36 }),
     email: Email,
     // Characters are counted after NFC, which may make fewer of them; this bounds the work of counting.
     password: Type.String({ minLength: 1, maxLength: 1024 }),

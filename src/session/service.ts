@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import * as companies from '../company/service.ts'
 import type { Config } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
@@ -38,6 +38,8 @@ export interface SignInAttempt {
   email: string
   password: string
   mode: SessionKind
+  /** The session cookie that came with the request: the new session takes its place. */
+  formerCookie: string | undefined
   /** Whom limits count: the address, or the network that it is in. */
   limitAddress: string
   ipAddress: string
@@ -56,6 +58,12 @@ export interface IssuedTokens {
 export interface SignedIn {
   session: SessionWithAccount
   credential: { tokens: IssuedTokens } | { cookie: string }
+  limit: LimitState
+}
+
+export interface Refreshed {
+  session: SessionWithAccount
+  tokens: IssuedTokens
   limit: LimitState
 }
 
@@ -93,7 +101,7 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
   })
 
   /** Refreshes under way, by session and generation: who arrives meanwhile gets the same answer. */
-  const refreshing = new Map<string, Promise<{ session: SessionWithAccount; tokens: IssuedTokens }>>()
+  const refreshing = new Map<string, Promise<Refreshed>>()
 
   async function issueTokens(session: SessionWithAccount, now: number): Promise<IssuedTokens> {
     const owner = { sub: session.user_id, cid: session.company_id, sid: session.session_id }
@@ -125,7 +133,9 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
    * @throws Problem invalid_credentials, email_not_verified, rate_limited, overloaded
    */
   async function signIn(attempt: SignInAttempt): Promise<SignedIn> {
-    const { companyId, password, now } = attempt
+    const { password, now } = attempt
+    // An id has two spellings, and one of them is counted and recorded.
+    const companyId = attempt.companyId.toLowerCase()
     if (isTooLong(password)) {
       const message = `must have at most ${MAX_LENGTH} characters`
       throw new Problem('invalid_request', `The password ${message}.`, {
@@ -136,7 +146,7 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
     const limit = await takeHit(db, limits.signInAttempts, [attempt.limitAddress], now)
     // Counted as a failure beforehand and taken back on success: parallel guesses cannot outrun the count.
     const guesser = [companyId, email, attempt.limitAddress]
-    await takeHit(db, limits.signInFailures, guesser, now)
+    const guesses = await takeHit(db, limits.signInFailures, guesser, now)
     const returnGuess = () => returnHit(db, limits.signInFailures, guesser)
 
     const audit = (outcome: string, sessionId?: string, actor = email) => ({
@@ -150,34 +160,36 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
     })
     const refuse = async (): Promise<never> => {
       await appendAudit(db, companyId, audit('refused'))
-      throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.')
+      throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
+        limit: guesses,
+      })
+    }
+    const findMatch = async () => {
+      const account = await companies.findAccountByEmail(db, companyId, email)
+      const matches = await hasher.verify(account?.password_hash, password)
+      return matches ? account : undefined
     }
 
-    let found: Awaited<ReturnType<typeof companies.findAccountByEmail>>
-    let matches: boolean
+    let found: Awaited<ReturnType<typeof findMatch>>
     try {
-      found = await companies.findAccountByEmail(db, companyId, email)
-      matches = await hasher.verify(found?.password_hash, password)
+      found = await findMatch()
+      if (found && maySignIn(found) && found.email_verified_at && isOutdated(found.password_hash)) {
+        // Of several that renew it one wins, and the others have to match what it stored.
+        found = (await renewHash(found, password)) ?? (await findMatch())
+      }
     } catch (error) {
       // Nothing was guessed.
       await returnGuess()
       throw error
     }
-    if (!found || !matches || found.user_status !== 'active' || found.company_status !== 'active') {
-      return await refuse()
-    }
-    const { email_verified_at: verifiedAt, password_hash: checkedHash, ...account } = found
+    if (!found || !maySignIn(found)) return await refuse()
+    const { email_verified_at: verifiedAt, password_hash: passwordHash, ...account } = found
     if (!verifiedAt) {
       await returnGuess()
       await appendAudit(db, companyId, audit('email_not_verified'))
-      throw new Problem('email_not_verified', 'Open the link in the verification mail first, then sign in.')
-    }
-
-    let passwordHash = checkedHash
-    if (isOutdated(passwordHash)) {
-      const after = await hasher.hash(password)
-      const change = { before: passwordHash, after }
-      if (await companies.replacePasswordHash(db, companyId, account.user_id, change)) passwordHash = after
+      throw new Problem('email_not_verified', 'Open the link in the verification mail first, then sign in.', {
+        limit,
+      })
     }
 
     const { session, cookie } = newSession(account, attempt)
@@ -197,6 +209,7 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
       if (!inserted) return false
       await returnHit(tx, limits.signInFailures, guesser)
       await appendAudit(tx, companyId, audit('done', session.session_id, session.user_id))
+      await endFormerSession(tx, attempt)
       return true
     })
     // Disabled, suspended or given another password while the old one was checked.
@@ -206,6 +219,38 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
       limit,
       credential: cookie === null ? { tokens: await issueTokens(session, now) } : { cookie },
     }
+  }
+
+  /** Stores the hash with today's parameters; nothing if it has changed meanwhile. */
+  async function renewHash<Account extends AccountRow & { password_hash: string }>(
+    account: Account,
+    password: string,
+  ): Promise<Account | undefined> {
+    const after = await hasher.hash(password)
+    const change = { before: account.password_hash, after }
+    const renewed = await companies.replacePasswordHash(db, account.company_id, account.user_id, change)
+    return renewed ? { ...account, password_hash: after } : undefined
+  }
+
+  /** Who signs in anew with a session cookie will never use it again, so nobody shall (ASVS 7.2.4). */
+  async function endFormerSession(
+    tx: Transaction<Database>,
+    { formerCookie, ipAddress, now }: SignInAttempt,
+  ): Promise<void> {
+    const hash = formerCookie === undefined ? null : hashOpaque(formerCookie)
+    if (!hash) return
+    const ending = { reason: 'logout', now: new Date(now) } as const
+    const ended = await repository.endCookieSessionAcrossCompanies(tx, hash, ending)
+    if (!ended) return
+    await appendAudit(tx, ended.company_id, {
+      auditId: newId(system),
+      occurredAt: ending.now,
+      action: 'logout',
+      outcome: 'done',
+      actor: ended.user_id,
+      sessionId: ended.session_id,
+      ipAddress,
+    })
   }
 
   function newSession(account: AccountRow, { mode, now }: SignInAttempt) {
@@ -235,8 +280,8 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
   async function refresh(
     claims: RefreshClaims,
     request: { idempotencyKey: string | undefined; ipAddress: string; now: number },
-  ): Promise<{ session: SessionWithAccount; tokens: IssuedTokens }> {
-    const token = `${claims.sid} ${claims.gen}`
+  ): Promise<Refreshed> {
+    const token = `${claims.cid} ${claims.sid} ${claims.sub} ${claims.gen}`
     let answer = refreshing.get(token)
     if (!answer) {
       answer = rotateAndIssue(claims, request).finally(() => refreshing.delete(token))
@@ -252,10 +297,11 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
       ipAddress,
       now,
     }: { idempotencyKey: string | undefined; ipAddress: string; now: number },
-  ) {
+  ): Promise<Refreshed> {
     const result = await rotate({
       companyId: claims.cid,
       sessionId: claims.sid,
+      userId: claims.sub,
       generation: claims.gen,
       key: idempotencyKey === undefined ? null : hashKey(idempotencyKey),
       now: new Date(now),
@@ -265,7 +311,15 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
     switch (result.outcome) {
       case 'rotated':
       case 'repeated':
-        return { session: result.session, tokens: await issueTokens(result.session, now) }
+        return {
+          session: result.session,
+          tokens: await issueTokens(result.session, now),
+          limit: {
+            ...limits.refresh,
+            remaining: Math.max(0, limits.refresh.max - result.used),
+            resetSeconds: result.resetSeconds,
+          },
+        }
       case 'ended':
         throw sessionEnded(endReasonOf(result.session, now) ?? 'expired')
       case 'conflict':
@@ -408,6 +462,10 @@ export async function endSessionsByOperator(
     await companies.auditOperator(tx, system, companyId, 'sessions_end')
     return ended
   })
+}
+
+function maySignIn({ user_status, company_status }: AccountRow): boolean {
+  return user_status === 'active' && company_status === 'active'
 }
 
 function requireLive(session: SessionWithAccount, now: number): SessionWithAccount {

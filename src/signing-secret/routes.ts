@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { NoBody } from '../http/body.ts'
-import { limitHeaders } from '../http/limits.ts'
+import { clientAddress, limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
 import type { System } from '../system.ts'
 import { RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
@@ -59,9 +59,9 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
       },
     },
     async (request, reply) => {
-      const { caller, body, ip: ipAddress } = request
+      const { caller, body } = request
       const result = await signingSecrets.regenerate(
-        { companyId: caller.company_id, userId: caller.user_id, ipAddress },
+        { companyId: caller.company_id, userId: caller.user_id, ipAddress: clientAddress(request) },
         body?.expectedVersion,
         system.now(),
       )

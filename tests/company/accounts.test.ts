@@ -1,0 +1,129 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { changeSubscription, createCompany, createUser } from '../../src/company/service.ts'
+import { openHouse, PASSWORD, times } from '../support/house.ts'
+
+const house = await openHouse()
+const { context } = house
+const admin = await house.addCompany()
+
+const usersOf = (companyId: string) =>
+  house.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
+
+describe('an address', () => {
+  test('is one account, however often and however spelt it is added at once (ASVS 2.3.4)', async () => {
+    const spellings = [
+      'Kay@Company.Example',
+      'KAY@company.example',
+      'kay@company.example',
+      '\u212aay@company.example',
+    ]
+    const { companyId } = await house.addCompany()
+    const outcomes = await Promise.allSettled(
+      times(20, (i) =>
+        createUser(context, companyId, { email: spellings[i % 4] ?? '', role: 'viewer', password: PASSWORD }),
+      ),
+    )
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+    expect(refused.length).toBe(19)
+    for (const { reason } of refused) {
+      expect(reason).toMatchObject({ code: 'invalid_request', extras: { errors: [{ path: '/email' }] } })
+    }
+    const users = (await usersOf(companyId)).filter(({ email }) => email.startsWith('k'))
+    expect(users.map(({ email }) => email)).toEqual(['kay@company.example'])
+  })
+
+  test('is one account in each of several companies, with a password of its own (ASVS 8.4.1)', async () => {
+    const email = 'consultant@company.example'
+    const people = await Promise.all(
+      times(3, async (i) =>
+        house.addUser(await house.addCompany(), 'viewer', { email, password: `${PASSWORD} ${i}` }),
+      ),
+    )
+    for (const person of people) {
+      expect((await house.loginAs(person)).user).toMatchObject({ id: person.userId, email })
+      for (const { password } of people.filter((other) => other !== person)) {
+        expect((await house.login({ ...person, password })).status).toBe(401)
+      }
+    }
+  })
+
+  test.each([
+    'kım@company.example',
+    'kim\u200b@company.example',
+    'ｋim@company.example',
+    'kim@company',
+    'kim',
+  ])('that nobody could sign in with is not taken: %j (ASVS 2.2.1)', async (email) => {
+    const adding = createUser(context, admin.companyId, { email, role: 'viewer', password: PASSWORD })
+    await expect(adding).rejects.toMatchObject({ code: 'invalid_request' })
+  })
+})
+
+describe('a company', () => {
+  test('created several times under one id is one company, with one admin', async () => {
+    const companyId = randomUUID()
+    const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
+    await Promise.all(times(8, () => createCompany(context, company)))
+    expect((await usersOf(companyId)).length).toBe(1)
+    const { accessContext } = await house.loginAs({
+      companyId,
+      email: company.adminEmail,
+      password: PASSWORD,
+    })
+    expect(accessContext).toMatchObject({ companyId, companyName: 'Once', role: 'admin' })
+  })
+
+  test.each([
+    ['starter', ['risk_assessment']],
+    ['growth', ['analytics', 'event_ingest', 'reviews', 'risk_assessment']],
+    ['enterprise', ['analytics', 'event_ingest', 'graph', 'policy', 'reviews', 'risk_assessment']],
+  ])('on plan %s has the features of the interface: %j', async (plan, features) => {
+    const { subscription, planFeatures } = await house.loginAs(await house.addCompany({ plan }))
+    expect(subscription).toMatchObject({ plan, status: 'trialing' })
+    expect(planFeatures.toSorted()).toEqual(features)
+  })
+})
+
+describe('what does not exist', () => {
+  const company = { name: 'New', adminEmail: 'new@company.example', password: PASSWORD }
+  const user = { email: 'new@company.example', role: 'viewer', password: PASSWORD }
+  const attempts: [string, () => Promise<unknown>, object][] = [
+    [
+      'plan of a company',
+      () => createCompany(context, { ...company, plan: 'free' }),
+      { code: 'invalid_request' },
+    ],
+    [
+      'plan of a subscription',
+      () => changeSubscription(context, admin.companyId, { status: 'active', plan: 'free' }),
+      { code: 'invalid_request' },
+    ],
+    [
+      'role',
+      () => createUser(context, admin.companyId, { ...user, role: 'root' }),
+      { code: 'invalid_request' },
+    ],
+    ['company of a user', () => createUser(context, randomUUID(), user), { code: 'not_found' }],
+    [
+      'company of a subscription',
+      () => changeSubscription(context, randomUUID(), { status: 'active' }),
+      { code: 'not_found' },
+    ],
+  ]
+
+  test.each(attempts)(
+    'is refused by name, and nothing is stored: %s (ASVS 2.3.3)',
+    async (_what, attempt, problem) => {
+      const count = async () => ({
+        companies: (await house.db.selectFrom('companies').select('company_id').execute()).length,
+        users: (await house.db.selectFrom('users').select('user_id').execute()).length,
+        audit: (await house.db.selectFrom('audit_events').select('audit_id').execute()).length,
+        subscriptions: await house.db.selectFrom('subscriptions').selectAll().orderBy('company_id').execute(),
+      })
+      const before = await count()
+      await expect(attempt()).rejects.toMatchObject(problem)
+      expect(await count()).toEqual(before)
+    },
+  )
+})

@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { openHouse } from '../support/house.ts'
+
+/** Who steals the database, or a backup of it, gets in nowhere with it (ASVS 6.5.2, 11.4.2, 13.3.1). */
+
+const house = await openHouse()
+const admin = await house.addCompany()
+const tokens = await house.loginAs(admin)
+const { body: refreshed } = await house.refresh(tokens.refreshToken, { key: 'a-key-of-the-client' })
+const cookie = await house.cookieOf(admin)
+const formerSecret = await house.newSecret(admin)
+const secret = await house.newSecret(admin)
+const payload = { type: 'payment.created', data: { amount: 1 } }
+
+/** Every row of every table, as text, with the columns' values one by one. */
+async function dump(): Promise<{ table: string; column: string; value: string }[]> {
+  const { rows: columns } = await sql<{ table: string; column: string }>`
+    select table_name as "table", column_name as "column" from information_schema.columns
+    where table_schema not in ('pg_catalog', 'information_schema')
+      and table_name in (select table_name from information_schema.tables where table_type = 'BASE TABLE')`.execute(
+    house.db,
+  )
+  const cells = []
+  for (const { table, column } of columns) {
+    const { rows } = await sql<{ value: string }>`
+      select ${sql.ref(column)}::text as value from ${sql.table(table)} where ${sql.ref(column)} is not null`.execute(
+      house.db,
+    )
+    cells.push(...rows.map(({ value }) => ({ table, column, value })))
+  }
+  return cells
+}
+
+/** The value itself and what its characters may encode. */
+function readings(value: string): Buffer[] {
+  const hex = /^\\x[0-9a-f]*$/.test(value) ? value.slice(2) : value
+  const parts = [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)]
+  return [
+    Buffer.from(value),
+    Buffer.from(hex, 'hex'),
+    ...parts.flatMap((part) => [Buffer.from(part, 'base64'), Buffer.from(part, 'base64url')]),
+  ]
+}
+
+/** The ways in which a credential might have been written down without being protected. */
+function traces(credential: string): Buffer[] {
+  const raw = Buffer.from(credential)
+  const signature = credential.split('.').at(-1) ?? credential
+  const key = credential.replace(/^whsec_/, '')
+  const forms = [raw, Buffer.from(key, 'base64'), Buffer.from(signature, 'base64url')]
+  return [
+    ...forms,
+    ...forms.flatMap((form) =>
+      (['hex', 'base64', 'base64url'] as const).map((encoding) => Buffer.from(form.toString(encoding))),
+    ),
+  ].filter(({ length }) => length >= 16)
+}
+
+const credentials: [string, string][] = [
+  ['password', admin.password],
+  ['access token', tokens.accessToken],
+  ['refresh token', tokens.refreshToken],
+  ['current refresh token', refreshed.refreshToken],
+  ['session cookie', cookie],
+  ['signing secret', secret],
+  ['former signing secret', formerSecret],
+  ['idempotency key', 'a-key-of-the-client'],
+]
+
+describe('a dump of the database', async () => {
+  await house.send(admin.companyId, secret, payload)
+  await house.login({ ...admin, password: 'a password that is wrong' })
+  const cells = await dump()
+
+  test('is the whole database, so the tests below look everywhere', () => {
+    const tables = new Set(cells.map(({ table }) => table))
+    for (const table of ['users', 'sessions', 'signing_secrets', 'signing_keys', 'events', 'audit_events']) {
+      expect(tables).toContain(table)
+    }
+    const values = cells.map(({ value }) => value)
+    expect(values).toContain(admin.email)
+    expect(values).toContain(`\\x${createHash('sha256').update(cookie).digest('hex')}`)
+  })
+
+  test.each([...credentials, ['wrong password', 'a password that is wrong']])(
+    'holds no %s, as it is or encoded',
+    (_what, credential) => {
+      const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
+      for (const trace of traces(credential)) {
+        const found = read.filter(({ bytes }) => bytes.includes(trace))
+        expect(found.map(({ table, column }) => `${table}.${column}`)).toEqual([])
+      }
+    },
+  )
+
+  test('holds nothing that signs in, refreshes, is a session or signs an event', async () => {
+    // Whatever is long enough to be a credential, whole and in parts, in the encodings of credentials.
+    const strings = new Set(
+      cells
+        .flatMap(({ value }) => [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)])
+        .filter(({ length }) => length >= 16),
+    )
+    expect(strings.size).toBeGreaterThan(50)
+    const candidates = new Set(
+      [...strings].flatMap((value) => {
+        const bytes = Buffer.from(value.replace(/^\\x/, ''), value.startsWith('\\x') ? 'hex' : 'base64url')
+        return [value, bytes.toString('base64url')]
+      }),
+    )
+    const headerSafe = [...candidates].filter((value) => /^[\x21-\x3a\x3c-\x7e]{16,8000}$/.test(value))
+    const accepted: string[] = []
+    const attempt = async (what: string, sending: Promise<{ status: number }>) => {
+      const { status } = await sending
+      expect(status).toBeLessThan(500)
+      if (status < 300) accepted.push(what)
+    }
+    for (const value of candidates) {
+      if (value.length <= 1024) await attempt(`password ${value}`, house.login({ ...admin, password: value }))
+      const whsec = `whsec_${Buffer.from(value, 'base64').toString('base64')}`
+      for (const key of [whsec, `whsec_${Buffer.from(value).toString('base64')}`]) {
+        await attempt(`signing secret ${value}`, house.send(admin.companyId, key, payload))
+      }
+    }
+    for (const value of headerSafe) {
+      await attempt(`bearer ${value}`, house.getSession({ token: value }))
+      await attempt(`cookie ${value}`, house.getSession({ cookie: value }))
+      await attempt(`refresh token ${value}`, house.refresh(value))
+    }
+    expect(accepted).toEqual([])
+  })
+
+  test('is of a service in which all of these work', async () => {
+    expect((await house.login(admin)).status).toBe(200)
+    expect((await house.getSession({ token: tokens.accessToken })).status).toBe(200)
+    expect((await house.getSession({ cookie })).status).toBe(200)
+    expect((await house.refresh(refreshed.refreshToken)).status).toBe(200)
+    expect((await house.send(admin.companyId, secret, payload)).status).toBe(202)
+  })
+})

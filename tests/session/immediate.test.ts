@@ -1,0 +1,270 @@
+import { describe, expect, test } from 'vitest'
+import { changeSubscription } from '../../src/company/service.ts'
+import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../../src/session/service.ts'
+import { createClock, openHouse, type Person } from '../support/house.ts'
+
+/** What an operator changes holds on every instance from the next request on, for every credential. */
+
+const house = await openHouse({ instances: 2 })
+const { context } = house
+const INSTANCES = [1, 0]
+
+/** Each kind of credential, used on both instances, so that anything they might remember is there. */
+async function signInEverywhere(person: Person) {
+  const tokens = await house.loginAs(person)
+  const cookie = await house.cookieOf(person, { at: 1 })
+  const { body: refreshed } = await house.refresh((await house.loginAs(person)).refreshToken)
+  const credentials = [{ token: tokens.accessToken }, { token: refreshed.accessToken }, { cookie }]
+  for (const at of INSTANCES) {
+    for (const credential of credentials) {
+      expect((await house.getSession({ ...credential, at })).status).toBe(200)
+    }
+  }
+  return { credentials, refreshTokens: [tokens.refreshToken, refreshed.refreshToken] }
+}
+
+type Credentials = Awaited<ReturnType<typeof signInEverywhere>>
+
+async function expectEnded({ credentials, refreshTokens }: Credentials, reason: string) {
+  const ended = { status: 401, body: { code: 'session_ended', reason } }
+  for (const at of INSTANCES) {
+    for (const credential of credentials) {
+      expect(await house.getSession({ ...credential, at })).toMatchObject(ended)
+      expect(await house.call('/auth/webhook-secret/status', { ...credential, at })).toMatchObject(ended)
+      expect(await house.call('/auth/webhook-secret/regenerate', { ...credential, at })).toMatchObject(ended)
+      expect(await house.call('/auth/logout', { ...credential, at })).toMatchObject(ended)
+    }
+    for (const token of refreshTokens) expect(await house.refresh(token, { at })).toMatchObject(ended)
+  }
+}
+
+async function expectAlive({ credentials, refreshTokens }: Credentials) {
+  for (const at of INSTANCES) {
+    for (const credential of credentials) {
+      expect((await house.getSession({ ...credential, at })).status).toBe(200)
+    }
+  }
+  for (const token of refreshTokens) expect((await house.refresh(token, { at: 1 })).status).toBe(200)
+}
+
+describe('what ends sessions ends them everywhere at once', async () => {
+  const [ahead, behind] = [createClock(), createClock()]
+  ahead.advance(60)
+  const skewed = await openHouse({ instances: 2, clocks: [ahead, behind] })
+
+  interface Ending {
+    reason: string
+    end(person: Person): Promise<unknown>
+    /** Lets the person sign in again, if the ending keeps them from it. */
+    undo?(person: Person): Promise<unknown>
+    /** Whether a colleague's sessions end with it. */
+    wholeCompany?: boolean
+  }
+  const endings: [string, Ending][] = [
+    [
+      'disabling a user (ASVS 7.4.2)',
+      {
+        reason: 'user_disabled',
+        end: (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
+        undo: (person) => changeUserStatus(context, person.companyId, person, 'active'),
+      },
+    ],
+    [
+      'disabling a user by address (ASVS 7.4.2)',
+      {
+        reason: 'user_disabled',
+        end: ({ companyId, email }) => changeUserStatus(context, companyId, { email }, 'disabled'),
+        undo: ({ companyId, email }) => changeUserStatus(context, companyId, { email }, 'active'),
+      },
+    ],
+    [
+      'suspending a company (ASVS 7.4.2)',
+      {
+        reason: 'company_suspended',
+        end: ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
+        undo: ({ companyId }) => changeCompanyStatus(context, companyId, 'active'),
+        wholeCompany: true,
+      },
+    ],
+    [
+      "ending a user's sessions (ASVS 7.4.5)",
+      {
+        reason: 'ended_by_operator',
+        end: ({ companyId, userId }) => endSessionsByOperator(context, companyId, userId),
+      },
+    ],
+    [
+      "ending a company's sessions (ASVS 7.4.5)",
+      {
+        reason: 'ended_by_operator',
+        end: ({ companyId }) => endSessionsByOperator(context, companyId, null),
+        wholeCompany: true,
+      },
+    ],
+  ]
+
+  test.each(endings)('%s', async (_what, { reason, end, undo, wholeCompany }) => {
+    const person = await house.addCompany()
+    const sessions = await signInEverywhere(person)
+    const colleague = await signInEverywhere(await house.addUser(person, 'admin'))
+    const stranger = await signInEverywhere(await house.addCompany())
+
+    await end(person)
+    await expectEnded(sessions, reason)
+    if (wholeCompany) await expectEnded(colleague, reason)
+    else await expectAlive(colleague)
+    await expectAlive(stranger)
+    if (undo) {
+      expect((await house.login(person, { at: 1 })).body.code).toBe('invalid_credentials')
+      await undo(person)
+      await expectEnded(sessions, reason)
+    }
+    await expectAlive(await signInEverywhere(person))
+  })
+
+  test('also for a session that has just run out by the clock of who ends it, but not by that of another instance', async () => {
+    const person = await skewed.addCompany()
+    const cookie = await skewed.cookieOf(person, { at: 1 })
+    for (const clock of [ahead, behind]) clock.advance(skewed.config.cookieIdleSeconds - 30)
+    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, 'disabled')
+    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, 'active')
+    const { status, body } = await skewed.getSession({ cookie, at: 1 })
+    expect([status, body.reason]).toEqual([401, 'user_disabled'])
+  })
+})
+
+describe('a changed role', async () => {
+  const own = await openHouse({ instances: 2 })
+
+  test('holds everywhere from the next request on, whatever the access token says (ASVS 8.3.2)', async () => {
+    const company = await house.addCompany()
+    const person = await house.addUser(company, 'admin')
+    const { credentials, refreshTokens } = await signInEverywhere(person)
+    const changeRole = (role: string) =>
+      house.db.updateTable('users').set({ role }).where('user_id', '=', person.userId).execute()
+    const routes = ['/auth/webhook-secret/status', '/auth/webhook-secret/regenerate']
+
+    for (const [role, status] of [
+      ['viewer', 403],
+      ['admin', 200],
+      ['analyst', 403],
+      ['developer', 403],
+    ] as const) {
+      await changeRole(role)
+      for (const at of INSTANCES) {
+        for (const credential of credentials) {
+          const { body } = await house.getSession({ ...credential, at })
+          expect(body.user.role).toBe(role)
+          expect(body.accessContext.role).toBe(role)
+          expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
+          for (const route of routes) {
+            const answer = await house.call(route, { ...credential, at })
+            expect([role, route, answer.status]).toEqual([role, route, status])
+            if (status === 403) expect(answer.body.code).toBe('permission_denied')
+          }
+        }
+      }
+    }
+    const [token] = refreshTokens
+    const { body } = await house.refresh(token ?? '', { at: 1 })
+    expect(body.user.role).toBe('developer')
+    expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read'])
+    const claims = JSON.parse(Buffer.from(body.accessToken.split('.')[1], 'base64url').toString())
+    expect([claims.role, claims.perms]).toEqual(['developer', body.permissions])
+  })
+
+  test('of what a role may do holds at once too (ASVS 8.3.2)', async () => {
+    const person = await own.addCompany()
+    const { accessToken } = await own.loginAs(person)
+    const status = (at: number) => own.call('/auth/webhook-secret/status', { token: accessToken, at })
+    expect((await status(1)).status).toBe(200)
+    await own.db
+      .updateTable('roles')
+      .set({ permissions: ['risk:read'] })
+      .where('role', '=', 'admin')
+      .execute()
+    for (const at of INSTANCES) expect((await status(at)).status).toBe(403)
+  })
+})
+
+describe('a changed subscription', () => {
+  test.each(['canceled', 'suspended'] as const)(
+    'that is %s shows and stops ingestion everywhere at once, and signs nobody out (ASVS 8.3.2)',
+    async (status) => {
+      const person = await house.addCompany()
+      const { credentials } = await signInEverywhere(person)
+      const secret = await house.newSecret(person)
+      const send = (at: number) =>
+        house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+      for (const at of INSTANCES) expect((await send(at)).status).toBe(202)
+
+      await changeSubscription(context, person.companyId, { status })
+      for (const at of INSTANCES) {
+        for (const credential of credentials) {
+          const answer = await house.getSession({ ...credential, at })
+          expect([answer.status, answer.body.subscription.status]).toEqual([200, status])
+        }
+        expect(await send(at)).toMatchObject({ status: 402, body: { code: 'subscription_inactive' } })
+      }
+      await changeSubscription(context, person.companyId, { status: 'active' })
+      for (const at of INSTANCES) expect((await send(at)).status).toBe(202)
+    },
+  )
+
+  test('to a plan without a feature shows and holds everywhere at once (ASVS 8.3.2)', async () => {
+    const person = await house.addCompany()
+    const { credentials } = await signInEverywhere(person)
+    const secret = await house.newSecret(person)
+    await changeSubscription(context, person.companyId, { status: 'active', plan: 'starter' })
+    for (const at of INSTANCES) {
+      for (const credential of credentials) {
+        const { body } = await house.getSession({ ...credential, at })
+        expect([body.subscription.plan, body.planFeatures]).toEqual(['starter', ['risk_assessment']])
+      }
+      const answer = await house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+      expect(answer).toMatchObject({ status: 402, body: { code: 'feature_not_in_plan' } })
+    }
+  })
+
+  test('of a suspended company also stops its signed events everywhere at once (ASVS 7.4.2)', async () => {
+    const person = await house.addCompany()
+    const secret = await house.newSecret(person)
+    const send = (at: number) =>
+      house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+    for (const at of INSTANCES) expect((await send(at)).status).toBe(202)
+    await changeCompanyStatus(context, person.companyId, 'suspended')
+    for (const at of INSTANCES) {
+      expect(await send(at)).toMatchObject({ status: 401, body: { code: 'invalid_signature' } })
+    }
+  })
+})
+
+test('what an operator does is audited, and nothing is done to what does not exist (ASVS 16.3.2)', async () => {
+  const person = await house.addCompany()
+  await changeUserStatus(context, person.companyId, person, 'disabled')
+  await changeUserStatus(context, person.companyId, person, 'active')
+  await changeCompanyStatus(context, person.companyId, 'suspended')
+  await changeCompanyStatus(context, person.companyId, 'active')
+  await endSessionsByOperator(context, person.companyId, null)
+  const stranger = await house.addCompany()
+  const mistaken = [
+    () => changeUserStatus(context, stranger.companyId, { userId: person.userId }, 'disabled'),
+    () => changeUserStatus(context, person.companyId, { email: stranger.email }, 'disabled'),
+    () => changeCompanyStatus(context, person.userId, 'suspended'),
+  ]
+  for (const attempt of mistaken) await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
+  const entries = await house.db
+    .selectFrom('audit_events')
+    .select(['action', 'outcome', 'actor'])
+    .where('company_id', 'in', [person.companyId, stranger.companyId])
+    .where('action', '!=', 'company_create')
+    .execute()
+  expect(entries.map(({ action }) => action).sort()).toEqual([
+    'company_resume',
+    'company_suspend',
+    'sessions_end',
+    'user_disable',
+    'user_enable',
+  ])
+  for (const { actor, outcome } of entries) expect([actor, outcome]).toEqual(['operator', 'done'])
+})

@@ -1,0 +1,283 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { openHouse, type Person } from '../support/house.ts'
+
+const house = await openHouse()
+const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
+
+/** A company with a user of each role, a secret, an event and a session of each kind. */
+async function addFurnishedCompany() {
+  const admin = await house.addCompany()
+  const people = new Map<string, Person>([['admin', admin]])
+  for (const role of ROLES.slice(1)) people.set(role, await house.addUser(admin, role))
+  const secret = await house.newSecret(admin)
+  await house.send(admin.companyId, secret, {
+    id: 'shared-id',
+    type: 'payment.created',
+    data: { of: admin.email },
+  })
+  await house.cookieOf(admin)
+  return { ...admin, people: [...people], secret }
+}
+const ours = await addFurnishedCompany()
+const theirs = await addFurnishedCompany()
+
+/** Everything that the database holds of a company, row by row. */
+async function rowsOf(companyId: string): Promise<string[]> {
+  const { rows: tables } = await sql<{ name: string }>`
+    select table_name as name from information_schema.columns
+    where table_schema = 'public' and column_name = 'company_id'
+      and table_name in (select table_name from information_schema.tables where table_type = 'BASE TABLE')
+    order by 1`.execute(house.db)
+  const rows: string[] = []
+  for (const { name } of tables) {
+    const found = await sql<{ row: string }>`
+      select ${name} || t::text as row from ${sql.table(name)} t where company_id = ${companyId}`.execute(
+      house.db,
+    )
+    rows.push(...found.rows.map(({ row }) => row))
+  }
+  return rows.sort()
+}
+
+/** What only the other company's rows say, so that it may stand in none of our answers. */
+async function marksOf(companyId: string): Promise<string[]> {
+  const { rows } = await sql<{ mark: string }>`
+    select company_id::text as mark from companies where company_id = ${companyId}
+    union select name from companies where company_id = ${companyId}
+    union select unnest(array[user_id::text, email]) from users where company_id = ${companyId}
+    union select session_id::text from sessions where company_id = ${companyId}
+    union select '…' || hint from signing_secrets where company_id = ${companyId}`.execute(house.db)
+  return rows.map(({ mark }) => mark)
+}
+
+interface Route {
+  method: string
+  path: string
+}
+
+/** The routes behind the session guard, by the service's own description. */
+async function sessionRoutes(): Promise<Route[]> {
+  const { body } = await house.call('/openapi.json', { method: 'GET' })
+  return Object.entries<Record<string, { security?: Record<string, unknown>[] }>>(body.paths).flatMap(
+    ([path, operations]) =>
+      Object.entries(operations)
+        .filter(([, { security }]) => security?.some((one) => 'accessToken' in one))
+        .map(([method]) => ({ method: method.toUpperCase(), path })),
+  )
+}
+
+async function credentialsOf(person: Person) {
+  const { accessToken } = await house.loginAs(person)
+  return [{ token: accessToken as string }, { cookie: await house.cookieOf(person) }]
+}
+
+describe('a role', () => {
+  const permitted: [string, readonly string[]][] = [
+    ['/auth/webhook-secret/status', ['admin']],
+    ['/auth/webhook-secret/regenerate', ['admin']],
+  ]
+
+  test.each(permitted)('decides who may use %s: %j, and nobody else (ASVS 8.2.1)', async (path, roles) => {
+    for (const [role, person] of ours.people) {
+      for (const credential of await credentialsOf(person)) {
+        const before = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
+        const { status, body } = await house.call(path, credential)
+        expect([role, status]).toEqual([role, roles.includes(role) ? 200 : 403])
+        if (status !== 403) continue
+        expect(body).toMatchObject({ code: 'permission_denied', category: 'permission' })
+        const after = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
+        expect(after).toEqual(before)
+      }
+    }
+  })
+
+  test('comes with the permissions of the interface (ASVS 8.1.1)', async () => {
+    const common = ['risk:read', 'analytics:read']
+    const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
+    const permissions: Record<string, string[]> = {
+      admin: [...analyst, 'webhook-secret:manage', 'policy:manage', 'billing:manage'],
+      analyst,
+      developer: [...common, 'risk:assess'],
+      viewer: common,
+    }
+    for (const [role, person] of ours.people) {
+      const { body } = await house.getSession({ token: (await house.loginAs(person)).accessToken })
+      expect([role, body.permissions.toSorted()]).toEqual([role, permissions[role]?.toSorted()])
+    }
+  })
+
+  test('that is refused is refused before its body is looked at, and told so by nothing else', async () => {
+    const { accessToken } = await house.loginAs(await house.addUser(ours, 'viewer'))
+    const answers = [
+      await house.call('/auth/webhook-secret/regenerate', {
+        token: accessToken,
+        json: { expectedVersion: 1 },
+      }),
+      await house.call('/auth/webhook-secret/regenerate', {
+        token: accessToken,
+        json: { expectedVersion: 99 },
+      }),
+    ]
+    for (const { status } of answers) expect(status).toBe(403)
+    expect({ ...answers[0]?.body, requestId: '' }).toEqual({ ...answers[1]?.body, requestId: '' })
+  })
+})
+
+describe('a company', () => {
+  test("is all that its people's credentials reach, on every route, in every role (ASVS 8.2.2, 8.4.1)", async () => {
+    const routes = await sessionRoutes()
+    expect(routes.map(({ path }) => path)).toEqual(
+      expect.arrayContaining(['/auth/session', '/auth/logout', '/auth/webhook-secret/status']),
+    )
+    const marks = await marksOf(theirs.companyId)
+    const before = await rowsOf(theirs.companyId)
+    const [theirSession] = await house.db
+      .selectFrom('sessions')
+      .select('session_id')
+      .where('company_id', '=', theirs.companyId)
+      .execute()
+    const theirIds = [theirSession?.session_id ?? '', theirs.userId, theirs.companyId]
+
+    for (const { method, path } of routes) {
+      const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
+      for (const [role, person] of ours.people) {
+        for (const target of targets) {
+          for (const credential of await credentialsOf(person)) {
+            const answer = await house.call(target, {
+              method,
+              ...credential,
+              headers: { 'x-company-id': theirs.companyId },
+            })
+            const where = `${method} ${target} as ${role}`
+            expect([where, answer.status < 500]).toEqual([where, true])
+            if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
+            const text = JSON.stringify([answer.body, answer.headers])
+            expect([where, marks.filter((mark) => text.includes(mark) && !target.includes(mark))]).toEqual([
+              where,
+              [],
+            ])
+          }
+        }
+      }
+    }
+    expect(await rowsOf(theirs.companyId)).toEqual(before)
+  })
+
+  test.each([
+    ['/auth/session', 'GET'],
+    ['/auth/logout', 'POST'],
+    ['/auth/webhook-secret/status', 'POST'],
+    ['/auth/webhook-secret/regenerate', 'POST'],
+  ])('cannot be chosen by a parameter or a field of %s (ASVS 15.3.3)', async (path, method) => {
+    const { accessToken } = await house.loginAs(ours)
+    const before = await rowsOf(theirs.companyId)
+    for (const parameter of ['companyId', 'company_id', 'cid', 'userId']) {
+      const query = await house.call(`${path}?${parameter}=${theirs.companyId}`, {
+        method,
+        token: accessToken,
+      })
+      expect([parameter, query.status]).toEqual([parameter, 400])
+      if (method === 'GET') continue
+      const json = { [parameter]: theirs.companyId }
+      const body = await house.call(path, { method, token: accessToken, json })
+      expect([parameter, body.status]).toEqual([parameter, 400])
+    }
+    expect(await rowsOf(theirs.companyId)).toEqual(before)
+  })
+
+  test('takes no sign-in of somebody of another one (ASVS 8.4.1)', async () => {
+    const { status, body } = await house.login({ ...ours, companyId: theirs.companyId })
+    expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+  })
+
+  test('takes no event that another one signed (ASVS 8.4.1, 4.1.5)', async () => {
+    const before = await rowsOf(theirs.companyId)
+    for (const companyId of [theirs.companyId, randomUUID()]) {
+      const answer = await house.send(companyId, ours.secret, { type: 'payment.created', data: {} })
+      expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
+    }
+    expect((await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))).toEqual(
+      before.filter((row) => row.startsWith('events')),
+    )
+  })
+
+  test('may use the same ids and addresses as another: each has its own (ASVS 8.4.1)', async () => {
+    const email = 'same@company.example'
+    const one = await house.addUser(ours, 'viewer', { email, password: 'one correct horse' })
+    const other = await house.addUser(theirs, 'admin', { email, password: 'another correct horse' })
+    expect((await house.loginAs(one)).user).toMatchObject({ id: one.userId, role: 'viewer' })
+    expect((await house.loginAs(other)).user).toMatchObject({ id: other.userId, role: 'admin' })
+    expect((await house.login({ ...one, password: other.password })).status).toBe(401)
+    const { rows } = await sql<{ of: string }>`
+      select data->>'of' as of from events where event_id = 'shared-id' order by 1`.execute(house.db)
+    expect(rows).toEqual([ours.email, theirs.email].sort().map((of) => ({ of })))
+  })
+})
+
+describe('the database itself', () => {
+  const session = (companyId: string, userId: string, sessionId: string = randomUUID()) =>
+    house.db
+      .insertInto('sessions')
+      .values({
+        company_id: companyId,
+        session_id: sessionId,
+        user_id: userId,
+        kind: 'cookie',
+        cookie_hash: createHash('sha256').update(randomBytes(32)).digest(),
+        created_at: new Date(),
+        issued_at: new Date(),
+        expires_at: new Date(Date.now() + 1000),
+        max_expires_at: new Date(Date.now() + 1000),
+        user_agent: null,
+        ip_address: null,
+      })
+      .execute()
+
+  test('refuses a session of one company for a user of another (ASVS 8.4.1)', async () => {
+    await expect(session(ours.companyId, theirs.userId)).rejects.toMatchObject({
+      constraint: 'sessions_company_id_user_id_fkey',
+    })
+    await expect(session(randomUUID(), theirs.userId)).rejects.toMatchObject({
+      constraint: 'sessions_company_id_user_id_fkey',
+    })
+    await session(ours.companyId, ours.userId)
+  })
+
+  test('refuses a secret made by a user of another company (ASVS 8.4.1)', async () => {
+    const change = sql`update signing_secrets set created_by = ${theirs.userId}
+      where company_id = ${ours.companyId}`.execute(house.db)
+    await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
+  })
+
+  test('keeps sessions of two companies apart even under one id (ASVS 8.4.1)', async () => {
+    const { accessToken, session: own } = await house.loginAs(ours)
+    await session(theirs.companyId, theirs.userId, own.id)
+    expect((await house.getSession({ token: accessToken })).body.user.id).toBe(ours.userId)
+    await house.call('/auth/logout', { token: accessToken })
+    const twins = await house.db
+      .selectFrom('sessions')
+      .select(['company_id', 'end_reason'])
+      .where('session_id', '=', own.id)
+      .execute()
+    expect(twins).toEqual(
+      expect.arrayContaining([
+        { company_id: ours.companyId, end_reason: 'logout' },
+        { company_id: theirs.companyId, end_reason: null },
+      ]),
+    )
+  })
+
+  test('starts every tenant table at the company (ASVS 8.4.1)', async () => {
+    const { rows } = await sql<{ table: string; first: string }>`
+      select c.conrelid::regclass::text as table, a.attname as first
+      from pg_constraint c join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+      where c.contype = 'p' and c.connamespace = 'public'::regnamespace
+        and c.conrelid::regclass::text not like 'kysely_%'`.execute(house.db)
+    const platform = ['roles', 'plans', 'signing_keys', 'rate_counters']
+    const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
+    expect(astray).toEqual([])
+    expect(rows.length).toBeGreaterThan(platform.length)
+  })
+})

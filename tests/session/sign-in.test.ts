@@ -1,0 +1,447 @@
+import { randomUUID } from 'node:crypto'
+import { hash } from '@node-rs/argon2'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { changeSubscription } from '../../src/company/service.ts'
+import { changeCompanyStatus, changeUserStatus } from '../../src/session/service.ts'
+import {
+  type Answer,
+  createCountingHasher,
+  openHouse,
+  PASSWORD,
+  type Person,
+  times,
+} from '../support/house.ts'
+
+const hasher = await createCountingHasher()
+const house = await openHouse({ hasher })
+const admin = await house.addCompany()
+
+const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/
+const DAY_MS = 86_400_000
+
+/** What a caller can see of a refusal, without what differs from request to request. */
+function visible({ status, headers, body }: Answer) {
+  const { 'x-request-id': _id, date: _date, ...rest } = headers
+  return { status, headers: rest, body: { ...body, requestId: 'requestId' } }
+}
+
+const auditOf = (companyId: string, actor: string) =>
+  house.db
+    .selectFrom('audit_events')
+    .selectAll()
+    .where('company_id', '=', companyId)
+    .where('actor', '=', actor)
+    .where('action', '=', 'sign_in')
+    .execute()
+
+const liveSessions = ({ companyId, userId }: { companyId: string; userId: string }) =>
+  house.db
+    .selectFrom('sessions')
+    .select(['session_id', 'kind'])
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('ended_at', 'is', null)
+    .execute()
+
+const storedHash = async ({ userId }: Person) =>
+  (
+    await house.db
+      .selectFrom('users')
+      .select('password_hash')
+      .where('user_id', '=', userId)
+      .executeTakeFirstOrThrow()
+  ).password_hash
+
+test('a sign-in answers with tokens, session, user, subscription and access context, and nothing else', async () => {
+  const now = house.clock.now()
+  const trialEnd = await house.db
+    .selectFrom('subscriptions')
+    .select('current_period_end')
+    .where('company_id', '=', admin.companyId)
+    .executeTakeFirstOrThrow()
+  const { status, headers, body } = await house.login(admin)
+  expect(status).toBe(200)
+  expect(headers['cache-control']).toBe('no-store')
+  expect(headers['set-cookie']).toBeUndefined()
+  expect(headers['ratelimit']).toMatch(/^"sign-in-attempts";r=\d+;t=\d+$/)
+  expect(headers['ratelimit-policy']).toMatch(/^"sign-in-attempts";q=\d+;w=60$/)
+  const permissions = [
+    'risk:read',
+    'risk:assess',
+    'reviews:manage',
+    'feedback:write',
+    'graph:read',
+    'analytics:read',
+    'webhook-secret:manage',
+    'policy:manage',
+    'billing:manage',
+  ]
+  expect(body).toStrictEqual({
+    accessToken: expect.stringMatching(JWT),
+    refreshToken: expect.stringMatching(JWT),
+    tokenType: 'Bearer',
+    expiresIn: 900,
+    refreshExpiresIn: 604_800,
+    session: {
+      id: expect.stringMatching(UUID_V7),
+      createdAt: new Date(now).toISOString(),
+      expiresAt: new Date(now + 7 * DAY_MS).toISOString(),
+    },
+    user: { id: admin.userId, email: admin.email, name: admin.email, role: 'admin' },
+    subscription: {
+      status: 'trialing',
+      plan: 'growth',
+      currentPeriodEnd: trialEnd.current_period_end.toISOString(),
+    },
+    planFeatures: ['risk_assessment', 'event_ingest', 'reviews', 'analytics'],
+    permissions,
+    accessContext: {
+      companyId: admin.companyId,
+      companyName: 'Company 1',
+      role: 'admin',
+      assignments: ['environment:production'],
+    },
+  })
+})
+
+describe('a failed sign-in', async () => {
+  const [disabled, suspended, unverified] = [
+    await house.addUser(admin),
+    await house.addCompany(),
+    await house.addUser(admin),
+  ]
+  await changeUserStatus(house.context, disabled.companyId, disabled, 'disabled')
+  await changeCompanyStatus(house.context, suspended.companyId, 'suspended')
+  await house.db
+    .updateTable('users')
+    .set({ email_verified_at: null })
+    .where('user_id', '=', unverified.userId)
+    .execute()
+
+  const failures: [string, Omit<Person, 'userId'>][] = [
+    ['wrong password', { ...admin, password: 'not the password' }],
+    ['unknown user', { ...admin, email: 'nobody@company.example' }],
+    ['unknown company', { ...admin, companyId: randomUUID() }],
+    ['disabled user', disabled],
+    ['disabled user, wrong password', { ...disabled, password: 'not the password' }],
+    ['suspended company', suspended],
+    ['suspended company, wrong password', { ...suspended, password: 'not the password' }],
+    ['unverified address, wrong password', { ...unverified, password: 'not the password' }],
+  ]
+
+  test('has one answer whatever the cause, header by header (ASVS 6.3.8)', async () => {
+    const answers = []
+    for (const [, person] of failures.filter(([cause]) => !cause.includes(','))) {
+      answers.push(visible(await house.login(person)))
+    }
+    const [first] = answers
+    expect(first).toMatchObject({ status: 401, body: { code: 'invalid_credentials', status: 401 } })
+    expect(first?.headers).toMatchObject({
+      'www-authenticate': 'Bearer realm="gatehouse"',
+      'cache-control': 'no-store',
+      'ratelimit-policy': '"sign-in-failures";q=10000;w=900',
+      ratelimit: '"sign-in-failures";r=9999;t=900',
+    })
+    for (const answer of answers) expect(answer).toStrictEqual(first)
+  })
+
+  test.each(failures)(
+    'for %s costs one hash, as any other, and is audited once (ASVS 6.3.8, 16.3.1)',
+    async (_cause, person) => {
+      const before = (await auditOf(person.companyId, person.email)).map(({ audit_id }) => audit_id)
+      Object.assign(hasher, { verified: 0, hashed: 0 })
+      const { status, body } = await house.login(person)
+      expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+      expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
+      const entries = await auditOf(person.companyId, person.email)
+      expect(entries.filter(({ audit_id }) => !before.includes(audit_id))).toEqual([
+        {
+          company_id: person.companyId,
+          audit_id: expect.stringMatching(UUID_V7),
+          occurred_at: new Date(house.clock.now()),
+          action: 'sign_in',
+          outcome: 'refused',
+          actor: person.email,
+          session_id: null,
+          ip_address: '127.0.0.1',
+        },
+      ])
+    },
+  )
+
+  test('leaves no session behind', async () => {
+    expect(await liveSessions(disabled)).toEqual([])
+    expect(await liveSessions(suspended)).toEqual([])
+  })
+
+  test('for an unverified address says so to who knows the password, and opens no session (ASVS 2.3.1)', async () => {
+    const { status, body } = await house.login(unverified)
+    expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
+    expect(await liveSessions(unverified)).toEqual([])
+    const entries = await auditOf(unverified.companyId, unverified.email)
+    expect(entries.map(({ outcome }) => outcome)).toContain('email_not_verified')
+  })
+})
+
+test('a successful sign-in is audited: who, what, when, where from and which session (ASVS 16.2.1, 16.3.1)', async () => {
+  const user = await house.addUser(admin)
+  const { session } = await house.loginAs(user)
+  expect(await auditOf(user.companyId, user.userId)).toEqual([
+    {
+      company_id: user.companyId,
+      audit_id: expect.stringMatching(UUID_V7),
+      occurred_at: new Date(house.clock.now()),
+      action: 'sign_in',
+      outcome: 'done',
+      actor: user.userId,
+      session_id: session.id,
+      ip_address: '127.0.0.1',
+    },
+  ])
+})
+
+test.each([
+  'update audit_events set actor = actor',
+  'update audit_events set actor = actor where false',
+  'delete from audit_events',
+  'truncate audit_events',
+  'truncate audit_events, companies cascade',
+])('the audit trail refuses `%s` (ASVS 16.4.2)', async (statement) => {
+  await house.loginAs(admin)
+  const count = () => sql<{ count: number }>`select count(*)::int from audit_events`.execute(house.db)
+  const before = await count()
+  await expect(sql.raw(statement).execute(house.db)).rejects.toThrow('audit_events is append-only')
+  expect((await count()).rows).toEqual(before.rows)
+})
+
+test.each(['past_due', 'canceled', 'suspended'] as const)(
+  'a subscription that is %s still signs in, so that it can be paid',
+  async (status) => {
+    const payer = await house.addCompany()
+    await changeSubscription(house.context, payer.companyId, { status })
+    const { subscription } = await house.loginAs(payer)
+    expect(subscription.status).toBe(status)
+  },
+)
+
+test.each([
+  ['in capitals', (id: string) => id.toUpperCase(), 200],
+  ['as a URN', (id: string) => `urn:uuid:${id}`, 400],
+  ['in braces', (id: string) => `{${id}}`, 400],
+  ['without hyphens', (id: string) => id.replaceAll('-', ''), 400],
+  ['with a space before it', (id: string) => ` ${id}`, 400],
+])('a company id %s is read one way, or refused (ASVS 1.1.1, 2.2.1)', async (_how, spell, status) => {
+  const answer = await house.login({ ...admin, companyId: spell(admin.companyId) })
+  expect(answer.status).toBe(status)
+  if (status === 200) expect(answer.body.accessContext.companyId).toBe(admin.companyId)
+  else expect(answer.body.errors[0].path).toBe('/companyId')
+})
+
+describe('an e-mail address', async () => {
+  const skilled = await house.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
+
+  test.each(['KIM.SKILL@COMPANY.EXAMPLE', 'Kim.Skill@company.example'])(
+    'is one account however it is capitalised: %s',
+    async (email) => {
+      const { user } = await house.loginAs({ ...skilled, email })
+      expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
+    },
+  )
+
+  test.each([
+    ['dotless i', 'kım.skill@company.example'],
+    ['dotted capital I', 'KİM.SKILL@company.example'],
+    ['i and combining dot', 'ki\u0307m.skill@company.example'],
+    ['Kelvin sign', '\u212aim.skill@company.example'],
+    ['long s', 'kim.\u017fkill@company.example'],
+    ['full-width letter', '\uff4bim.skill@company.example'],
+    ['full-width at sign', 'kim.skill\uff20company.example'],
+    ['ideographic full stop', 'kim.skill@company\u3002example'],
+    ['Cyrillic letter', 'kim.skill@\u0441ompany.example'],
+    ['zero-width space', 'kim\u200b.skill@company.example'],
+    ['zero-width joiner', 'kim.skill\u200d@company.example'],
+    ['soft hyphen', 'kim\u00ad.skill@company.example'],
+    ['byte order mark', '\ufeffkim.skill@company.example'],
+    ['right-to-left mark', 'kim.skill@company.example\u200f'],
+    ['leading space', ' kim.skill@company.example'],
+    ['trailing space', 'kim.skill@company.example '],
+    ['no-break space', 'kim.skill@company.example\u00a0'],
+    ['quoted local part', '"kim.skill"@company.example'],
+    ['comment', 'kim.skill(x)@company.example'],
+    ['display name', '<kim.skill@company.example>'],
+    ['trailing dot', 'kim.skill@company.example.'],
+    ['255 characters', `${'k'.repeat(239)}@company.example`],
+  ])('that looks like another, by %s, is none (ASVS 2.2.1)', async (_trick, email) => {
+    const { status, body } = await house.login({ ...skilled, email })
+    expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
+  })
+
+  test.each([
+    'kim.skill@xn--ompany-4nf.example',
+    'kim.skill+tag@company.example',
+    'kimskill@company.example',
+  ])('is compared as it is written, so %s is nobody', async (email) => {
+    expect((await house.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
+  })
+})
+
+describe('a password', () => {
+  const typed = async (password: string) => house.addUser(admin, 'viewer', { password })
+
+  test.each([
+    ['NFC', 'NFD'],
+    ['NFD', 'NFC'],
+  ])('chosen in %s and typed in %s is the same one (RFC 8265, section 4.2)', async (chosen, given) => {
+    // 128 characters, thrice as many in NFD.
+    const password = 'ǖ'.repeat(127).concat('x')
+    const user = await typed(password.normalize(chosen))
+    expect((await house.login({ ...user, password: password.normalize(given) })).status).toBe(200)
+  })
+
+  test.each([
+    ['8 characters', 'n0t-c0mm'],
+    ['64 characters', 'x'.repeat(63).concat('!')],
+    ['128 characters', 'abcd'.repeat(32)],
+    ['128 emoji, two code units each', '🐘'.repeat(128)],
+    ['spaces at its ends', '  spaces at both ends  '],
+    ['emoji joined to one sign', '👩‍👩‍👧‍👦 family of four'],
+    ['quotes and control characters', `'"\\\t\u0001;--<b>%s$1`],
+  ])(
+    'may be %s long or strange, and is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)',
+    async (_what, password) => {
+      const user = await typed(password)
+      expect((await house.login(user)).status).toBe(200)
+      const points = [...password]
+      const variants = [
+        points.slice(0, -1).join(''),
+        points.slice(1).join(''),
+        password.trim(),
+        password.toUpperCase(),
+        password.replaceAll('\u200d', ''),
+      ]
+      for (const variant of variants.filter((variant) => variant !== password)) {
+        expect((await house.login({ ...user, password: variant })).status).toBe(401)
+      }
+    },
+  )
+
+  test.each([
+    ['129 characters', 'a'.repeat(129), 400, '/password'],
+    ['129 emoji', '🐘'.repeat(129), 400, '/password'],
+    ['1 025 characters', 'a'.repeat(1025), 400, '/password'],
+    ['no character', '', 400, '/password'],
+    ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
+  ])(
+    'of %s is refused before it is hashed or counted (ASVS 15.1.3)',
+    async (_what, password, status, path) => {
+      const user = await house.addUser(admin)
+      hasher.verified = 0
+      const answer = await house.login({ ...user, password })
+      expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path])
+      expect(hasher.verified).toBe(0)
+      // Counted as any request without a credential, not as an attempt.
+      expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
+      expect(await auditOf(user.companyId, user.email)).toEqual([])
+    },
+  )
+
+  test('whose hash has other parameters is hashed anew at sign-in, also at eight at once (ASVS 11.4.2)', async () => {
+    for (let round = 0; round < 3; round += 1) {
+      const user = await house.addUser(admin)
+      const weak = await hash(PASSWORD, { memoryCost: 8192, timeCost: 1, parallelism: 1 })
+      await house.db
+        .updateTable('users')
+        .set({ password_hash: weak })
+        .where('user_id', '=', user.userId)
+        .execute()
+      expect((await house.login({ ...user, password: 'not the password' })).status).toBe(401)
+      expect(await storedHash(user)).toBe(weak)
+      const answers = await Promise.all(times(8, () => house.login(user)))
+      expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
+      const renewed = await storedHash(user)
+      expect(renewed).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+      await house.loginAs(user)
+      expect(await storedHash(user)).toBe(renewed)
+    }
+  })
+})
+
+test('each sign-in opens a session of its own, beside those that there are (ASVS 7.2.4)', async () => {
+  const user = await house.addUser(admin)
+  const answers = await Promise.all(times(5, () => house.loginAs(user)))
+  for (const of of ['session', 'accessToken', 'refreshToken']) {
+    expect(new Set(answers.map((body) => JSON.stringify(body[of]))).size).toBe(5)
+  }
+  for (const { accessToken } of answers) {
+    expect((await house.getSession({ token: accessToken })).status).toBe(200)
+  }
+})
+
+/** Signs in eight times at once, and does something else when `after` of them have their answer. */
+async function signInDuring(person: Person, after: number, act: () => Promise<unknown>) {
+  let answered = 0
+  let acting: Promise<unknown> | undefined
+  const actInTime = () => {
+    if (answered >= after) acting ??= act()
+  }
+  actInTime()
+  const answers = await Promise.all(
+    times(8, async (index) => {
+      const headers = index % 2 === 0 ? { 'x-session-mode': 'cookie' } : {}
+      const answer = await house.login(person, { headers })
+      answered += 1
+      actInTime()
+      return answer
+    }),
+  )
+  await acting
+  return answers
+}
+
+describe('what happens while the password is being checked', () => {
+  const endings: [string, () => Promise<Person>, (person: Person) => Promise<unknown>][] = [
+    [
+      'the user is disabled',
+      () => house.addUser(admin),
+      (person) => changeUserStatus(house.context, person.companyId, person, 'disabled'),
+    ],
+    [
+      'the company is suspended',
+      () => house.addCompany(),
+      ({ companyId }) => changeCompanyStatus(house.context, companyId, 'suspended'),
+    ],
+    [
+      'the password is replaced, which ends the sessions',
+      () => house.addUser(admin),
+      async ({ companyId, userId }) => {
+        const after = await house.context.hasher.hash('another password')
+        await house.db.transaction().execute(async (tx) => {
+          await tx.updateTable('users').set({ password_hash: after }).where('user_id', '=', userId).execute()
+          await tx
+            .updateTable('sessions')
+            .set({ ended_at: new Date(house.clock.now()), end_reason: 'password_changed' })
+            .where('company_id', '=', companyId)
+            .where('user_id', '=', userId)
+            .where('ended_at', 'is', null)
+            .execute()
+        })
+      },
+    ],
+  ]
+
+  test.each(endings)('counts: when %s, no session remains (ASVS 7.4.2, 15.4.2)', async (_what, make, act) => {
+    for (const after of [0, 0, 1, 2, 4, 6]) {
+      const person = await make()
+      const answers = await signInDuring(person, after, () => act(person))
+      expect(await liveSessions(person)).toEqual([])
+      for (const { status, body } of answers) {
+        if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+        else if (body.accessToken) {
+          expect((await house.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
+        }
+      }
+    }
+  })
+})
