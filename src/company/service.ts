@@ -78,7 +78,7 @@ export async function createCompany(
         emailVerifiedAt: createdAt,
         createdAt,
       })
-      await auditOperator(tx, system, companyId, 'company_create')
+      await auditOperator(tx, system, companyId, 'company_create', userId)
     }),
   )
   return { companyId, userId, email }
@@ -112,7 +112,7 @@ export async function createUser(
         createdAt,
       })
       refuseFault(inserted ? null : 'belongs to a user of this company already', '/email')
-      await auditOperator(tx, system, companyId, 'user_create')
+      await auditOperator(tx, system, companyId, 'user_create', userId)
     }),
   )
   return { userId }
@@ -142,6 +142,7 @@ export async function auditOperator(
   system: System,
   companyId: string,
   action: string,
+  subject?: string,
 ): Promise<void> {
   await appendAudit(db, companyId, {
     auditId: newId(system),
@@ -149,6 +150,7 @@ export async function auditOperator(
     action,
     outcome: 'done',
     actor: 'operator',
+    subject,
   })
 }
 

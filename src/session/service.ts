@@ -422,6 +422,7 @@ export async function changeUserStatus(
       system,
       companyId,
       status === 'disabled' ? 'user_disable' : 'user_enable',
+      userId,
     )
     return { userId }
   })
@@ -459,7 +460,7 @@ export async function endSessionsByOperator(
   const now = new Date(system.now())
   return await db.transaction().execute(async (tx) => {
     const ended = await repository.endSessions(tx, companyId, userId, { reason: 'ended_by_operator', now })
-    await companies.auditOperator(tx, system, companyId, 'sessions_end')
+    await companies.auditOperator(tx, system, companyId, 'sessions_end', userId ?? undefined)
     return ended
   })
 }
