@@ -171,13 +171,16 @@ async function stopIfLast(site: Site): Promise<void> {
   const connected = client.connect().then(() => isLastOne(client))
   // No answer: it is ending, or so troubled that the next start had better look at it.
   const isLast = await connected.catch(() => false)
-  if (isLast) process.kill(lock.pid, 'SIGINT')
-  await client.end()
-  const deadline = performance.now() + patienceMs
-  while (isLast && (await isPostmaster(lock.pid, site.cluster))) {
-    if (performance.now() > deadline) throw new Error(`Postgres (process ${lock.pid}) does not stop.`)
-    await sleep(pollMs)
+  if (isLast) {
+    process.kill(lock.pid, 'SIGINT')
+    const deadline = performance.now() + patienceMs
+    while (await isPostmaster(lock.pid, site.cluster)) {
+      if (performance.now() > deadline) throw new Error(`Postgres (process ${lock.pid}) does not stop.`)
+      await sleep(pollMs)
+    }
   }
+  // Not before: who enters meanwhile goes on waiting for our lock, and is sent away with us.
+  await client.end()
 }
 
 /**
