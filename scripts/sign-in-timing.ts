@@ -11,7 +11,7 @@ import { connect } from '../src/database/connect.ts'
 import { startEmbeddedPostgres } from '../src/database/embedded/server.ts'
 import { migrate } from '../src/database/migrate.ts'
 import { createRegistry } from '../src/http/observe.ts'
-import { changeCompanyStatus, changeUserStatus } from '../src/session/service.ts'
+import { changeCompanyStatus, changeUserStatus } from '../src/session/operator.ts'
 import { realSystem } from '../src/system.ts'
 
 /**

@@ -161,7 +161,7 @@ export type RotationOutcome =
   | { outcome: 'unknown' }
 
 /**
- * Refreshes sessions (INTERFACE "Refresh, exactly"), one outcome an item, in order; no two items may be of
+ * Refreshes sessions, one outcome an item, in order; no two items may be of
  * one session. How long ago a token was spent is told by the database's clock: the instances' clocks may
  * differ by more than the second that it is about.
  *

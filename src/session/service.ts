@@ -1,29 +1,26 @@
 import { createHash } from 'node:crypto'
-import type { Kysely, Transaction } from 'kysely'
-import * as companies from '../company/service.ts'
+import type { Kysely } from 'kysely'
 import type { Config } from '../config.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
-import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
+import { hashOpaque } from '../crypto/opaque.ts'
+import type { PasswordHasher } from '../crypto/password.ts'
 import { appendAudit } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
-import { returnHit, takeHit } from '../database/counters.ts'
 import { isItemFault } from '../database/faults.ts'
-import type { AccountRow, Database, EndReason, SessionKind, UserStatus } from '../database/schema.ts'
+import type { Database, EndReason } from '../database/schema.ts'
 import { type LimitState, Problem, rateLimited } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import { type AccessClaims, invalidToken, type RefreshClaims } from '../token/claims.ts'
 import type { Tokens } from '../token/plugin.ts'
 import type { FoundSession, Rotation, RotationOutcome, SessionWithAccount } from './repository.ts'
 import * as repository from './repository.ts'
+import { createSignIn, type SignInAttempt } from './sign-in.ts'
 
-/** Sessions: who may open one, how it goes on, and what ends it. */
+/** Sessions: how they begin, go on and end. Who may begin one is in sign-in.ts. */
 
 export type { SessionWithAccount } from './repository.ts'
 
 /** A cookie session is renewed by use, but written at most once a minute. */
 const RENEW_AFTER_MS = 60_000
-const MAX_USER_AGENT = 256
 
 interface Context {
   db: Kysely<Database>
@@ -31,20 +28,6 @@ interface Context {
   system: System
   tokens: Tokens
   hasher: PasswordHasher
-}
-
-export interface SignInAttempt {
-  companyId: string
-  email: string
-  password: string
-  mode: SessionKind
-  /** The session cookie that came with the request: the new session takes its place. */
-  formerCookie: string | undefined
-  /** Whom limits count: the address, or the network that it is in. */
-  limitAddress: string
-  ipAddress: string
-  userAgent: string | undefined
-  now: number
 }
 
 /** Both tokens, and how many seconds each lasts. */
@@ -71,6 +54,7 @@ export type Sessions = ReturnType<typeof createSessions>
 
 export function createSessions({ db, config, system, tokens, hasher }: Context) {
   const { limits } = config
+  const openSession = createSignIn({ db, config, system, hasher })
   const batchOptions = {
     isItemFault,
     overloaded: () =>
@@ -128,153 +112,7 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
   }
 
   /**
-   * Opens a session for the right password. Every failure is one answer after the same work: one look-up,
-   * one verification, one audit entry.
-   * @throws Problem invalid_credentials, email_not_verified, rate_limited, overloaded
-   */
-  async function signIn(attempt: SignInAttempt): Promise<SignedIn> {
-    const { password, now } = attempt
-    // An id has two spellings, and one of them is counted and recorded.
-    const companyId = attempt.companyId.toLowerCase()
-    if (isTooLong(password)) {
-      const message = `must have at most ${MAX_LENGTH} characters`
-      throw new Problem('invalid_request', `The password ${message}.`, {
-        errors: [{ path: '/password', message }],
-      })
-    }
-    const email = companies.normalizeEmail(attempt.email)
-    const limit = await takeHit(db, limits.signInAttempts, [attempt.limitAddress], now)
-    // Counted as a failure beforehand and taken back on success: parallel guesses cannot outrun the count.
-    const guesser = [companyId, email, attempt.limitAddress]
-    const guesses = await takeHit(db, limits.signInFailures, guesser, now)
-    const returnGuess = () => returnHit(db, limits.signInFailures, guesser)
-
-    const audit = (outcome: string, sessionId?: string, actor = email) => ({
-      auditId: newId(system),
-      occurredAt: new Date(now),
-      action: 'sign_in',
-      outcome,
-      actor,
-      sessionId,
-      ipAddress: attempt.ipAddress,
-    })
-    const refuse = async (): Promise<never> => {
-      await appendAudit(db, companyId, audit('refused'))
-      throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
-        limit: guesses,
-      })
-    }
-    const findMatch = async () => {
-      const account = await companies.findAccountByEmail(db, companyId, email)
-      const matches = await hasher.verify(account?.password_hash, password)
-      return matches ? account : undefined
-    }
-
-    let found: Awaited<ReturnType<typeof findMatch>>
-    try {
-      found = await findMatch()
-      if (found && maySignIn(found) && found.email_verified_at && isOutdated(found.password_hash)) {
-        // Of several that renew it one wins, and the others have to match what it stored.
-        found = (await renewHash(found, password)) ?? (await findMatch())
-      }
-    } catch (error) {
-      // Nothing was guessed.
-      await returnGuess()
-      throw error
-    }
-    if (!found || !maySignIn(found)) return await refuse()
-    const { email_verified_at: verifiedAt, password_hash: passwordHash, ...account } = found
-    if (!verifiedAt) {
-      await returnGuess()
-      await appendAudit(db, companyId, audit('email_not_verified'))
-      throw new Problem('email_not_verified', 'Open the link in the verification mail first, then sign in.', {
-        limit,
-      })
-    }
-
-    const { session, cookie } = newSession(account, attempt)
-    const opened = await db.transaction().execute(async (tx) => {
-      const inserted = await repository.openSession(tx, companyId, {
-        sessionId: session.session_id,
-        userId: session.user_id,
-        kind: session.kind,
-        cookieHash: cookie === null ? null : hashOpaque(cookie),
-        createdAt: session.created_at,
-        expiresAt: session.expires_at,
-        maxExpiresAt: session.max_expires_at,
-        userAgent: attempt.userAgent?.slice(0, MAX_USER_AGENT) ?? null,
-        ipAddress: attempt.ipAddress,
-        passwordHash,
-      })
-      if (!inserted) return false
-      await returnHit(tx, limits.signInFailures, guesser)
-      await appendAudit(tx, companyId, audit('done', session.session_id, session.user_id))
-      await endFormerSession(tx, attempt)
-      return true
-    })
-    // Disabled, suspended or given another password while the old one was checked.
-    if (!opened) return await refuse()
-    return {
-      session,
-      limit,
-      credential: cookie === null ? { tokens: await issueTokens(session, now) } : { cookie },
-    }
-  }
-
-  /** Stores the hash with today's parameters; nothing if it has changed meanwhile. */
-  async function renewHash<Account extends AccountRow & { password_hash: string }>(
-    account: Account,
-    password: string,
-  ): Promise<Account | undefined> {
-    const after = await hasher.hash(password)
-    const change = { before: account.password_hash, after }
-    const renewed = await companies.replacePasswordHash(db, account.company_id, account.user_id, change)
-    return renewed ? { ...account, password_hash: after } : undefined
-  }
-
-  /** Who signs in anew with a session cookie will never use it again, so nobody shall (ASVS 7.2.4). */
-  async function endFormerSession(
-    tx: Transaction<Database>,
-    { formerCookie, ipAddress, now }: SignInAttempt,
-  ): Promise<void> {
-    const hash = formerCookie === undefined ? null : hashOpaque(formerCookie)
-    if (!hash) return
-    const ending = { reason: 'logout', now: new Date(now) } as const
-    const ended = await repository.endCookieSessionAcrossCompanies(tx, hash, ending)
-    if (!ended) return
-    await appendAudit(tx, ended.company_id, {
-      auditId: newId(system),
-      occurredAt: ending.now,
-      action: 'logout',
-      outcome: 'done',
-      actor: ended.user_id,
-      sessionId: ended.session_id,
-      ipAddress,
-    })
-  }
-
-  function newSession(account: AccountRow, { mode, now }: SignInAttempt) {
-    const [idleSeconds, maxSeconds] =
-      mode === 'cookie'
-        ? [config.cookieIdleSeconds, config.cookieMaxAgeSeconds]
-        : [config.refreshTokenTtlSeconds, config.sessionMaxAgeSeconds]
-    const createdAt = new Date(now)
-    const session: SessionWithAccount = {
-      ...account,
-      session_id: newId(system),
-      kind: mode,
-      generation: 0,
-      created_at: createdAt,
-      issued_at: createdAt,
-      expires_at: new Date(now + Math.min(idleSeconds, maxSeconds) * 1000),
-      max_expires_at: new Date(now + maxSeconds * 1000),
-      end_reason: null,
-    }
-    return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }
-  }
-
-  /**
-   * Spends a refresh token for its successor (INTERFACE "Refresh, exactly").
+   * Spends a refresh token for its successor.
    * @throws Problem session_ended, refresh_token_reused, idempotency_conflict, rate_limited, invalid_token
    */
   async function refresh(
@@ -398,75 +236,18 @@ export function createSessions({ db, config, system, tokens, hasher }: Context) 
     })
   }
 
-  return { signIn, refresh, check, checkCookie, signOut }
-}
-
-/**
- * Disables a user, whose sessions end with it, or enables one, who then has to sign in.
- * @throws Problem not_found
- */
-export async function changeUserStatus(
-  { db, system }: { db: Kysely<Database>; system: System },
-  companyId: string,
-  user: { userId: string } | { email: string },
-  status: UserStatus,
-): Promise<{ userId: string }> {
-  const now = new Date(system.now())
-  return await db.transaction().execute(async (tx) => {
-    const userId = await companies.setUserStatus(tx, companyId, user, status)
-    if (userId === undefined) throw new Problem('not_found', 'The company has no such user.')
-    if (status === 'disabled')
-      await repository.endSessions(tx, companyId, userId, { reason: 'user_disabled', now })
-    await companies.auditOperator(
-      tx,
-      system,
-      companyId,
-      status === 'disabled' ? 'user_disable' : 'user_enable',
-      userId,
-    )
-    return { userId }
-  })
-}
-
-/**
- * Suspends a company, whose sessions end with it, or resumes it.
- * @throws Problem not_found
- */
-export async function changeCompanyStatus(
-  { db, system }: { db: Kysely<Database>; system: System },
-  companyId: string,
-  status: 'active' | 'suspended',
-): Promise<void> {
-  const now = new Date(system.now())
-  await db.transaction().execute(async (tx) => {
-    if (!(await companies.setCompanyStatus(tx, companyId, status))) throw companies.noSuchCompany()
-    if (status === 'suspended')
-      await repository.endSessions(tx, companyId, null, { reason: 'company_suspended', now })
-    await companies.auditOperator(
-      tx,
-      system,
-      companyId,
-      status === 'suspended' ? 'company_suspend' : 'company_resume',
-    )
-  })
-}
-
-/** Ends all sessions of a company, or of one user; returns how many. */
-export async function endSessionsByOperator(
-  { db, system }: { db: Kysely<Database>; system: System },
-  companyId: string,
-  userId: string | null,
-): Promise<number> {
-  const now = new Date(system.now())
-  return await db.transaction().execute(async (tx) => {
-    const ended = await repository.endSessions(tx, companyId, userId, { reason: 'ended_by_operator', now })
-    await companies.auditOperator(tx, system, companyId, 'sessions_end', userId ?? undefined)
-    return ended
-  })
-}
-
-function maySignIn({ user_status, company_status }: AccountRow): boolean {
-  return user_status === 'active' && company_status === 'active'
+  return {
+    /** @throws what opening a session throws: see sign-in.ts */
+    async signIn(attempt: SignInAttempt): Promise<SignedIn> {
+      const { session, cookie, limit } = await openSession(attempt)
+      const credential = cookie === null ? { tokens: await issueTokens(session, attempt.now) } : { cookie }
+      return { session, credential, limit }
+    },
+    refresh,
+    check,
+    checkCookie,
+    signOut,
+  }
 }
 
 function requireLive(session: SessionWithAccount, now: number): SessionWithAccount {

@@ -204,7 +204,7 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
   })
 })
 
-describe('an endpoint without a body (INTERFACE 1)', () => {
+describe('an endpoint without a body', () => {
   const status = (options: Parameters<typeof house.call>[1]) =>
     house.call('/auth/webhook-secret/status', { token: accessToken, ...options })
 

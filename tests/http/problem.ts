@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 
-/** Holds an answer to INTERFACE "Errors": problem details (RFC 9457) with all of our members and no other. */
+/** Holds an answer to the form of all errors: problem details (RFC 9457) with all of our members and no other. */
 export function expectProblem(
   { status, headers, body }: { status: number; headers: Record<string, unknown>; body: unknown },
   expected: readonly [status: number, code: string],

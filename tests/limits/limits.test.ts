@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { type Answer, createCountingHasher, openHouse, type Person, times } from '../support/house.ts'
 
-/** The limits of INTERFACE section 6, each at its default unless reaching it would take too long. */
+/** The documented limits, each at its default unless reaching it would take too long. */
 
 const TRUSTED = { TRUST_PROXY: '127.0.0.1/32' }
 let hosts = 0

@@ -251,7 +251,7 @@ describe('a cookie session', () => {
   })
 })
 
-/** INTERFACE section 4, read as a table: which pairs of Sec-Fetch-Site and Origin a cookie may come with. */
+/** Which pairs of Sec-Fetch-Site and Origin a cookie may come with. */
 const SITES = [
   undefined,
   'same-origin',

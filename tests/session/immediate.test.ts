@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { changeSubscription } from '../../src/company/service.ts'
-import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../../src/session/service.ts'
+import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../../src/session/operator.ts'
 import { createClock, openHouse, type Person } from '../support/house.ts'
 
 /** What an operator changes holds on every instance from the next request on, for every credential. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
-import { changeUserStatus, endSessionsByOperator } from '../../src/session/service.ts'
+import { changeUserStatus, endSessionsByOperator } from '../../src/session/operator.ts'
 import { openHouse, type Person, times } from '../support/house.ts'
 
 const house = await openHouse({ instances: 2 })

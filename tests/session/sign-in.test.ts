@@ -3,7 +3,7 @@ import { hash } from '@node-rs/argon2'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { changeSubscription } from '../../src/company/service.ts'
-import { changeCompanyStatus, changeUserStatus } from '../../src/session/service.ts'
+import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
 import {
   type Answer,
   createCountingHasher,

@@ -1,0 +1,197 @@
+import type { Kysely, Transaction } from 'kysely'
+import * as companies from '../company/service.ts'
+import type { Config } from '../config.ts'
+import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
+import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
+import { appendAudit } from '../database/audit.ts'
+import { returnHit, takeHit } from '../database/counters.ts'
+import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
+import { type LimitState, Problem } from '../errors.ts'
+import { newId, type System } from '../system.ts'
+import type { SessionWithAccount } from './repository.ts'
+import * as repository from './repository.ts'
+
+/** Who may open a session: the one way in, and the same answer for everyone who does not get in. */
+
+const MAX_USER_AGENT = 256
+
+interface Context {
+  db: Kysely<Database>
+  config: Config
+  system: System
+  hasher: PasswordHasher
+}
+
+export interface SignInAttempt {
+  companyId: string
+  email: string
+  password: string
+  mode: SessionKind
+  /** The session cookie that came with the request: the new session takes its place. */
+  formerCookie: string | undefined
+  /** Whom limits count: the address, or the network that it is in. */
+  limitAddress: string
+  ipAddress: string
+  userAgent: string | undefined
+  now: number
+}
+
+interface OpenedSession {
+  session: SessionWithAccount
+  /** The value of its cookie, in cookie mode. */
+  cookie: string | null
+  limit: LimitState
+}
+
+export function createSignIn({ db, config, system, hasher }: Context) {
+  const { limits } = config
+
+  /**
+   * Opens a session for the right password. Every failure is one answer after the same work: one look-up,
+   * one verification, one audit entry.
+   * @throws Problem invalid_credentials, email_not_verified, rate_limited, overloaded
+   */
+  async function signIn(attempt: SignInAttempt): Promise<OpenedSession> {
+    const { password, now } = attempt
+    // An id has two spellings, and one of them is counted and recorded.
+    const companyId = attempt.companyId.toLowerCase()
+    if (isTooLong(password)) {
+      const message = `must have at most ${MAX_LENGTH} characters`
+      throw new Problem('invalid_request', `The password ${message}.`, {
+        errors: [{ path: '/password', message }],
+      })
+    }
+    const email = companies.normalizeEmail(attempt.email)
+    const limit = await takeHit(db, limits.signInAttempts, [attempt.limitAddress], now)
+    // Counted as a failure beforehand and taken back on success: parallel guesses cannot outrun the count.
+    const guesser = [companyId, email, attempt.limitAddress]
+    const guesses = await takeHit(db, limits.signInFailures, guesser, now)
+    const returnGuess = () => returnHit(db, limits.signInFailures, guesser)
+
+    const audit = (outcome: string, sessionId?: string, actor = email) => ({
+      auditId: newId(system),
+      occurredAt: new Date(now),
+      action: 'sign_in',
+      outcome,
+      actor,
+      sessionId,
+      ipAddress: attempt.ipAddress,
+    })
+    const refuse = async (): Promise<never> => {
+      await appendAudit(db, companyId, audit('refused'))
+      throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
+        limit: guesses,
+      })
+    }
+    const findMatch = async () => {
+      const account = await companies.findAccountByEmail(db, companyId, email)
+      const matches = await hasher.verify(account?.password_hash, password)
+      return matches ? account : undefined
+    }
+
+    let found: Awaited<ReturnType<typeof findMatch>>
+    try {
+      found = await findMatch()
+      if (found && maySignIn(found) && found.email_verified_at && isOutdated(found.password_hash)) {
+        // Of several that renew it one wins, and the others have to match what it stored.
+        found = (await renewHash(found, password)) ?? (await findMatch())
+      }
+    } catch (error) {
+      // Nothing was guessed.
+      await returnGuess()
+      throw error
+    }
+    if (!found || !maySignIn(found)) return await refuse()
+    const { email_verified_at: verifiedAt, password_hash: passwordHash, ...account } = found
+    if (!verifiedAt) {
+      await returnGuess()
+      await appendAudit(db, companyId, audit('email_not_verified'))
+      throw new Problem('email_not_verified', 'Open the link in the verification mail first, then sign in.', {
+        limit,
+      })
+    }
+
+    const { session, cookie } = newSession(account, attempt)
+    const opened = await db.transaction().execute(async (tx) => {
+      const inserted = await repository.openSession(tx, companyId, {
+        sessionId: session.session_id,
+        userId: session.user_id,
+        kind: session.kind,
+        cookieHash: cookie === null ? null : hashOpaque(cookie),
+        createdAt: session.created_at,
+        expiresAt: session.expires_at,
+        maxExpiresAt: session.max_expires_at,
+        userAgent: attempt.userAgent?.slice(0, MAX_USER_AGENT) ?? null,
+        ipAddress: attempt.ipAddress,
+        passwordHash,
+      })
+      if (!inserted) return false
+      await returnHit(tx, limits.signInFailures, guesser)
+      await appendAudit(tx, companyId, audit('done', session.session_id, session.user_id))
+      await endFormerSession(tx, attempt)
+      return true
+    })
+    // Disabled, suspended or given another password while the old one was checked.
+    if (!opened) return await refuse()
+    return { session, cookie, limit }
+  }
+
+  /** Stores the hash with today's parameters; nothing if it has changed meanwhile. */
+  async function renewHash<Account extends AccountRow & { password_hash: string }>(
+    account: Account,
+    password: string,
+  ): Promise<Account | undefined> {
+    const after = await hasher.hash(password)
+    const change = { before: account.password_hash, after }
+    const renewed = await companies.replacePasswordHash(db, account.company_id, account.user_id, change)
+    return renewed ? { ...account, password_hash: after } : undefined
+  }
+
+  /** Who signs in anew with a session cookie will never use it again, so nobody shall (ASVS 7.2.4). */
+  async function endFormerSession(
+    tx: Transaction<Database>,
+    { formerCookie, ipAddress, now }: SignInAttempt,
+  ): Promise<void> {
+    const hash = formerCookie === undefined ? null : hashOpaque(formerCookie)
+    if (!hash) return
+    const ending = { reason: 'logout', now: new Date(now) } as const
+    const ended = await repository.endCookieSessionAcrossCompanies(tx, hash, ending)
+    if (!ended) return
+    await appendAudit(tx, ended.company_id, {
+      auditId: newId(system),
+      occurredAt: ending.now,
+      action: 'logout',
+      outcome: 'done',
+      actor: ended.user_id,
+      sessionId: ended.session_id,
+      ipAddress,
+    })
+  }
+
+  function newSession(account: AccountRow, { mode, now }: SignInAttempt) {
+    const [idleSeconds, maxSeconds] =
+      mode === 'cookie'
+        ? [config.cookieIdleSeconds, config.cookieMaxAgeSeconds]
+        : [config.refreshTokenTtlSeconds, config.sessionMaxAgeSeconds]
+    const createdAt = new Date(now)
+    const session: SessionWithAccount = {
+      ...account,
+      session_id: newId(system),
+      kind: mode,
+      generation: 0,
+      created_at: createdAt,
+      issued_at: createdAt,
+      expires_at: new Date(now + Math.min(idleSeconds, maxSeconds) * 1000),
+      max_expires_at: new Date(now + maxSeconds * 1000),
+      end_reason: null,
+    }
+    return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }
+  }
+
+  return signIn
+}
+
+function maySignIn({ user_status, company_status }: AccountRow): boolean {
+  return user_status === 'active' && company_status === 'active'
+}
