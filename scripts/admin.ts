@@ -5,14 +5,13 @@ import { changeSubscription, createCompany, createUser, generatePassword } from 
 import { ConfigError } from '../src/config.ts'
 import { createPasswordHasher } from '../src/crypto/password.ts'
 import { createSealer } from '../src/crypto/sealing.ts'
-import { appendAudit, PLATFORM } from '../src/database/audit.ts'
-import { migrate } from '../src/database/migrate.ts'
-import type { SubscriptionStatus } from '../src/database/schema.ts'
+import { migrate, pendingMigrations } from '../src/database/migrate.ts'
+import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from '../src/database/schema.ts'
 import { Problem } from '../src/errors.ts'
 import { openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
 import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../src/session/operator.ts'
 import { resealSecrets } from '../src/signing-secret/service.ts'
-import { newId, realSystem } from '../src/system.ts'
+import { ID, realSystem } from '../src/system.ts'
 import { rotateKeys } from '../src/token/key-ring.ts'
 import { listKeys } from '../src/token/repository.ts'
 
@@ -123,7 +122,8 @@ const COMMANDS: Record<string, Command> = {
     required: ['company', 'status'],
     optional: ['plan'],
     async run(context, { company = '', status = '', plan }) {
-      if (!isSubscriptionStatus(status)) throw new UsageError(`--status is one of ${STATUSES.join(', ')}`)
+      if (!isSubscriptionStatus(status))
+        throw new UsageError(`--status is one of ${SUBSCRIPTION_STATUSES.join(', ')}`)
       await changeSubscription(context, company, { status, plan })
       return { companyId: company, status, ...(plan !== undefined && { plan }) }
     },
@@ -140,16 +140,8 @@ const COMMANDS: Record<string, Command> = {
 
   'keys rotate': {
     async run(context) {
-      const { db, system } = context
-      const { keyId, signsFrom } = await rotateKeys(context)
       const resealed = await resealSecrets(context)
-      await appendAudit(db, PLATFORM, {
-        auditId: newId(system),
-        occurredAt: new Date(system.now()),
-        action: 'keys_rotate',
-        outcome: 'done',
-        actor: 'operator',
-      })
+      const { keyId, signsFrom } = await rotateKeys(context)
       return { keyId, signsFrom: signsFrom.toISOString(), resealedSecrets: resealed }
     },
   },
@@ -164,10 +156,8 @@ const COMMANDS: Record<string, Command> = {
   },
 }
 
-const STATUSES: SubscriptionStatus[] = ['trialing', 'active', 'past_due', 'canceled', 'suspended']
-
 function isSubscriptionStatus(text: string): text is SubscriptionStatus {
-  return STATUSES.some((status) => status === text)
+  return SUBSCRIPTION_STATUSES.some((status) => status === text)
 }
 
 function userOf({ user, email }: Values) {
@@ -209,7 +199,7 @@ function readCommand(args: string[]) {
     }
   }
   for (const uuid of [options.company, options.user, command.takesId ? id : undefined]) {
-    if (uuid !== undefined && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(uuid)) {
+    if (uuid !== undefined && !ID.test(uuid.toLowerCase())) {
       throw new UsageError(`"${uuid}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
     }
   }
@@ -224,11 +214,15 @@ function parse(args: string[]) {
   }
 }
 
-async function open() {
+async function open(mayMigrate: boolean) {
   const config = readConfig(process.env)
   const system = realSystem
-  const { db, close } = await openDatabase(config, system)
+  const { maintenance: db, close } = await openDatabase(config, system)
   try {
+    const pending = mayMigrate || !config.databaseUrl ? [] : await pendingMigrations(db)
+    if (pending.length > 0) {
+      throw new UsageError(`the database lacks ${pending.join(', ')}: run \`npm run admin -- migrate\` first`)
+    }
     const migrated = await migrate(db)
     const sealer = createSealer(await openMasterKeys(config, system), system.randomBytes)
     return { db, close, migrated, system, sealer, hasher: await createPasswordHasher() }
@@ -242,7 +236,7 @@ try {
   const parsed = readCommand(process.argv.slice(2))
   if (!parsed) console.log(USAGE)
   else {
-    const context = await open()
+    const context = await open(parsed.command === COMMANDS['migrate'])
     try {
       const result = await parsed.command.run(context, parsed.options, parsed.id)
       if (parsed.json) console.log(JSON.stringify(result))

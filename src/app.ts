@@ -79,7 +79,7 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
   const { tokens } = app
   const sessions = createSessions({ db, config, system, tokens, hasher })
   const signingSecrets = createSigningSecrets({ db, sealer, system, limit: config.limits.regenerate })
-  const ingest = createIngest({ db })
+  const ingest = createIngest({ db, poolSize: config.databasePoolSize })
 
   await app.register(
     async (api) => {

@@ -29,7 +29,10 @@ export type Limits = Record<keyof typeof LIMITS, Limit>
 
 /** One property a variable; `default` is what an unset one means. */
 const Environment = Type.Object({
-  NODE_ENV: Type.String({ default: 'development' }),
+  NODE_ENV: Type.Union(
+    ['development', 'test', 'production'].map((name) => Type.Literal(name)),
+    { default: 'development' },
+  ),
   DATABASE_URL: Type.Optional(Type.String({ pattern: '^postgres(ql)?://' })),
   MASTER_KEYS: Type.Optional(Type.String()),
   PUBLIC_URL: Type.String({ default: 'http://127.0.0.1:3000' }),
@@ -64,7 +67,6 @@ export interface MasterKey {
 }
 
 export interface Config {
-  production: boolean
   /** Absent: the embedded Postgres, outside production only. */
   databaseUrl: string | undefined
   databasePoolSize: number
@@ -129,9 +131,11 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   if (new Set(masterKeys.map(({ id }) => id)).size < masterKeys.length)
     faults.push('MASTER_KEYS: ids must differ')
 
+  const limitVariables = new Set<string>()
   const limit = (name: keyof typeof LIMITS): Limit => {
     const kebab = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
     const variable = `LIMIT_${kebab.toUpperCase().replaceAll('-', '_')}`
+    limitVariables.add(variable)
     const { max, windowSeconds } = LIMITS[name]
     const [, ownMax, ownSeconds] = /^([1-9]\d{0,8})\/([1-9]\d{0,6})$/.exec(env[variable] ?? '') ?? []
     if (env[variable] && !ownMax)
@@ -153,6 +157,9 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     anonymous: limit('anonymous'),
     session: limit('session'),
   }
+
+  const unknown = Object.keys(env).filter((name) => name.startsWith('LIMIT_') && !limitVariables.has(name))
+  for (const name of unknown) faults.push(`${name}: is no limit; there are ${[...limitVariables].join(', ')}`)
 
   const publicUrl = originOf(String(read.PUBLIC_URL))
   if (!publicUrl) faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
@@ -177,7 +184,6 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     )
   }
   return {
-    production,
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
     masterKeys,

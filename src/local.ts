@@ -13,7 +13,7 @@ import { newId, type System } from './system.ts'
 
 /** What a machine without configuration gets, so that one command starts everything. Never in production. */
 
-export const DEMO_EMAIL = 'admin@demo.example'
+const DEMO_EMAIL = 'admin@demo.example'
 
 const PROJECT = resolve(import.meta.dirname, '..')
 

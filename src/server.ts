@@ -29,11 +29,11 @@ async function start(): Promise<void> {
 }
 
 async function serve(config: Config, connection: Connection, system: System) {
-  await migrate(connection.db)
+  await migrate(connection.maintenance)
   config.masterKeys = await openMasterKeys(config, system)
 
   // Hashing runs on libuv's threads, and must leave one to name look-ups and files.
-  const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? 4)
+  const threads = Number.parseInt(process.env['UV_THREADPOOL_SIZE'] ?? '', 10) || 4
   const hasher = await createPasswordHasher(Math.max(1, Math.min(availableParallelism(), threads - 1)))
   const registry = createRegistry()
   const app = await buildApp({ config, db: connection.db, system, hasher, registry })

@@ -10,6 +10,9 @@ export interface System {
 
 export const realSystem: System = { now: () => Date.now(), randomBytes }
 
+/** The form of all ids. */
+export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
 /** A UUIDv7 (RFC 9562, section 5.7): time-ordered, so that primary keys are inserted near each other. */
 export function newId(system: System): string {
   const bytes = system.randomBytes(16)

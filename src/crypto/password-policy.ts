@@ -1,6 +1,6 @@
 import { dictionary } from '@zxcvbn-ts/language-common'
 
-export const MIN_LENGTH = 8
+const MIN_LENGTH = 8
 export const MAX_LENGTH = 128
 
 const common = new Set(dictionary['passwords-common'].filter((word) => word.length >= MIN_LENGTH))

@@ -1,3 +1,6 @@
+import { Problem } from '../errors.ts'
+import * as faults from './faults.ts'
+
 /**
  * Many callers, one statement. What arrives while statements are in flight is collected and sent as the
  * next one, so a busy instance pays one round trip per batch, and an idle one sends a batch of one at once.
@@ -9,13 +12,14 @@ export interface BatchOptions<Item, Outcome> {
   run(items: Item[]): Promise<Outcome[]>
   /** Items with equal keys go one after the other, in order: the second must see what the first did. */
   keyOf?(item: Item): string
-  /** Whether an error is the fault of some item's data, so that its neighbours deserve a statement without it. */
-  isItemFault(error: unknown): boolean
-  /** What to throw when `maxWaiting` items wait already. */
-  overloaded(): Error
-  maxSize: number
-  maxInFlight: number
-  maxWaiting: number
+  /** Whether an error is the fault of some item or of what it touches, and its neighbours deserve better. */
+  isItemFault?(error: unknown): boolean
+  /** Whether an error means that nothing would be answered now: then those who wait are told at once. */
+  isOutage?(error: unknown): boolean
+  /** Items in a statement, statements in flight, and items that wait, beyond which one is refused. */
+  maxSize?: number
+  maxInFlight?: number
+  maxWaiting?: number
 }
 
 export type Batch<Item, Outcome> = (item: Item) => Promise<Outcome>
@@ -26,10 +30,18 @@ interface Entry<Item, Outcome> {
   reject(error: unknown): void
 }
 
-export function createBatch<Item, Outcome>(options: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
-  const { run, keyOf, isItemFault, overloaded, maxSize, maxInFlight, maxWaiting } = options
+/** @throws Problem overloaded, from the function that it returns */
+export function createBatch<Item, Outcome>({
+  run,
+  keyOf,
+  isItemFault = faults.isItemFault,
+  isOutage = faults.isUnavailable,
+  maxSize = 128,
+  maxInFlight = 2,
+  maxWaiting = 10_000,
+}: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
   /** Oldest first, no two with the same key. */
-  const ready: Entry<Item, Outcome>[] = []
+  let ready: Entry<Item, Outcome>[] = []
   /** By each key that is ready or in flight: who must wait until it is settled, in order. */
   const behind = new Map<string, Entry<Item, Outcome>[]>()
   let waiting = 0
@@ -60,15 +72,14 @@ export function createBatch<Item, Outcome>(options: BatchOptions<Item, Outcome>)
       const entries = ready.splice(0, maxSize)
       waiting -= entries.length
       inFlight += 1
-      void settle(entries).finally(() => {
+      void send(entries).finally(() => {
         inFlight -= 1
-        entries.forEach(releaseKey)
         flush()
       })
     }
   }
 
-  async function settle(entries: Entry<Item, Outcome>[]): Promise<void> {
+  async function send(entries: Entry<Item, Outcome>[]): Promise<void> {
     try {
       const outcomes = await run(entries.map(({ item }) => item))
       entries.forEach((entry, index) => {
@@ -77,14 +88,33 @@ export function createBatch<Item, Outcome>(options: BatchOptions<Item, Outcome>)
         else entry.resolve(outcome)
       })
     } catch (error) {
-      // The statement is one transaction: it did nothing, so each item can be tried by itself.
-      if (entries.length > 1 && isItemFault(error)) for (const entry of entries) await settle([entry])
-      else for (const entry of entries) entry.reject(error)
+      if (entries.length > 1 && isItemFault(error)) {
+        // The statement is one transaction: it did nothing, so each item can be tried by itself. Nobody
+        // waits for that, since one of them may be slow again.
+        for (const entry of entries) void send([entry]).finally(flush)
+        return
+      }
+      for (const entry of entries) entry.reject(error)
+      if (isOutage(error)) rejectWaiting(error)
     }
+    entries.forEach(releaseKey)
+  }
+
+  function rejectWaiting(error: unknown): void {
+    const queued = [...ready, ...[...behind.values()].flat()]
+    // Nobody is in flight for these keys; for the others somebody is, who will release them.
+    if (keyOf) for (const { item } of ready) behind.delete(keyOf(item))
+    ready = []
+    waiting = 0
+    for (const queue of behind.values()) queue.length = 0
+    for (const entry of queued) entry.reject(error)
   }
 
   return (item) => {
-    if (waiting >= maxWaiting) return Promise.reject(overloaded())
+    if (waiting >= maxWaiting) {
+      const detail = 'Too many requests at once; try again in a moment.'
+      return Promise.reject(new Problem('overloaded', detail, { retryAfterSeconds: 1 }))
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
     enqueue({ item, resolve, reject })
     flush()

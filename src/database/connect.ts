@@ -11,6 +11,8 @@ export interface Connection {
   db: Kysely<Database>
   /** One connection besides, so that readiness does not wait behind requests. */
   health: Kysely<Database>
+  /** For migrations and operators, whose statements may take their time. */
+  maintenance: Kysely<Database>
   /** Connections in use, idle and waited for, for the metrics. */
   pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
   close(): Promise<void>
@@ -56,22 +58,26 @@ class Client extends pg.Client {
   }
 }
 
+const REQUEST_TIMEOUTS: pg.ClientConfig = {
+  lock_timeout: 2_000,
+  statement_timeout: 5_000,
+  query_timeout: 8_000,
+  idle_in_transaction_session_timeout: 10_000,
+}
+
 /**
  * A pool whose every wait is bounded: for a connection 3 s, for a lock 2 s, for a statement 5 s, for the
  * server's answer 8 s. What exceeds one fails, and is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
-  const open = (max: number) => {
+  const open = (max: number, timeouts = REQUEST_TIMEOUTS) => {
     const pool = new pg.Pool({
       connectionString: url,
       max,
       Client,
       application_name: 'gatehouse',
       connectionTimeoutMillis: 3_000,
-      lock_timeout: 2_000,
-      statement_timeout: 5_000,
-      query_timeout: 8_000,
-      idle_in_transaction_session_timeout: 10_000,
+      ...timeouts,
       idleTimeoutMillis: 60_000,
       keepAlive: true,
     })
@@ -80,13 +86,16 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
   }
   const { pool, db } = open(poolSize)
   const { db: health } = open(1)
+  const { db: maintenance } = open(1, {})
   return {
     db,
     health,
+    maintenance,
     pool,
     async close() {
       await db.destroy()
       await health.destroy()
+      await maintenance.destroy()
     },
   }
 }

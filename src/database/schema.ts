@@ -5,7 +5,8 @@ type Fixed<T> = ColumnType<T, T, never>
 
 export type CompanyStatus = 'active' | 'suspended'
 export type UserStatus = 'active' | 'disabled'
-export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
+export const SUBSCRIPTION_STATUSES = ['trialing', 'active', 'past_due', 'canceled', 'suspended'] as const
+export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
 export type SessionKind = 'token' | 'cookie'
 export type EndReason =
   | 'logout'

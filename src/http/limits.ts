@@ -28,6 +28,9 @@ declare module 'fastify' {
   }
 }
 
+/** How many addresses or subjects one limit counts at a time; beyond it the longest unseen is forgotten. */
+const MAX_COUNTED = 50_000
+
 /** Where a request comes from: a proxy that passes on what is no address is not believed. */
 export function clientAddress({ ip, socket }: FastifyRequest): string {
   return isIP(ip) ? ip : (socket.remoteAddress ?? 'unknown')
@@ -47,14 +50,17 @@ export function limitHeaders({ name, max, windowSeconds, remaining, resetSeconds
 }
 
 async function plugin(app: FastifyInstance, { limits }: { limits: Limits }): Promise<void> {
-  await app.register(rateLimit, { global: false, cache: 50_000 })
+  await app.register(rateLimit, { global: false })
 
   function perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => string): LocalLimit {
-    const count = app.createRateLimit({
+    // The plugin's types know no cache here, but its store takes it.
+    const options = {
       max: limit.max,
       timeWindow: limit.windowSeconds * 1000,
       keyGenerator: subjectOf,
-    })
+      cache: MAX_COUNTED,
+    }
+    const count = app.createRateLimit(options)
     return async (request, reply) => {
       const counted = await count(request)
       if (counted.isAllowed) return

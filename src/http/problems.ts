@@ -95,14 +95,17 @@ async function plugin(app: FastifyInstance): Promise<void> {
   })
 
   app.setErrorHandler(async (error, request, reply) => {
-    let problem = toProblem(error)
+    const isCutOff = request.raw.destroyed && !request.raw.complete
+    let problem = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
     if (problem.code === 'internal_error' || problem.code === 'unavailable') {
       request.log[problem.code === 'unavailable' ? 'warn' : 'error']({ err: problem.cause }, problem.code)
     }
     const [, category] = catalogue[problem.code]
-    // Guessing is counted; sign-in and signatures have counters of their own.
-    if (category === 'authentication' && !/^invalid_(credentials|signature)$/.test(problem.code)) {
-      problem = await app.limits.refusal(request).then(() => problem, toProblem)
+    // Guessing is counted; sign-in has counters of its own.
+    if (category === 'authentication' && problem.code !== 'invalid_credentials') {
+      const { badSignature, refusal } = app.limits
+      const count = problem.code === 'invalid_signature' ? badSignature : refusal
+      problem = await count(request, reply).then(() => problem, toProblem)
     }
     request.facts.code = problem.code
     // What follows on the connection cannot be trusted, or is not wanted.

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@fastify/type-provider-typebox'
 
-export const MAX_EVENTS = 500
+const MAX_EVENTS = 500
 export const MAX_BODY_BYTES = 512 * 1024
 
 // RFC 3339, section 5.6, as far as Postgres follows it: no year 0, no fraction of a leap second, no offset of

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Kysely } from 'kysely'
 import { createBatch } from '../database/batch.ts'
-import { isItemFault } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { type EventItem, type EventOutcome, storeEvents } from './repository.ts'
@@ -13,6 +12,8 @@ import { invalidSignature } from './signature.ts'
 /** An id stored by another transaction at the same time shows up on the next look; it cannot vanish again. */
 const MAX_LOOKS = 5
 const MAX_NAMED_IDS = 20
+/** A larger event gets a statement of its own, so that one that many share stays small. */
+const MAX_SHARED_LENGTH = 65_536
 
 interface Sender {
   companyId: string
@@ -22,16 +23,18 @@ interface Sender {
 
 export type Ingest = ReturnType<typeof createIngest>
 
-export function createIngest({ db }: { db: Kysely<Database> }) {
+export function createIngest({ db, poolSize }: { db: Kysely<Database>; poolSize: number }) {
   const store = createBatch<EventItem, EventOutcome>({
     run: (items) => storeEvents(db, items),
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
-    isItemFault,
-    overloaded: () =>
-      new Problem('overloaded', 'Too many events at once; try again.', { retryAfterSeconds: 1 }),
-    maxSize: 128,
-    maxInFlight: 2,
-    maxWaiting: 10_000,
+    maxWaiting: 2_000,
+  })
+  // Not to share a statement, but to leave connections to others: each takes one for a transaction.
+  const storeWhole = createBatch<EventItem[], EventOutcome[]>({
+    run: async (requests) => await Promise.all(requests.map(storeAll)),
+    maxSize: 1,
+    maxInFlight: Math.max(1, Math.floor(poolSize / 2)),
+    maxWaiting: 64,
   })
 
   /**
@@ -40,8 +43,9 @@ export function createIngest({ db }: { db: Kysely<Database> }) {
    */
   async function ingest(sender: Sender, body: Event | { events: Event[] }, now: number) {
     const { items, repeated } = toItems(sender, body, new Date(now))
-    const [only] = items
-    const outcomes = items.length === 1 && only ? [await storeOne(only)] : await storeAll(items)
+    const [only, ...others] = items
+    const isShareable = only && others.length === 0 && only.data.length <= MAX_SHARED_LENGTH
+    const outcomes = isShareable ? [await storeOne(only)] : await storeWhole(items)
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
     return { accepted, duplicates: items.length - accepted + repeated }
   }

@@ -1,10 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { Problem } from '../errors.ts'
 import { parseBody, requireJsonType } from '../http/body.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
-import type { System } from '../system.ts'
+import { ID, type System } from '../system.ts'
 import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
 
 declare module 'fastify' {
@@ -14,11 +13,8 @@ declare module 'fastify' {
   }
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
 const TIMESTAMP = /^\d{1,12}$/
-/** Checked against when a company has no secret, or does not exist: the same work, and it never holds. */
-const NO_SECRET = { version: 0, key: Buffer.alloc(32) }
 
 interface Options {
   config: Config
@@ -32,6 +28,8 @@ interface Options {
  */
 async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
   const countRequest = app.limits.perSubject(config.limits.ingest, (request) => request.sender.companyId)
+  // Checked against for a company that has no secret, or does not exist: the same work, and it never holds.
+  const nobodys = { key: system.randomBytes(32) }
   app.decorateRequest('sender')
 
   // In this scope bodies stay bytes until their signature held.
@@ -48,13 +46,7 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
   app.addHook('preValidation', async (request, reply) => {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const now = system.now()
-    try {
-      request.sender = await authenticate(request, body, now)
-    } catch (error) {
-      if (error instanceof Problem && error.code === 'invalid_signature')
-        await app.limits.badSignature(request)
-      throw error
-    }
+    request.sender = await authenticate(request, body, now)
     const { companyId, secretVersion } = request.sender
     request.facts.companyId = companyId
     await countRequest(request, reply)
@@ -85,15 +77,18 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
         `webhook-timestamp must be Unix seconds within ${config.signatureToleranceSeconds} s of this service's clock.`,
       )
     }
-    if (!UUID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
+    if (!ID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
 
     const message: SignedMessage = { id, timestamp, body }
-    let secret = signingSecrets.recall(companyId)
-    if (!secret || !verifySignature(secret.key, message, signature)) {
+    const recalled = signingSecrets.recall(companyId)
+    let holds = verifySignature((recalled ?? nobodys).key, message, signature)
+    let secret = recalled
+    if (!holds || !secret) {
       // Not seen here yet, or replaced through another instance.
       secret = await signingSecrets.load(companyId)
-      if (!verifySignature((secret ?? NO_SECRET).key, message, signature) || !secret) throw invalidSignature()
+      holds = verifySignature((secret ?? nobodys).key, message, signature)
     }
+    if (!holds || !secret) throw invalidSignature()
     return { companyId, secretVersion: secret.version, webhookId: id }
   }
 

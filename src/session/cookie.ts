@@ -4,7 +4,8 @@ import { Problem } from '../errors.ts'
 /** The browser's credential (RFC 6265bis): no script reads it, no other site sends it, no subdomain sets it. */
 
 export const COOKIE_NAME = '__Host-session'
-const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*?)[ \\t]*$`)
+// Whatever stands around the value is no part of it, and makes it no cookie of ours.
+const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*)$`)
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
 export function setSessionCookie(reply: FastifyReply, cookie: string): void {

@@ -165,8 +165,9 @@ export type RotationOutcome =
  * one session. How long ago a token was spent is told by the database's clock: the instances' clocks may
  * differ by more than the second that it is about.
  *
- * The rows are locked first, so what `decided` says of them stays true; the update and the audit entries
- * then only carry it out.
+ * Each row is locked before `decided` looks at it, so what that says stays true; the update and the audit
+ * entries only carry it out. `seen` is the row as of the statement's beginning: a token that was unspent then
+ * was spent while we waited for the lock, which is a race, however long the wait.
  */
 export async function rotateSessions(
   db: Executor,
@@ -210,12 +211,14 @@ export async function rotateSessions(
             else 'rotated' end
           when l.spent = l.generation - 1 and (
             l.key = l.recent_keys[cardinality(l.recent_keys)] and l.age < ${policy.idempotencyWindowSeconds}
-            or l.key is null and l.age < ${policy.graceSeconds}) then 'repeated'
-          when l.spent = l.generation - 1 and l.age < ${policy.raceSeconds} then 'raced'
+            or l.key is null and l.recent_keys[cardinality(l.recent_keys)] is null and l.age < ${policy.graceSeconds}
+          ) then 'repeated'
+          when l.spent = l.generation - 1 and (l.age < ${policy.raceSeconds} or seen.generation = l.spent) then 'raced'
           when l.spent < l.generation then 'reused'
           else 'unknown'
         end as outcome
       from locked l
+      join sessions seen on seen.company_id = l.company_id and seen.session_id = l.session_id
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
     ), rotated as (
       update sessions s set

@@ -1,4 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
+import { SUBSCRIPTION_STATUSES } from '../database/schema.ts'
 
 const Uuid = Type.String({ format: 'uuid' })
 const Time = Type.String({ format: 'date-time' })
@@ -35,9 +36,7 @@ export const SessionReply = Type.Object({
   session: Type.Object({ id: Uuid, createdAt: Time, expiresAt: Time }),
   user: Type.Object({ id: Uuid, email: Type.String(), name: Type.String(), role: Type.String() }),
   subscription: Type.Object({
-    status: Type.Union(
-      ['trialing', 'active', 'past_due', 'canceled', 'suspended'].map((status) => Type.Literal(status)),
-    ),
+    status: Type.Union(SUBSCRIPTION_STATUSES.map((status) => Type.Literal(status))),
     plan: Type.String(),
     currentPeriodEnd: Time,
   }),

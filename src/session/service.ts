@@ -5,7 +5,6 @@ import { hashOpaque } from '../crypto/opaque.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { appendAudit } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
-import { isItemFault } from '../database/faults.ts'
 import type { Database, EndReason } from '../database/schema.ts'
 import { type LimitState, Problem, rateLimited } from '../errors.ts'
 import { newId, type System } from '../system.ts'
@@ -55,24 +54,13 @@ export type Sessions = ReturnType<typeof createSessions>
 export function createSessions({ db, config, system, tokens, hasher }: Context) {
   const { limits } = config
   const openSession = createSignIn({ db, config, system, hasher })
-  const batchOptions = {
-    isItemFault,
-    overloaded: () =>
-      new Problem('overloaded', 'Too many requests at once; try again.', { retryAfterSeconds: 1 }),
-    maxSize: 128,
-    maxInFlight: 2,
-    maxWaiting: 10_000,
-  }
   const findSession = createBatch<{ companyId: string; sessionId: string }, FoundSession>({
-    ...batchOptions,
     run: (items) => repository.findSessions(db, items),
   })
   const findCookieSession = createBatch<Buffer, FoundSession>({
-    ...batchOptions,
     run: (hashes) => repository.findSessionsByCookieAcrossCompanies(db, hashes),
   })
   const rotate = createBatch<Rotation, RotationOutcome>({
-    ...batchOptions,
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
     run: (items) =>
       repository.rotateSessions(db, items, {

@@ -1,11 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
+import { ID } from '../system.ts'
 import { CLOCK_SKEW_SECONDS } from './key-ring.ts'
 
 /** What both kinds of token say. No claim is optional and no other is allowed: only we issue them. */
 
-const uuid = Type.String({ pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' })
+const uuid = Type.String({ pattern: ID.source })
 const time = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
 const strict = { additionalProperties: false } as const
 

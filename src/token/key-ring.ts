@@ -1,9 +1,12 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import { createSigner, createVerifier } from 'fast-jwt'
+import type { Kysely } from 'kysely'
 import type { Sealer } from '../crypto/sealing.ts'
+import { appendAudit, PLATFORM } from '../database/audit.ts'
 import type { Executor } from '../database/connect.ts'
-import type { System } from '../system.ts'
-import { insertKey, listKeys, type PublicJwk, resealKey, type StoredKey } from './repository.ts'
+import type { Database, PublicJwk } from '../database/schema.ts'
+import { newId, type System } from '../system.ts'
+import { insertKey, listKeys, resealKey, type StoredKey } from './repository.ts'
 
 /**
  * The keys of access tokens. A key is published before it signs, so that whoever verifies offline knows it
@@ -11,7 +14,7 @@ import { insertKey, listKeys, type PublicJwk, resealKey, type StoredKey } from '
  * no job has to run at the right moment and all instances agree.
  */
 
-export const ACCESS_AUDIENCE = 'gatehouse'
+const ACCESS_AUDIENCE = 'gatehouse'
 /** How long a new key is published before it signs: the key set may be cached for 5 minutes. */
 export const PUBLISH_AHEAD_SECONDS = 600
 /** How far apart the clocks of instances may be. */
@@ -47,6 +50,8 @@ interface KeyRingOptions {
   system: System
   issuer: string
   accessTokenTtlSeconds: number
+  /** Told when the keys could not be read again, for the log. */
+  onReloadError(error: unknown): void
 }
 
 /** Loads the ring, making the first key of a new database; afterwards it follows the database by itself. */
@@ -71,16 +76,16 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     )
   }
 
-  /** Keys change rarely and ahead of time, so once a minute is often; a failure keeps the ring as it was. */
+  /** Keys change rarely and ahead of time, so once a minute is often; a failure leaves the ring as it was. */
   async function current(now: number): Promise<Map<string, Key>> {
     if (Math.abs(now - loadedAt) > RELOAD_SECONDS * 1000) {
       reloading ??= load()
         .then((loaded) => {
           byHeader = loaded
-          loadedAt = now
         })
-        .catch(() => undefined)
+        .catch(options.onReloadError)
         .finally(() => {
+          loadedAt = now
           reloading = undefined
         })
       await reloading
@@ -111,9 +116,11 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
  * Adds the key that will sign from `PUBLISH_AHEAD_SECONDS` on, and seals anew what a former master key sealed.
  * Returns the new key's id and when it starts to sign.
  */
-export async function rotateKeys(
-  options: Pick<KeyRingOptions, 'db' | 'sealer' | 'system'>,
-): Promise<{ keyId: string; signsFrom: Date }> {
+export async function rotateKeys(options: {
+  db: Kysely<Database>
+  sealer: Sealer
+  system: System
+}): Promise<{ keyId: string; signsFrom: Date }> {
   const { db, sealer, system } = options
   const stored = await listKeys(db)
   for (const { keyId, sealedPrivateKey } of stored) {
@@ -128,9 +135,19 @@ export async function rotateKeys(
     createdAt,
     signsFrom: newest ? createdAt + PUBLISH_AHEAD_SECONDS * 1000 : createdAt,
   })
-  if (!(await insertKey(db, key))) {
-    throw new Error('another rotation ran at the same time; look at `keys list`')
-  }
+  await db.transaction().execute(async (tx) => {
+    if (!(await insertKey(tx, key))) {
+      throw new Error('another rotation ran at the same time; look at `keys list`')
+    }
+    await appendAudit(tx, PLATFORM, {
+      auditId: newId(system),
+      occurredAt: key.createdAt,
+      action: 'keys_rotate',
+      outcome: 'done',
+      actor: 'operator',
+      subject: key.keyId,
+    })
+  })
   return { keyId: key.keyId, signsFrom: key.signsFrom }
 }
 

@@ -51,7 +51,14 @@ interface Options {
 async function plugin(app: FastifyInstance, { config, db, sealer, system }: Options): Promise<void> {
   const issuer = `${config.publicUrl}/api`
   const { accessTokenTtlSeconds } = config
-  const ring = await openKeyRing({ db, sealer, system, issuer, accessTokenTtlSeconds })
+  const ring = await openKeyRing({
+    db,
+    sealer,
+    system,
+    issuer,
+    accessTokenTtlSeconds,
+    onReloadError: (error) => app.log.warn({ err: error }, 'the signing keys could not be read'),
+  })
 
   // Refresh tokens are read by this service alone: one symmetric key a master key, each in a scope of its own.
   const refreshKeys = new Map<string, FastifyInstance['jwt']>()

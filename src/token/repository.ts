@@ -1,8 +1,6 @@
 import type { Executor } from '../database/connect.ts'
 import type { PublicJwk } from '../database/schema.ts'
 
-export type { PublicJwk }
-
 /** The platform's signing keys. They belong to no company; a private key is here only sealed. */
 
 export interface StoredKey {

@@ -26,7 +26,6 @@ const namesOf = (env: Record<string, string>) =>
   faultsOf(env).map((fault) => /^ {2}- (\w+): \S/.exec(fault)?.[1])
 
 const defaults = {
-  production: false,
   databaseUrl: undefined,
   databasePoolSize: 10,
   masterKeys: [],
@@ -101,7 +100,6 @@ describe('the configuration', () => {
     })
     expect(config).toEqual({
       ...defaults,
-      production: true,
       databaseUrl: PRODUCTION.DATABASE_URL,
       databasePoolSize: 20,
       masterKeys: [

@@ -2,6 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { type BatchOptions, createBatch } from '../../src/database/batch.ts'
+import { Problem } from '../../src/errors.ts'
 import { openHouse, times } from '../support/house.ts'
 
 /** A batch whose statements end when the test says so. */
@@ -25,7 +26,7 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
       return promise
     },
     isItemFault: (error) => error instanceof ItemFault,
-    overloaded: () => new Error('overloaded'),
+    isOutage: (error) => error instanceof Outage,
     maxSize: 100,
     maxInFlight: 1,
     maxWaiting: 1_000,
@@ -35,7 +36,7 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
   const send = (item: string) =>
     batch(item).then(
       (outcome) => outcome,
-      (error: Error) => `${item} failed: ${error.message}`,
+      (error: Error) => `${item} failed: ${error instanceof Problem ? error.code : error.message}`,
     )
   /** Ends every statement well, and those that follow, until nothing is left. */
   async function finish() {
@@ -48,6 +49,7 @@ function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
 }
 
 class ItemFault extends Error {}
+class Outage extends Error {}
 
 describe('a batch', () => {
   test('sends what arrives while idle at once, alone', async () => {
@@ -134,6 +136,31 @@ describe('a batch', () => {
     ])
   })
 
+  test('does not hold up others while it tries alone those whose statement failed', async () => {
+    const { send, statements, inFlight, finish } = openBatch()
+    const answers = ['first', 'blocked', 'fine'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new ItemFault('locked'))
+    await turn()
+    const later = send('later')
+    expect(statements.slice(2)).toEqual([['blocked'], ['fine'], ['later']])
+    for (const { items, succeed } of [...inFlight]) if (items[0] !== 'blocked') succeed()
+    expect([await answers[2], await later]).toEqual(['fine done', 'later done'])
+    await finish()
+    expect(await answers[1]).toBe('blocked done')
+  })
+
+  test('tells those who wait at once when there is an outage, and goes on afterwards', async () => {
+    const { send, inFlight, finish } = openBatch({ keyOf: (item) => item.slice(0, 1) })
+    const answers = ['a1', 'a2', 'b1', 'b2'].map(send)
+    inFlight[0]?.fail(new Outage('away'))
+    expect(await Promise.all(answers)).toEqual(['a1', 'a2', 'b1', 'b2'].map((item) => `${item} failed: away`))
+    const later = ['a3', 'b3', 'a4'].map(send)
+    await finish()
+    expect(await Promise.all(later)).toEqual(['a3 done', 'b3 done', 'a4 done'])
+  })
+
   test.each([
     ['different keys', (item: string) => item],
     ['one key', () => 'same'],
@@ -151,11 +178,7 @@ describe('a batch', () => {
   test('fails items that a statement gave no outcome for', async () => {
     const batch = createBatch<string, string>({
       run: async ([first = '']) => [first],
-      isItemFault: () => false,
-      overloaded: () => new Error('overloaded'),
-      maxSize: 10,
       maxInFlight: 1,
-      maxWaiting: 10,
     })
     const answers = await Promise.allSettled(['a', 'b', 'c'].map(batch))
     expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected'])
@@ -217,7 +240,9 @@ describe('under random load, a batch', () => {
       }
     }
     function checkStatements() {
-      expect(inFlight.length).toBeLessThanOrEqual(maxInFlight)
+      // Besides these only items that are tried alone, because a neighbour was at fault.
+      const shared = inFlight.filter(({ items }) => items.length > 1)
+      expect(shared.length).toBeLessThanOrEqual(maxInFlight)
       for (const { items } of inFlight) expect(items.length).toBeLessThanOrEqual(maxSize)
       const keys = running().map(keyOf)
       expect(new Set(keys).size).toBe(keys.length)

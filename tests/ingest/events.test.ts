@@ -505,3 +505,24 @@ describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
     expect(await stored()).toHaveLength(rows)
   })
 })
+
+test('an event id that another transaction holds keeps nobody else waiting for nothing', async () => {
+  const [slow, busy] = [await house.addCompany(), await house.addCompany()]
+  const [slowSecret, busySecret] = [await house.newSecret(slow), await house.newSecret(busy)]
+  const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
+  const { promise: isHeld, resolve: held } = Promise.withResolvers<void>()
+  const holder = house.db.transaction().execute(async (tx) => {
+    await sql`insert into events (company_id, event_id, type, received_at, data)
+      values (${slow.companyId}, 'held', 'a.b', now(), '{}')`.execute(tx)
+    held()
+    await mayEnd
+  })
+  await isHeld
+  const event = { type: 'a.b', data: {} }
+  const blocked = house.send(slow.companyId, slowSecret, { ...event, id: 'held' })
+  const others = await Promise.all(times(20, () => house.send(busy.companyId, busySecret, event)))
+  expect(others.map(({ status }) => status)).toEqual(times(20, () => 202))
+  expect((await blocked).status).toBe(503)
+  end()
+  await holder
+})

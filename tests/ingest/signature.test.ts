@@ -141,6 +141,7 @@ describe('the header webhook-signature', () => {
     ['a valid entry after a wrong one', (tag) => `${other} v1,${tag}`],
     ['a valid entry before an empty one', (tag) => `v1,${tag} v1,`],
     ['a valid entry after ones of other versions', (tag) => `v2,${tag} v1a,${tag} v1,${tag}`],
+    ['a valid entry after forty others', (tag) => [...times(40, () => other), `v1,${tag}`].join(' ')],
     ['a valid entry between double spaces', (tag) => `${other}  v1,${tag}  `],
   ])('passes with %s', async (_name, make) => {
     const { status } = await post({}, { headersOf: (tag) => ({ 'webhook-signature': make(tag) }) })
@@ -161,7 +162,6 @@ describe('the header webhook-signature', () => {
     ['a tag with a changed bit', (tag) => `v1,${flipBit(tag)}`],
     ['a tag of zeros', () => `v1,${Buffer.alloc(32).toString('base64')}`],
     ['entries separated by commas', (tag) => `${other},v1,${tag}`],
-    ['more entries than anyone needs', (tag) => [...times(40, () => other), `v1,${tag}`].join(' ')],
     ['itself twice, both valid', (tag) => [`v1,${tag}`, `v1,${tag}`]],
     ['itself twice, the second valid', (tag) => [other, `v1,${tag}`]],
     ['itself twice, the first valid', (tag) => [`v1,${tag}`, other]],
@@ -279,7 +279,8 @@ describe('which companies exist', () => {
         const answer = await post({ body }, { ...options, at: texts.size % 2 })
         expect([name, answer.status]).toEqual([name, 401])
         const { requestId, ...rest } = answer.body
-        const { date, 'x-request-id': id, ...headers } = answer.headers
+        const { date, 'x-request-id': id, ratelimit, ...headers } = answer.headers
+        expect(ratelimit).toMatch(/^"bad-signatures"/)
         expect(id).toBe(requestId)
         texts.add(JSON.stringify([rest, headers]))
       }

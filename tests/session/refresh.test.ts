@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { openHouse } from '../support/house.ts'
@@ -176,4 +177,39 @@ describe('a session', () => {
     house.clock.advance(604_801)
     expect((await house.refresh(refreshToken)).body.code).toBe('token_expired')
   })
+})
+
+test('a race is no theft however long it takes: both requests began with the token unspent', async () => {
+  const strict = await openHouse({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
+  const person = await strict.addCompany()
+  const { refreshToken, session } = await strict.loginAs(person)
+  const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
+  const { promise: isLocked, resolve: locked } = Promise.withResolvers<void>()
+  const blocker = strict.db.transaction().execute(async (tx) => {
+    await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
+    locked()
+    await mayEnd
+  })
+  await isLocked
+  const answers = [0, 1].map((at) => strict.refresh(refreshToken, { at }))
+  const waiting = sql<{ count: number }>`
+    select count(*)::int from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`
+  while ((await waiting.execute(strict.db)).rows[0]?.count !== 2) await turn()
+  end()
+  await blocker
+  const [winner, loser] = (await Promise.all(answers)).toSorted((one, other) => one.status - other.status)
+  expect([winner?.status, loser?.status, loser?.body.code]).toEqual([200, 401, 'refresh_token_reused'])
+  expect((await strict.refresh(winner?.body.refreshToken)).status).toBe(200)
+})
+
+test('with a grace, a client without keys gets the successor again, and nobody that of a key', async () => {
+  const gentle = await openHouse({ env: { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' } })
+  const person = await gentle.addCompany()
+  const plain = await gentle.loginAs(person)
+  const { body: lost } = await gentle.refresh(plain.refreshToken)
+  expect((await gentle.refresh(plain.refreshToken)).body.refreshToken).toBe(lost.refreshToken)
+  const keyed = await gentle.loginAs(person)
+  await gentle.refresh(keyed.refreshToken, { key: 'mine' })
+  expect((await gentle.refresh(keyed.refreshToken)).body.code).toBe('refresh_token_reused')
 })

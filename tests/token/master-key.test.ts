@@ -64,7 +64,13 @@ describe('while a master key is changed', () => {
     expect((await house.send(admin.companyId, secret, event, { at: 1 })).status).toBe(202)
     const { accessToken } = await house.loginAs(admin)
 
-    const options = { db, system: clock, issuer: `${house.config.publicUrl}/api`, accessTokenTtlSeconds: 900 }
+    const options = {
+      db,
+      system: clock,
+      issuer: `${house.config.publicUrl}/api`,
+      accessTokenTtlSeconds: 900,
+      onReloadError() {},
+    }
     await expect(openKeyRing({ ...options, sealer: sealerOf(NEW) })).rejects.toThrow('master key "old"')
 
     await rotateKeys({ db, sealer: sealerOf(NEW, OLD), system: clock })
