@@ -7,6 +7,7 @@ import type { Config } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
 import { createSealer } from './crypto/sealing.ts'
 import type { Connection } from './database/connect.ts'
+import { createCounters } from './database/counters.ts'
 import { bodyPlugin, NoBody } from './http/body.ts'
 import { framingPlugin } from './http/framing.ts'
 import { headersPlugin } from './http/headers.ts'
@@ -77,8 +78,15 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
   const sealer = createSealer(config.masterKeys, system.randomBytes)
   await app.register(tokenPlugin, { config, db, sealer, system })
   const { tokens } = app
-  const sessions = createSessions({ db, config, system, tokens, hasher })
-  const signingSecrets = createSigningSecrets({ db, sealer, system, limit: config.limits.regenerate })
+  const counters = createCounters(db)
+  const sessions = createSessions({ db, config, system, tokens, hasher, counters })
+  const signingSecrets = createSigningSecrets({
+    db,
+    sealer,
+    system,
+    counters,
+    limit: config.limits.regenerate,
+  })
   const ingest = createIngest({ db, poolSize: config.databasePoolSize })
 
   await app.register(

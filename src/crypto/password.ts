@@ -1,4 +1,5 @@
-import { availableParallelism } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
+import { availableParallelism, constants, setPriority } from 'node:os'
 import { hash, verify } from '@node-rs/argon2'
 
 /** OWASP's minimum for argon2id, the library's default algorithm (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. */
@@ -15,7 +16,10 @@ export interface PasswordHasher {
   hash(password: string): Promise<string>
   /** Whether the password matches; an absent hash costs the same work and matches nothing. */
   verify(phc: string | undefined, password: string): Promise<boolean>
+  /** How many wait for their turn. */
   readonly waiting: number
+  /** @throws HashingOverload if one more would be too many */
+  refuseIfFull(): void
 }
 
 /** Whether a hash was made with other parameters than today's. */
@@ -34,9 +38,13 @@ export async function createPasswordHasher(
   const waiting: (() => void)[] = []
   let running = 0
 
+  function refuseIfFull(): void {
+    if (waiting.length >= maxWaiting) throw new HashingOverload('too many passwords wait to be checked')
+  }
+
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (running >= concurrency) {
-      if (waiting.length >= maxWaiting) throw new HashingOverload('too many passwords wait to be checked')
+      refuseIfFull()
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else running += 1
     try {
@@ -50,6 +58,7 @@ export async function createPasswordHasher(
   }
 
   const nobodysHash = await hash('', PARAMETERS)
+  yieldToOthers()
   return {
     hash: (password) => inTurn(() => hash(normalize(password), PARAMETERS)),
     async verify(phc, password) {
@@ -59,6 +68,22 @@ export async function createPasswordHasher(
     get waiting() {
       return waiting.length
     },
+    refuseIfFull,
+  }
+}
+
+/**
+ * Gives the threads that hash the lowest priority, so that a flood of sign-ins takes only the time that
+ * requests and Postgres leave. On Linux a thread has a priority of its own; elsewhere this does nothing.
+ */
+function yieldToOthers(): void {
+  try {
+    for (const thread of readdirSync('/proc/self/task')) {
+      const name = readFileSync(`/proc/self/task/${thread}/comm`, 'utf8').trim()
+      if (name === 'libuv-worker') setPriority(Number(thread), constants.priority.PRIORITY_LOW)
+    }
+  } catch {
+    // No such view of threads here, or one that ended meanwhile.
   }
 }
 

@@ -5,6 +5,7 @@ import { hashOpaque } from '../crypto/opaque.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { appendAudit } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
+import type { Counters } from '../database/counters.ts'
 import type { Database, EndReason } from '../database/schema.ts'
 import { type LimitState, Problem, rateLimited } from '../errors.ts'
 import { newId, type System } from '../system.ts'
@@ -27,6 +28,7 @@ interface Context {
   system: System
   tokens: Tokens
   hasher: PasswordHasher
+  counters: Counters
 }
 
 /** Both tokens, and how many seconds each lasts. */
@@ -51,9 +53,9 @@ export interface Refreshed {
 
 export type Sessions = ReturnType<typeof createSessions>
 
-export function createSessions({ db, config, system, tokens, hasher }: Context) {
+export function createSessions({ db, config, system, tokens, hasher, counters }: Context) {
   const { limits } = config
-  const openSession = createSignIn({ db, config, system, hasher })
+  const openSession = createSignIn({ db, config, system, hasher, counters })
   const findSession = createBatch<{ companyId: string; sessionId: string }, FoundSession>({
     run: (items) => repository.findSessions(db, items),
   })

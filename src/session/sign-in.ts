@@ -5,7 +5,7 @@ import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { appendAudit } from '../database/audit.ts'
-import { returnHit, takeHit } from '../database/counters.ts'
+import type { Counters } from '../database/counters.ts'
 import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
 import { type LimitState, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
@@ -21,6 +21,7 @@ interface Context {
   config: Config
   system: System
   hasher: PasswordHasher
+  counters: Counters
 }
 
 export interface SignInAttempt {
@@ -44,7 +45,7 @@ interface OpenedSession {
   limit: LimitState
 }
 
-export function createSignIn({ db, config, system, hasher }: Context) {
+export function createSignIn({ db, config, system, hasher, counters }: Context) {
   const { limits } = config
 
   /**
@@ -62,12 +63,14 @@ export function createSignIn({ db, config, system, hasher }: Context) {
         errors: [{ path: '/password', message }],
       })
     }
+    // Before anything is counted or looked up: a flood shall cost as little as can be.
+    hasher.refuseIfFull()
     const email = companies.normalizeEmail(attempt.email)
-    const limit = await takeHit(db, limits.signInAttempts, [attempt.limitAddress], now)
+    const limit = await counters.takeHit(limits.signInAttempts, [attempt.limitAddress], now)
     // Counted as a failure beforehand and taken back on success: parallel guesses cannot outrun the count.
     const guesser = [companyId, email, attempt.limitAddress]
-    const guesses = await takeHit(db, limits.signInFailures, guesser, now)
-    const returnGuess = () => returnHit(db, limits.signInFailures, guesser)
+    const guesses = await counters.takeHit(limits.signInFailures, guesser, now)
+    const returnGuess = () => counters.returnHit(limits.signInFailures, guesser, now)
 
     const audit = (outcome: string, sessionId?: string, actor = email) => ({
       auditId: newId(system),
@@ -127,13 +130,13 @@ export function createSignIn({ db, config, system, hasher }: Context) {
         passwordHash,
       })
       if (!inserted) return false
-      await returnHit(tx, limits.signInFailures, guesser)
       await appendAudit(tx, companyId, audit('done', session.session_id, session.user_id))
       await endFormerSession(tx, attempt)
       return true
     })
     // Disabled, suspended or given another password while the old one was checked.
     if (!opened) return await refuse()
+    await returnGuess()
     return { session, cookie, limit }
   }
 

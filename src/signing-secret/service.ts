@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { Limit } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import { appendAudit } from '../database/audit.ts'
-import { takeHit } from '../database/counters.ts'
+import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
 import { type LimitState, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
@@ -18,6 +18,7 @@ interface Context {
   db: Kysely<Database>
   sealer: Sealer
   system: System
+  counters: Counters
   limit: Limit
 }
 
@@ -29,7 +30,7 @@ export interface SigningSecret {
 
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
-export function createSigningSecrets({ db, sealer, system, limit }: Context) {
+export function createSigningSecrets({ db, sealer, system, counters, limit }: Context) {
   // Saves opening the seal; whoever uses a remembered secret has the database confirm its version.
   const remembered = new Map<string, SigningSecret & { touchedMinute: number }>()
 
@@ -39,7 +40,7 @@ export function createSigningSecrets({ db, sealer, system, limit }: Context) {
     now: number,
   ) {
     const { companyId, userId } = caller
-    const state: LimitState = await takeHit(db, limit, [companyId], now)
+    const state: LimitState = await counters.takeHit(limit, [companyId], now)
     const createdAt = new Date(now)
     const key = system.randomBytes(SECRET_BYTES)
     const secret = `whsec_${key.toString('base64')}`
