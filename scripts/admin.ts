@@ -2,13 +2,11 @@ import { fstatSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { changeSubscription, createCompany, createUser, generatePassword } from '../src/company/service.ts'
-import { ConfigError } from '../src/config.ts'
 import { createPasswordHasher } from '../src/crypto/password.ts'
 import { createSealer } from '../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../src/database/migrate.ts'
 import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from '../src/database/schema.ts'
-import { Problem } from '../src/errors.ts'
-import { openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
+import { explain, openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
 import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../src/session/operator.ts'
 import { resealSecrets } from '../src/signing-secret/service.ts'
 import { ID, realSystem } from '../src/system.ts'
@@ -247,8 +245,7 @@ try {
   }
 } catch (error) {
   if (error instanceof UsageError) console.error(`${error.message}\n\n${USAGE}`)
-  else if (error instanceof Problem || error instanceof ConfigError) console.error(error.message)
-  else console.error(error)
+  else console.error(explain(error) ?? error)
   process.exitCode = 1
 }
 

@@ -4,11 +4,13 @@ import { join, resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { Kysely } from 'kysely'
 import { createCompany, generatePassword } from './company/service.ts'
-import { type Config, loadConfig, type MasterKey } from './config.ts'
+import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { startEmbeddedPostgres } from './database/embedded/server.ts'
+import { codeOf, isUnavailable } from './database/faults.ts'
 import type { Database } from './database/schema.ts'
+import { Problem } from './errors.ts'
 import { newId, type System } from './system.ts'
 
 /** What a machine without configuration gets, so that one command starts everything. Never in production. */
@@ -91,4 +93,17 @@ async function readOrCreate(folder: string, name: string, make: () => string): P
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   }
   return await readFile(path, 'utf8')
+}
+
+/** What a person can mend, told in a sentence; null for what needs a stack. */
+export function explain(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  if (error instanceof ConfigError || error instanceof Problem) return error.message
+  const code = codeOf(error)
+  if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
+  // The server refused us (classes 28 and 3D), or there is none.
+  if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {
+    return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
+  }
+  return null
 }

@@ -1,13 +1,19 @@
 import { availableParallelism } from 'node:os'
 import { buildApp } from './app.ts'
-import { type Config, ConfigError } from './config.ts'
+import type { Config } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
 import type { Connection } from './database/connect.ts'
-import { codeOf } from './database/faults.ts'
 import { migrate } from './database/migrate.ts'
 import { createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
-import { type DemoCompany, openDatabase, openDemoCompany, openMasterKeys, readConfig } from './local.ts'
+import {
+  type DemoCompany,
+  explain,
+  openDatabase,
+  openDemoCompany,
+  openMasterKeys,
+  readConfig,
+} from './local.ts'
 import { realSystem, type System } from './system.ts'
 
 /** Starts the service: configuration, database, app, listeners; and ends it: drain, close, exit. */
@@ -86,10 +92,6 @@ Sign in:
 try {
   await start()
 } catch (error) {
-  // What people can mend is told in a sentence; a stack helps only with the rest.
-  if (error instanceof ConfigError) console.error(error.message)
-  else if (codeOf(error) === 'EADDRINUSE')
-    console.error(`${error instanceof Error ? error.message : ''}: set PORT and OPS_PORT to free ones.`)
-  else console.error(error)
+  console.error(explain(error) ?? error)
   process.exit(1)
 }
