@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { Kysely, PostgresDialect } from 'kysely'
+import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
@@ -98,4 +98,9 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
       await maintenance.destroy()
     },
   }
+}
+
+/** Resolves if the database answers. */
+export async function ping(db: Executor): Promise<void> {
+  await sql`select 1`.execute(db)
 }

@@ -1,6 +1,6 @@
 import fastify, { type FastifyInstance } from 'fastify'
 import { Gauge, type Registry } from 'prom-client'
-import type { Connection } from '../database/connect.ts'
+import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 
 interface OpsOptions {
@@ -38,9 +38,9 @@ export function buildOps({
   async function fault(): Promise<string | null> {
     if (draining) return 'draining'
     try {
-      const pending = await pendingMigrations(connection.health)
       // A release that is laid out under a running process concerns the next one.
-      migrated ||= pending.length === 0
+      if (migrated) await ping(connection.health)
+      else migrated = (await pendingMigrations(connection.health)).length === 0
     } catch {
       return 'database unavailable'
     }

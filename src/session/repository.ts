@@ -270,22 +270,20 @@ export interface Ending {
   now: Date
 }
 
-/** Ends one session; returns whether it was this call that did. */
+/** Ends one session, unless it has ended already. */
 export async function endSession(
   db: Executor,
   companyId: string,
   sessionId: string,
   { reason, now }: Ending,
-): Promise<boolean> {
-  const ended = await db
+): Promise<void> {
+  await db
     .updateTable('sessions')
     .set({ ended_at: now, end_reason: reason })
     .where('company_id', '=', companyId)
     .where('session_id', '=', sessionId)
     .where('ended_at', 'is', null)
-    .returning('session_id')
-    .executeTakeFirst()
-  return ended !== undefined
+    .execute()
 }
 
 /** Ends the session that a cookie stands for; returns whose it was, if there was one. */
