@@ -71,6 +71,11 @@ export function createListener(handle: RequestListener, { system, log }: Options
       return
     }
     const { latest, before } = answersOn.get(socket) ?? {}
+    if (latest?.headersSent && !latest.req.complete) {
+      // It was answered before all of it had come; a second answer would be taken for another request's.
+      end(socket, '', LINGER_MS)
+      return
+    }
     // A defect before the end of the latest request is that request's own, and this is its answer.
     const pending = latest?.req.complete ? latest : before
     if (!pending || pending.closed) refuse(socket, problem)
@@ -97,7 +102,10 @@ export function createListener(handle: RequestListener, { system, log }: Options
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
     const answer = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n')
     // A slow sender's parser is still at work: what it finished now would be done although we refused it.
-    const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
+    end(socket, answer, problem.code === 'request_timeout' ? 0 : LINGER_MS)
+  }
+
+  function end(socket: Duplex, answer: string, lingerMs: number): void {
     socket.end(answer, () => setTimeout(() => socket.destroy(), lingerMs).unref())
   }
 

@@ -135,6 +135,15 @@ test('a defect on a connection that was answered before is answered, and the con
   expect((await answers).map(({ status }) => status)).toEqual([200, 400])
 })
 
+test('a request that was answered before its end gets no second answer for a defect in the rest (RFC 9112, section 9.3.2)', async () => {
+  const socket = open(address)
+  const answers = answersOn(socket)
+  socket.write(`POST /api/auth/logout HTTP/1.1\r\n${HOST}${JSON_TYPE}${CHUNKED}\r\n`)
+  await once(socket, 'data')
+  socket.write('zz\r\n')
+  expect((await answers).map(({ status }) => status)).toEqual([401])
+})
+
 test('an unknown expectation is passed over (RFC 9110, section 10.1.1)', async () => {
   const answers = await exchange(address, keySet(`${HOST}Expect: the-unexpected\r\nConnection: close\r\n`))
   expect(answers.map(({ status }) => status)).toEqual([200])
