@@ -2,6 +2,7 @@ import type { Server } from 'node:http'
 import fastifyCookie from '@fastify/cookie'
 import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController } from 'fastify'
+import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
@@ -36,14 +37,16 @@ interface AppOptions {
   hasher: PasswordHasher
   registry: Registry
   /** Where log lines go; standard output by default. */
-  logStream?: NodeJS.WritableStream
+  logStream?: DestinationStream
 }
 
 /** Builds the service. What stands behind which credential is in the last block: the trust map. */
 export async function buildApp({ config, db, system, hasher, registry, logStream }: AppOptions) {
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
-    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    logController: new LogController({ disableRequestLogging: true }),
+    // A logger of each request's own would cost more than its one line; what is logged names the request.
+    childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     trustProxy: config.trustProxy,
     bodyLimit: 16 * 1024,
@@ -66,7 +69,8 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
   await app.register(bodyPlugin)
-  await app.register(fastifyCookie)
+  // Only to set cookies: which of those that come counts is decided in session/cookie.ts.
+  await app.register(fastifyCookie, { hook: false })
   await app.register(openapiPlugin, { publicUrl: config.publicUrl })
   app.addHook('onRoute', ({ schema, method }) => {
     // What a route does not name is refused, as unknown fields are: parameters, and a body.

@@ -4,7 +4,7 @@ import type { Config } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
-import { createRegistry } from './http/observe.ts'
+import { createLogStream, createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
 import {
   type DemoCompany,
@@ -42,7 +42,9 @@ async function serve(config: Config, connection: Connection, system: System) {
   const threads = Number.parseInt(process.env['UV_THREADPOOL_SIZE'] ?? '', 10) || 4
   const hasher = await createPasswordHasher(Math.max(1, Math.min(availableParallelism(), threads - 1)))
   const registry = createRegistry()
-  const app = await buildApp({ config, db: connection.db, system, hasher, registry })
+  const logStream = createLogStream()
+  process.on('exit', () => logStream.flushSync())
+  const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
   const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
 
   let stopping = false
@@ -70,6 +72,7 @@ async function serve(config: Config, connection: Connection, system: System) {
     : await openDemoCompany(config, { db: connection.db, hasher, system })
   app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
   const address = await app.listen(config.listen)
+  logStream.flushSync()
   if (demo) console.log(welcome(address, demo))
   return app
 }

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomFillSync } from 'node:crypto'
 
 /** The two things a program cannot compute: what time it is, and chance. Tests pass their own. */
 export interface System {
@@ -8,7 +8,24 @@ export interface System {
   randomBytes(size: number): Buffer
 }
 
-export const realSystem: System = { now: () => Date.now(), randomBytes }
+export const realSystem: System = { now: () => Date.now(), randomBytes: createPool() }
+
+/** Draws from the system in bulk, since each draw costs as much as much else of a request; what was given is wiped. */
+function createPool(): System['randomBytes'] {
+  const pool = Buffer.alloc(8_192)
+  let used = pool.length
+  return (size) => {
+    if (size > pool.length / 64) return randomBytes(size)
+    if (used + size > pool.length) {
+      randomFillSync(pool)
+      used = 0
+    }
+    const bytes = Buffer.from(pool.subarray(used, used + size))
+    pool.fill(0, used, used + size)
+    used += size
+    return bytes
+  }
+}
 
 /** The form of all ids. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/

@@ -3,6 +3,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
+import { types } from './values.ts'
 
 /** What repository functions take: the pool or a transaction. */
 export type Executor = Kysely<Database>
@@ -78,6 +79,7 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
       application_name: 'gatehouse',
       connectionTimeoutMillis: 3_000,
       ...timeouts,
+      types,
       idleTimeoutMillis: 60_000,
       keepAlive: true,
     })

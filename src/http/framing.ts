@@ -9,11 +9,12 @@ const MAX_HEADERS = 100
 /** uri-host [ ":" port ] (RFC 9110, section 7.2); nothing here uses it, so its form is all that counts. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
-function faultOf({ method, httpVersion, headers, rawHeaders }: IncomingMessage): string | null {
+function faultOf(message: IncomingMessage): string | null {
+  const { method, httpVersion, headers } = message
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
   // Node keeps the first of two; a proxy may have believed the second (section 3.2).
   for (const name of ['host', 'content-type']) {
-    if (countOf(rawHeaders, name) > 1) return 'A request has one Host and one Content-Type header.'
+    if (headerValues(message, name).length > 1) return 'A request has one Host and one Content-Type header.'
   }
   if (headers.host === undefined && httpVersion === '1.1') return 'A request has a Host header.'
   if (headers.host !== undefined && !HOST.test(headers.host)) return 'The Host header has no valid form.'
@@ -28,23 +29,25 @@ function faultOf({ method, httpVersion, headers, rawHeaders }: IncomingMessage):
   return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
 }
 
-function countOf(rawHeaders: string[], name: string): number {
-  let count = 0
+/** The values of the headers of a name, given in lower case, as they came: Node would join them or keep one. */
+export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
+  const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const other = rawHeaders[index]
     // Lengths first, since every request comes through here.
-    if (other?.length === name.length && other.toLowerCase() === name) count += 1
+    if (other?.length === name.length && other.toLowerCase() === name)
+      values.push(rawHeaders[index + 1] ?? '')
   }
-  return count
+  return values
 }
 
 async function plugin(app: FastifyInstance): Promise<void> {
-  app.addHook('onRequest', async ({ raw }) => {
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
     if (raw.rawHeaders.length > 2 * MAX_HEADERS) {
-      throw new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`)
+      return done(new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`))
     }
     const fault = faultOf(raw)
-    if (fault) throw new Problem('malformed_http', fault)
+    done(fault ? new Problem('malformed_http', fault) : undefined)
   })
 }
 

@@ -98,7 +98,8 @@ async function plugin(app: FastifyInstance): Promise<void> {
     const isCutOff = request.raw.destroyed && !request.raw.complete
     let problem = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
     if (problem.code === 'internal_error' || problem.code === 'unavailable') {
-      request.log[problem.code === 'unavailable' ? 'warn' : 'error']({ err: problem.cause }, problem.code)
+      const level = problem.code === 'unavailable' ? 'warn' : 'error'
+      request.log[level]({ requestId: request.id, err: problem.cause }, problem.code)
     }
     const [, category] = catalogue[problem.code]
     // Guessing is counted; sign-in has counters of its own.
@@ -132,10 +133,9 @@ async function plugin(app: FastifyInstance): Promise<void> {
   }
 
   // Before the body, whose form is no concern of a path that does not exist.
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.is404) return
-    await app.limits.anonymous(request, reply)
-    throw notFound(request)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.is404) return done()
+    app.limits.anonymous(request, reply).then(() => done(notFound(request)), done)
   })
   // Where a route hands over to it: an OPTIONS that CORS did not answer.
   app.setNotFoundHandler(async (request) => {

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { parseBody, requireJsonType } from '../http/body.ts'
+import { headerValues } from '../http/framing.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
 import { ID, type System } from '../system.ts'
 import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
@@ -100,7 +101,7 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
 
 /** The one header of that name: two could be read differently on the way, and Node would join them. */
 function readHeader(request: FastifyRequest, name: string): string {
-  const [value, ...others] = request.raw.headersDistinct[name] ?? []
+  const [value, ...others] = headerValues(request.raw, name)
   if (!value) throw invalidSignature(`The header ${name} is missing.`)
   if (others.length > 0) throw invalidSignature(`The header ${name} was sent more than once.`)
   return value

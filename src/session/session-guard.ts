@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { Problem } from '../errors.ts'
+import { headerValues } from '../http/framing.ts'
 import type { System } from '../system.ts'
 import { COOKIE_NAME, readSessionCookie, requireSameSite } from './cookie.ts'
 import type { Sessions, SessionWithAccount } from './service.ts'
@@ -53,8 +54,8 @@ async function plugin(app: FastifyInstance, { config, sessions, system }: Option
  * @throws Problem missing_credentials
  */
 export function readBearer(request: FastifyRequest): string {
-  const [token, ...others] = request.raw.headersDistinct['authorization'] ?? []
-  const [, bearer] = /^Bearer +(\S+)$/i.exec(token ?? '') ?? []
+  const [token = '', ...others] = headerValues(request.raw, 'authorization')
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(token) ?? []
   if (!bearer || others.length > 0) {
     throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
   }

@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { LruMap } from 'toad-cache'
 import type { Limit } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import { appendAudit } from '../database/audit.ts'
@@ -32,7 +33,7 @@ export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets({ db, sealer, system, counters, limit }: Context) {
   // Saves opening the seal; whoever uses a remembered secret has the database confirm its version.
-  const remembered = new Map<string, SigningSecret & { touchedMinute: number }>()
+  const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
 
   async function regenerate(
     caller: { companyId: string; userId: string; ipAddress: string },
@@ -86,8 +87,6 @@ export function createSigningSecrets({ db, sealer, system, counters, limit }: Co
       return undefined
     }
     const key = open(companyId, stored)
-    const [oldest] = remembered.keys()
-    if (oldest !== undefined && remembered.size >= MAX_CACHED) remembered.delete(oldest)
     remembered.set(companyId, { version: stored.version, key, touchedMinute: 0 })
     return { version: stored.version, key }
   }

@@ -45,21 +45,20 @@ export const invalidToken = () =>
     'The token is not valid here: sign in again, or send the token as it was issued.',
   )
 
-/** @throws Problem invalid_token or token_expired */
-export function checkAccessClaims(payload: unknown, now: number): AccessClaims {
+/** @throws Problem invalid_token */
+export function readAccessClaims(payload: unknown): AccessClaims {
   if (!isAccessClaims.Check(payload)) throw invalidToken()
-  checkTimes('access', payload, now)
+  return payload
+}
+
+/** @throws Problem invalid_token */
+export function readRefreshClaims(payload: unknown): RefreshClaims {
+  if (!isRefreshClaims.Check(payload) || payload.jti !== refreshTokenId(payload)) throw invalidToken()
   return payload
 }
 
 /** @throws Problem invalid_token or token_expired */
-export function checkRefreshClaims(payload: unknown, now: number): RefreshClaims {
-  if (!isRefreshClaims.Check(payload) || payload.jti !== refreshTokenId(payload)) throw invalidToken()
-  checkTimes('refresh', payload, now)
-  return payload
-}
-
-function checkTimes(kind: string, { iat, exp }: { iat: number; exp: number }, now: number): void {
+export function checkTimes(kind: string, { iat, exp }: AccessClaims | RefreshClaims, now: number): void {
   const nowSeconds = now / 1000
   if (iat > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
   if (exp <= nowSeconds) {

@@ -1,16 +1,18 @@
 import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { LruMap } from 'toad-cache'
 import type { Config } from '../config.ts'
 import { deriveKey, type Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import { newId, type System } from '../system.ts'
 import {
   type AccessClaims,
-  checkAccessClaims,
-  checkRefreshClaims,
+  checkTimes,
   invalidToken,
   type RefreshClaims,
+  readAccessClaims,
+  readRefreshClaims,
   refreshTokenId,
 } from './claims.ts'
 import { headerPartOf } from './compact.ts'
@@ -34,6 +36,8 @@ declare module 'fastify' {
   }
 }
 
+/** Access tokens whose signature is remembered, about 2 KB each. */
+const MAX_VERIFIED = 10_000
 const REFRESH_AUDIENCE = 'gatehouse/refresh'
 
 interface Options {
@@ -93,30 +97,34 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
   const [currentRefreshKey] = refreshKeys.values()
   if (!currentRefreshKey) throw new Error('tokens need a master key')
 
+  // By exact token. Saves checking the same signature again and nothing else: its key and its times are
+  // looked at each time.
+  const verified = new LruMap<{ header: string; claims: AccessClaims }>(MAX_VERIFIED)
+
   app.decorate('tokens', {
     async signAccess(claims, now) {
       const key = await ring.signing(now)
       return key.sign({ ...claims, jti: newId(system) })
     },
     async verifyAccess(token, now) {
-      const key = await ring.byHeader(headerOf(token), now)
+      const known = verified.get(token)
+      const header = known?.header ?? headerOf(token)
+      const key = await ring.byHeader(header, now)
       if (!key) throw invalidToken()
-      const claims = checkAccessClaims(
-        payloadOf(() => key.verify(token)),
-        now,
-      )
+      const claims = known?.claims ?? readAccessClaims(payloadOf(() => key.verify(token)))
+      checkTimes('access', claims, now)
       // All that it signed has expired, so this is no token of ours.
       if (key.isRetired(now)) throw invalidToken()
+      if (!known) verified.set(token, { header, claims })
       return claims
     },
     signRefresh: (claims) => currentRefreshKey.sign({ ...claims, jti: refreshTokenId(claims) }),
     verifyRefresh(token, now) {
       const key = refreshKeys.get(headerOf(token))
       if (!key) throw invalidToken()
-      return checkRefreshClaims(
-        payloadOf(() => key.verify(token)),
-        now,
-      )
+      const claims = readRefreshClaims(payloadOf(() => key.verify(token)))
+      checkTimes('refresh', claims, now)
+      return claims
     },
     publishedKeys: ring.published,
   } satisfies Tokens)
