@@ -1,4 +1,6 @@
 import type { Transaction } from 'kysely'
+import { sql } from 'kysely'
+import { inOrder } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import type {
   AccountRow,
@@ -82,24 +84,21 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
   return row?.name
 }
 
-/** The account and what a sign-in checks; the address in the form that it is stored in. */
-export async function findAccountByEmail(
+/** The account and what a sign-in checks; null if there is none. */
+export type FoundAccount = (AccountRow & { password_hash: string; email_verified_at: Date | null }) | null
+
+/** Finds accounts by their addresses in the form that these are stored in, one outcome an item, in order. */
+export async function findAccountsByEmail(
   db: Executor,
-  companyId: string,
-  email: string,
-): Promise<(AccountRow & { password_hash: string; email_verified_at: Date | null }) | undefined> {
-  return await db
-    .selectFrom('accounts')
-    .innerJoin('users', (join) =>
-      join
-        .onRef('users.company_id', '=', 'accounts.company_id')
-        .onRef('users.user_id', '=', 'accounts.user_id'),
-    )
-    .selectAll('accounts')
-    .select(['users.password_hash', 'users.email_verified_at'])
-    .where('users.company_id', '=', companyId)
-    .where('users.email', '=', email)
-    .executeTakeFirst()
+  items: { companyId: string; email: string }[],
+): Promise<FoundAccount[]> {
+  const { rows } = await sql<NonNullable<FoundAccount> & { ord: number }>`
+    select i.ord::int, a.*, u.password_hash, u.email_verified_at
+    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[])
+      with ordinality as i (company_id, email, ord)
+    join users u on u.company_id = i.company_id and u.email = i.email
+    join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`.execute(db)
+  return inOrder(items.length, rows)
 }
 
 /** Replaces a hash that was read before, unless it has changed since. */

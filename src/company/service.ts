@@ -11,7 +11,13 @@ import * as repository from './repository.ts'
 
 /** Companies and their users, as an operator manages them: a user is known by company and address. */
 
-export { findAccountByEmail, replacePasswordHash, setCompanyStatus, setUserStatus } from './repository.ts'
+export {
+  type FoundAccount,
+  findAccountsByEmail,
+  replacePasswordHash,
+  setCompanyStatus,
+  setUserStatus,
+} from './repository.ts'
 
 const TRIAL_DAYS = 14
 const DAY_MS = 86_400_000

@@ -18,8 +18,8 @@ export interface PasswordHasher {
   verify(phc: string | undefined, password: string): Promise<boolean>
   /** How many wait for their turn. */
   readonly waiting: number
-  /** @throws HashingOverload if one more would be too many */
-  refuseIfFull(): void
+  /** How many may be at work or wait at the same time. */
+  readonly capacity: number
 }
 
 /** Whether a hash was made with other parameters than today's. */
@@ -38,13 +38,9 @@ export async function createPasswordHasher(
   const waiting: (() => void)[] = []
   let running = 0
 
-  function refuseIfFull(): void {
-    if (waiting.length >= maxWaiting) throw new HashingOverload('too many passwords wait to be checked')
-  }
-
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (running >= concurrency) {
-      refuseIfFull()
+      if (waiting.length >= maxWaiting) throw new HashingOverload('too many passwords wait to be checked')
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else running += 1
     try {
@@ -68,7 +64,7 @@ export async function createPasswordHasher(
     get waiting() {
       return waiting.length
     },
-    refuseIfFull,
+    capacity: concurrency + maxWaiting,
   }
 }
 

@@ -26,6 +26,7 @@ export type Ingest = ReturnType<typeof createIngest>
 export function createIngest({ db, poolSize }: { db: Kysely<Database>; poolSize: number }) {
   const store = createBatch<EventItem, EventOutcome>({
     run: (items) => storeEvents(db, items),
+    schedule: setImmediate,
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,
   })

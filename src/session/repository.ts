@@ -1,4 +1,6 @@
-import { type Selectable, sql, type Transaction } from 'kysely'
+import { type Selectable, sql } from 'kysely'
+import { type AuditEntry, auditIfAny } from '../database/audit.ts'
+import { inOrder } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import type { AccountRow, Database, EndReason, SessionKind } from '../database/schema.ts'
 
@@ -61,12 +63,6 @@ export async function findSessionsByCookieAcrossCompanies(
   return inOrder(cookieHashes.length, rows)
 }
 
-function inOrder<Row>(length: number, rows: (Row & { ord: number })[]): (Row | null)[] {
-  const found: (Row | null)[] = Array.from({ length }, () => null)
-  for (const row of rows) found[row.ord - 1] = row
-  return found
-}
-
 export interface NewSession {
   sessionId: string
   userId: string
@@ -87,21 +83,28 @@ export interface NewSession {
  * either prevents the session or sees and ends it.
  */
 export async function openSession(
-  tx: Transaction<Database>,
+  db: Executor,
   companyId: string,
   session: NewSession,
+  audit: AuditEntry,
 ): Promise<boolean> {
   const { rows } = await sql`
-    insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
+    with allowed as (
+      select u.company_id, u.user_id
+      from users u join companies c on c.company_id = u.company_id
+      where u.company_id = ${companyId} and u.user_id = ${session.userId}
+        and u.status = 'active' and c.status = 'active' and u.password_hash = ${session.passwordHash}
+      for share of u, c
+    ), opened as (
+      insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
       max_expires_at, user_agent, ip_address)
-    select u.company_id, ${session.sessionId}, u.user_id, ${session.kind}, ${session.cookieHash}::bytea,
-      ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
-      ${session.userAgent}, ${session.ipAddress}
-    from users u join companies c on c.company_id = u.company_id
-    where u.company_id = ${companyId} and u.user_id = ${session.userId}
-      and u.status = 'active' and c.status = 'active' and u.password_hash = ${session.passwordHash}
-    for share of u, c
-    returning session_id`.execute(tx)
+      select company_id, ${session.sessionId}, user_id, ${session.kind}, ${session.cookieHash}::bytea,
+        ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
+        ${session.userAgent}, ${session.ipAddress}
+      from allowed
+      returning session_id
+    ), audited as (${auditIfAny('opened', companyId, audit)})
+    select from opened`.execute(db)
   return rows.length > 0
 }
 
@@ -270,20 +273,43 @@ export interface Ending {
   now: Date
 }
 
-/** Ends one session, unless it has ended already. */
-export async function endSession(
-  db: Executor,
-  companyId: string,
-  sessionId: string,
-  { reason, now }: Ending,
-): Promise<void> {
-  await db
-    .updateTable('sessions')
-    .set({ ended_at: now, end_reason: reason })
-    .where('company_id', '=', companyId)
-    .where('session_id', '=', sessionId)
-    .where('ended_at', 'is', null)
-    .execute()
+export interface Logout {
+  companyId: string
+  sessionId: string
+  now: Date
+  auditId: string
+  ipAddress: string
+}
+
+/**
+ * Ends sessions at their users' own wish, and says of each, in order, whether it was alive; no two items may
+ * be of one session.
+ */
+export async function logOutSessions(db: Executor, items: Logout[]): Promise<boolean[]> {
+  const { rows } = await sql<{ ord: number }>`
+    with locked as (
+      select s.company_id, s.session_id, i.now, i.audit_id, i.ip, i.ord
+      from unnest(
+        ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.sessionId)}::uuid[],
+        ${items.map((item) => item.now)}::timestamptz[], ${items.map((item) => item.auditId)}::uuid[],
+        ${items.map((item) => item.ipAddress)}::text[]
+      ) with ordinality as i (company_id, session_id, now, audit_id, ip, ord)
+      join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+      where s.ended_at is null
+      order by s.company_id, s.session_id
+      for update of s
+    ), ended as (
+      update sessions s set ended_at = l.now, end_reason = 'logout'
+      from locked l where s.company_id = l.company_id and s.session_id = l.session_id
+      returning l.*, s.user_id
+    ), audited as (
+      insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor, session_id, ip_address)
+      select company_id, audit_id, now, 'logout', 'done', user_id::text, session_id, ip from ended
+    )
+    select ord::int from ended`.execute(db)
+  const ended = items.map(() => false)
+  for (const { ord } of rows) ended[ord - 1] = true
+  return ended
 }
 
 /** Ends the session that a cookie stands for; returns whose it was, if there was one. */

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import { NoBody } from '../http/body.ts'
 import { addressOf, clientAddress, limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
+import { createTurnstile } from '../http/turnstile.ts'
 import type { System } from '../system.ts'
 import { clearSessionCookie, readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
 import {
@@ -25,13 +26,18 @@ interface Options {
   system: System
 }
 
+/** Sign-ins that are taken on in one turn of the event loop. */
+const SIGN_INS_PER_TURN = 4
+
 /** Sign-in, and refresh, whose credential is the refresh token itself. */
 export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { config, sessions, system }) => {
+  const turnstile = createTurnstile(SIGN_INS_PER_TURN)
   app.post(
     '/auth/login',
     {
-      // Also counts what never becomes an attempt, for its form.
-      onRequest: app.limits.anonymous,
+      // In this order: a crowd comes in by turns, and who finds it full leaves at once. What never becomes an
+      // attempt, for its form, is counted too.
+      onRequest: [turnstile, async () => sessions.refuseIfCrowded(), app.limits.anonymous],
       schema: {
         operationId: 'login',
         summary: 'Sign in',

@@ -11,7 +11,7 @@ import { type LimitState, Problem, rateLimited } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import { type AccessClaims, invalidToken, type RefreshClaims } from '../token/claims.ts'
 import type { Tokens } from '../token/plugin.ts'
-import type { FoundSession, Rotation, RotationOutcome, SessionWithAccount } from './repository.ts'
+import type { FoundSession, Logout, Rotation, RotationOutcome, SessionWithAccount } from './repository.ts'
 import * as repository from './repository.ts'
 import { createSignIn, type SignInAttempt } from './sign-in.ts'
 
@@ -55,15 +55,17 @@ export type Sessions = ReturnType<typeof createSessions>
 
 export function createSessions({ db, config, system, tokens, hasher, counters }: Context) {
   const { limits } = config
-  const openSession = createSignIn({ db, config, system, hasher, counters })
+  const { signIn, refuseIfCrowded } = createSignIn({ db, config, system, hasher, counters })
   const findSession = createBatch<{ companyId: string; sessionId: string }, FoundSession>({
     run: (items) => repository.findSessions(db, items),
+    schedule: setImmediate,
   })
   const findCookieSession = createBatch<Buffer, FoundSession>({
     run: (hashes) => repository.findSessionsByCookieAcrossCompanies(db, hashes),
+    schedule: setImmediate,
   })
   const rotate = createBatch<Rotation, RotationOutcome>({
-    keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
+    keyOf: keyOfSession,
     run: (items) =>
       repository.rotateSessions(db, items, {
         ttlSeconds: config.refreshTokenTtlSeconds,
@@ -72,6 +74,13 @@ export function createSessions({ db, config, system, tokens, hasher, counters }:
         idempotencyWindowSeconds: config.idempotencyWindowSeconds,
         limit: limits.refresh,
       }),
+    schedule: setImmediate,
+  })
+
+  const logOut = createBatch<Logout, boolean>({
+    keyOf: keyOfSession,
+    run: (items) => repository.logOutSessions(db, items),
+    schedule: setImmediate,
   })
 
   /** Refreshes under way, by session and generation: who arrives meanwhile gets the same answer. */
@@ -211,13 +220,17 @@ export function createSessions({ db, config, system, tokens, hasher, counters }:
   ): Promise<void> {
     const { company_id: companyId, session_id: sessionId, user_id: userId } = session
     const ending = { reason: 'logout', now: new Date(now) } as const
+    const auditId = newId(system)
+    if (scope === 'session') {
+      await logOut({ companyId, sessionId, now: ending.now, auditId, ipAddress })
+      return
+    }
     await db.transaction().execute(async (tx) => {
-      if (scope === 'all') await repository.endSessions(tx, companyId, userId, ending)
-      else await repository.endSession(tx, companyId, sessionId, ending)
+      await repository.endSessions(tx, companyId, userId, ending)
       await appendAudit(tx, companyId, {
-        auditId: newId(system),
+        auditId,
         occurredAt: ending.now,
-        action: scope === 'all' ? 'logout_all' : 'logout',
+        action: 'logout_all',
         outcome: 'done',
         actor: userId,
         sessionId,
@@ -229,15 +242,20 @@ export function createSessions({ db, config, system, tokens, hasher, counters }:
   return {
     /** @throws what opening a session throws: see sign-in.ts */
     async signIn(attempt: SignInAttempt): Promise<SignedIn> {
-      const { session, cookie, limit } = await openSession(attempt)
+      const { session, cookie, limit } = await signIn(attempt)
       const credential = cookie === null ? { tokens: await issueTokens(session, attempt.now) } : { cookie }
       return { session, credential, limit }
     },
+    refuseIfCrowded,
     refresh,
     check,
     checkCookie,
     signOut,
   }
+}
+
+function keyOfSession({ companyId, sessionId }: { companyId: string; sessionId: string }): string {
+  return `${companyId} ${sessionId}`
 }
 
 function requireLive(session: SessionWithAccount, now: number): SessionWithAccount {

@@ -2,9 +2,10 @@ import type { Kysely, Transaction } from 'kysely'
 import * as companies from '../company/service.ts'
 import type { Config } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
+import { HashingOverload, isOutdated, type PasswordHasher } from '../crypto/password.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { appendAudit } from '../database/audit.ts'
+import { createBatch } from '../database/batch.ts'
 import type { Counters } from '../database/counters.ts'
 import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
 import { type LimitState, Problem } from '../errors.ts'
@@ -47,13 +48,36 @@ interface OpenedSession {
 
 export function createSignIn({ db, config, system, hasher, counters }: Context) {
   const { limits } = config
+  const findAccount = createBatch<{ companyId: string; email: string }, companies.FoundAccount>({
+    run: (items) => companies.findAccountsByEmail(db, items),
+  })
+  let inProgress = 0
+
+  /**
+   * Refuses before anything of a request is read, counted or looked up: a flood shall cost as little as can be.
+   * @throws HashingOverload if more are on their way than will be hashed soon
+   */
+  function refuseIfCrowded(): void {
+    if (inProgress >= hasher.capacity) throw new HashingOverload('too many sign-ins are in progress')
+  }
 
   /**
    * Opens a session for the right password. Every failure is one answer after the same work: one look-up,
    * one verification, one audit entry.
-   * @throws Problem invalid_credentials, email_not_verified, rate_limited, overloaded
+   * @throws Problem invalid_credentials, email_not_verified, rate_limited
+   * @throws HashingOverload
    */
   async function signIn(attempt: SignInAttempt): Promise<OpenedSession> {
+    refuseIfCrowded()
+    inProgress += 1
+    try {
+      return await attemptSignIn(attempt)
+    } finally {
+      inProgress -= 1
+    }
+  }
+
+  async function attemptSignIn(attempt: SignInAttempt): Promise<OpenedSession> {
     const { password, now } = attempt
     // An id has two spellings, and one of them is counted and recorded.
     const companyId = attempt.companyId.toLowerCase()
@@ -63,8 +87,6 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
         errors: [{ path: '/password', message }],
       })
     }
-    // Before anything is counted or looked up: a flood shall cost as little as can be.
-    hasher.refuseIfFull()
     const email = companies.normalizeEmail(attempt.email)
     const limit = await counters.takeHit(limits.signInAttempts, [attempt.limitAddress], now)
     // Counted as a failure beforehand and taken back on success: parallel guesses cannot outrun the count.
@@ -88,9 +110,9 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       })
     }
     const findMatch = async () => {
-      const account = await companies.findAccountByEmail(db, companyId, email)
+      const account = await findAccount({ companyId, email })
       const matches = await hasher.verify(account?.password_hash, password)
-      return matches ? account : undefined
+      return matches && account ? account : undefined
     }
 
     let found: Awaited<ReturnType<typeof findMatch>>
@@ -116,24 +138,27 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     }
 
     const { session, cookie } = newSession(account, attempt)
-    const opened = await db.transaction().execute(async (tx) => {
-      const inserted = await repository.openSession(tx, companyId, {
-        sessionId: session.session_id,
-        userId: session.user_id,
-        kind: session.kind,
-        cookieHash: cookie === null ? null : hashOpaque(cookie),
-        createdAt: session.created_at,
-        expiresAt: session.expires_at,
-        maxExpiresAt: session.max_expires_at,
-        userAgent: attempt.userAgent?.slice(0, MAX_USER_AGENT) ?? null,
-        ipAddress: attempt.ipAddress,
-        passwordHash,
-      })
-      if (!inserted) return false
-      await appendAudit(tx, companyId, audit('done', session.session_id, session.user_id))
-      await endFormerSession(tx, attempt)
-      return true
-    })
+    const row = {
+      sessionId: session.session_id,
+      userId: session.user_id,
+      kind: session.kind,
+      cookieHash: cookie === null ? null : hashOpaque(cookie),
+      createdAt: session.created_at,
+      expiresAt: session.expires_at,
+      maxExpiresAt: session.max_expires_at,
+      userAgent: attempt.userAgent?.slice(0, MAX_USER_AGENT) ?? null,
+      ipAddress: attempt.ipAddress,
+      passwordHash,
+    }
+    const open = (executor: Kysely<Database>) =>
+      repository.openSession(executor, companyId, row, audit('done', session.session_id, session.user_id))
+    const formerHash = attempt.formerCookie === undefined ? null : hashOpaque(attempt.formerCookie)
+    const opened =
+      formerHash === null
+        ? await open(db)
+        : await db
+            .transaction()
+            .execute(async (tx) => (await open(tx)) && (await endFormerSession(tx, formerHash, attempt)))
     // Disabled, suspended or given another password while the old one was checked.
     if (!opened) return await refuse()
     await returnGuess()
@@ -154,13 +179,12 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
   /** Who signs in anew with a session cookie will never use it again, so nobody shall (ASVS 7.2.4). */
   async function endFormerSession(
     tx: Transaction<Database>,
-    { formerCookie, ipAddress, now }: SignInAttempt,
-  ): Promise<void> {
-    const hash = formerCookie === undefined ? null : hashOpaque(formerCookie)
-    if (!hash) return
+    cookieHash: Buffer,
+    { ipAddress, now }: SignInAttempt,
+  ): Promise<true> {
     const ending = { reason: 'logout', now: new Date(now) } as const
-    const ended = await repository.endCookieSessionAcrossCompanies(tx, hash, ending)
-    if (!ended) return
+    const ended = await repository.endCookieSessionAcrossCompanies(tx, cookieHash, ending)
+    if (!ended) return true
     await appendAudit(tx, ended.company_id, {
       auditId: newId(system),
       occurredAt: ending.now,
@@ -170,6 +194,7 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       sessionId: ended.session_id,
       ipAddress,
     })
+    return true
   }
 
   function newSession(account: AccountRow, { mode, now }: SignInAttempt) {
@@ -192,7 +217,7 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }
   }
 
-  return signIn
+  return { signIn, refuseIfCrowded }
 }
 
 function maySignIn({ user_status, company_status }: AccountRow): boolean {

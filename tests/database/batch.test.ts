@@ -70,6 +70,18 @@ describe('a batch', () => {
     expect(await Promise.all(answers)).toEqual(['a done', 'b done', 'c done', 'd done'])
   })
 
+  test('scheduled for the end of the turn, sends together what arrives in one, and waits no longer', async () => {
+    const { send, statements, finish } = openBatch({ schedule: setImmediate })
+    const answers = ['a', 'b', 'c'].map(send)
+    expect(statements).toEqual([])
+    await turn()
+    expect(statements).toEqual([['a', 'b', 'c']])
+    answers.push(send('d'))
+    await finish()
+    expect(statements).toEqual([['a', 'b', 'c'], ['d']])
+    expect(await Promise.all(answers)).toEqual(['a done', 'b done', 'c done', 'd done'])
+  })
+
   test('has at most maxSize items in a statement and maxInFlight statements in flight', async () => {
     const { send, statements, inFlight, finish } = openBatch({ maxSize: 3, maxInFlight: 2 })
     void times(10, (index) => send(`${index}`))

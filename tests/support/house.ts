@@ -84,7 +84,7 @@ export async function createCountingHasher(...options: Parameters<typeof createP
     get waiting() {
       return hasher.waiting
     },
-    refuseIfFull: () => hasher.refuseIfFull(),
+    capacity: hasher.capacity,
   }
   return counting
 }
