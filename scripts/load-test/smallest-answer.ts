@@ -1,0 +1,6 @@
+import fastify from 'fastify'
+
+/** The smallest service that Fastify can be: what a request costs before it does anything. */
+const app = fastify()
+app.get('/', async () => ({ ok: true }))
+console.log(await app.listen({ host: '127.0.0.1', port: 0 }))
