@@ -85,13 +85,19 @@ export async function startTarget(postgres: Postgres, sessions: number): Promise
   const masterKeys = `load:${randomBytes(32).toString('base64')}`
   const operator = await openOperator(databaseUrl, masterKeys, PUBLIC_URL)
   await operator.addSessions(sessions)
+  async function clear() {
+    await operator.close()
+    await runSql(postgres.url, `drop database ${name} with (force)`)
+  }
 
   const logFile = join(postgres.folder, `${name}.log`)
   const log = openSync(logFile, 'w')
-  const service = spawn(process.execPath, [join(PROJECT, 'src/server.ts')], {
+  // As `npm start` does it, but in one process that signals reach.
+  const { scripts } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8'))
+  const service = spawn('/bin/sh', ['-c', `exec env ${scripts.start}`], {
+    cwd: PROJECT,
     env: {
       PATH: process.env['PATH'],
-      NODE_OPTIONS: process.env['LOAD_TEST_NODE_OPTIONS'],
       DATABASE_URL: databaseUrl,
       MASTER_KEYS: masterKeys,
       PUBLIC_URL,
@@ -104,7 +110,10 @@ export async function startTarget(postgres: Postgres, sessions: number): Promise
     // Ctrl-C is meant for the load test, which ends the service when it has reported.
     detached: true,
   })
-  const url = await addressOf(service, logFile)
+  const url = await addressOf(service, logFile).catch(async (error) => {
+    await clear()
+    throw error
+  })
   return {
     ...operator.target,
     url,
@@ -114,8 +123,7 @@ export async function startTarget(postgres: Postgres, sessions: number): Promise
     async close() {
       service.kill('SIGTERM')
       if (service.exitCode === null) await once(service, 'exit')
-      await operator.close()
-      await runSql(postgres.url, `drop database ${name} with (force)`)
+      await clear()
     },
   }
 }
