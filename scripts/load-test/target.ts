@@ -249,7 +249,7 @@ async function openOperator(databaseUrl: string, masterKeys: string, publicUrl: 
       // Only a few at a time are asked for; millions are just there.
       if (count <= CHUNK) added.push(...rows)
     }
-    await client.query('analyze sessions')
+    await client.query('analyze')
     return added
   }
 

@@ -35,7 +35,8 @@ export type EventOutcome =
 /**
  * Stores events, one outcome an item, in order; no two items may have the same company and event id. The
  * same statement confirms that the company may send them. Rows are inserted in the order of their keys, so
- * that two statements with the same ids wait for each other in one direction only.
+ * that two statements with the same ids wait for each other in one direction only. What became of an item
+ * is looked up only if not all were stored, which is rare.
  */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
@@ -69,18 +70,23 @@ export async function storeEvents(db: Executor, items: EventItem[]): Promise<Eve
     )
     select i.ord::int,
       case
+        when p.company_id is null then 'unauthorized'
         when p.refusal is not null then p.refusal
-        when n.event_id is not null then 'stored'
-        when e.event_id is null then 'unseen'
-        when e.type = i.type and e.occurred_at is not distinct from i.occurred_at and e.data::jsonb = i.data::jsonb
-          then 'duplicate'
-        else 'conflict'
+        else coalesce((
+          select case
+            when e.type = i.type and e.occurred_at is not distinct from i.occurred_at
+              and e.data::jsonb = i.data::jsonb then 'duplicate'
+            else 'conflict'
+          end from events e where e.company_id = i.company_id and e.event_id = i.event_id
+        ), 'unseen')
       end as outcome
     from item i
-    join permitted p using (company_id, secret_version)
-    left join stored n on n.company_id = i.company_id and n.event_id = i.event_id
-    left join events e on e.company_id = i.company_id and e.event_id = i.event_id`.execute(db)
-  const outcomes: EventOutcome[] = items.map(() => 'unauthorized')
+    left join permitted p using (company_id, secret_version)
+    where (select count(*) from stored) < ${items.length}::int
+      and not exists (select from stored n where n.company_id = i.company_id and n.event_id = i.event_id)`.execute(
+    db,
+  )
+  const outcomes: EventOutcome[] = items.map(() => 'stored')
   for (const { ord, outcome } of rows) outcomes[ord - 1] = outcome
   return outcomes
 }

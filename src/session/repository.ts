@@ -168,8 +168,8 @@ export type RotationOutcome =
  * one session. How long ago a token was spent is told by the database's clock: the instances' clocks may
  * differ by more than the second that it is about.
  *
- * Each row is locked before `decided` looks at it, so what that says stays true; the update and the audit
- * entries only carry it out. `seen` is the row as of the statement's beginning: a token that was unspent then
+ * Each row is locked before `decided` looks at it, so what that says stays true, and `after` is what the row
+ * will be; the updates and the audit entries only carry it out. `seen` is the row as of the statement's beginning: a token that was unspent then
  * was spent while we waited for the lock, which is a race, however long the wait.
  */
 export async function rotateSessions(
@@ -194,7 +194,7 @@ export async function rotateSessions(
         ${items.map((item) => item.ipAddress)}::text[]
       ) with ordinality as i (company_id, session_id, user_id, spent, key, now, audit_id, ip, ord)
     ), locked as (
-      select s.*, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
+      select ${sessionColumns}, s.ended_at, s.recent_keys, s.window_started_at, s.window_rotations, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
         -- A rotation that we waited for is later than our own clock reading.
         greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
         extract(epoch from i.db_now - s.window_started_at) as window_age
@@ -216,26 +216,36 @@ export async function rotateSessions(
             l.key = l.recent_keys[cardinality(l.recent_keys)] and l.age < ${policy.idempotencyWindowSeconds}
             or l.key is null and l.recent_keys[cardinality(l.recent_keys)] is null and l.age < ${policy.graceSeconds}
           ) then 'repeated'
-          when l.spent = l.generation - 1 and (l.age < ${policy.raceSeconds} or seen.generation = l.spent) then 'raced'
+          when l.spent = l.generation - 1 and (l.age < ${policy.raceSeconds} or l.spent = (
+            select seen.generation from sessions seen
+            where seen.company_id = l.company_id and seen.session_id = l.session_id
+          )) then 'raced'
           when l.spent < l.generation then 'reused'
           else 'unknown'
         end as outcome
       from locked l
-      join sessions seen on seen.company_id = l.company_id and seen.session_id = l.session_id
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
+    ), after as (
+      select d.*, d.generation + r.step as new_generation,
+        case r.step when 1 then d.now else d.issued_at end as new_issued_at,
+        case r.step when 1 then least(d.now + make_interval(secs => ${policy.ttlSeconds}), d.max_expires_at)
+          else d.expires_at end as new_expires_at,
+        -- Where the window has passed, or never began, a new one begins now.
+        case when d.window_age < ${policy.limit.windowSeconds} then d.window_age else 0 end as new_window_age,
+        case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations else 0 end + r.step as used
+      from decided d cross join lateral (select (d.outcome = 'rotated')::int as step) r
     ), rotated as (
       update sessions s set
-        generation = d.generation + 1,
-        issued_at = d.now,
-        expires_at = least(d.now + make_interval(secs => ${policy.ttlSeconds}), d.max_expires_at),
+        generation = d.new_generation,
+        issued_at = d.new_issued_at,
+        expires_at = d.new_expires_at,
         rotated_at = d.db_now,
         recent_keys = case when d.age < ${policy.idempotencyWindowSeconds}
           then d.recent_keys[greatest(1, cardinality(d.recent_keys) - 62):] || d.key else array[d.key] end,
-        window_started_at = case when d.window_age < ${policy.limit.windowSeconds} then d.window_started_at else d.db_now end,
-        window_rotations = case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations + 1 else 1 end
-      from decided d
+        window_started_at = case d.used when 1 then d.db_now else d.window_started_at end,
+        window_rotations = d.used
+      from after d
       where s.company_id = d.company_id and s.session_id = d.session_id and d.outcome = 'rotated'
-      returning s.company_id, s.session_id, s.generation, s.issued_at, s.expires_at, s.window_rotations
     ), ended as (
       update sessions s set ended_at = d.now, end_reason = 'refresh_reuse'
       from decided d
@@ -245,18 +255,12 @@ export async function rotateSessions(
       select company_id, audit_id, now, 'refresh', outcome, user_id::text, session_id, ip
       from decided where outcome in ('reused', 'raced')
     )
-    select d.ord::int, d.outcome, d.company_id, d.session_id, d.user_id, d.kind, d.created_at, d.max_expires_at,
-      d.end_reason, coalesce(r.generation, d.generation) as generation,
-      coalesce(r.issued_at, d.issued_at) as issued_at, coalesce(r.expires_at, d.expires_at) as expires_at,
-      -- Where the window has passed, or never began, a new one begins now.
-      coalesce(r.window_rotations,
-        case when d.window_age < ${policy.limit.windowSeconds} then d.window_rotations else 0 end) as used,
-      greatest(1, ceil(${policy.limit.windowSeconds}
-        - case when d.window_age < ${policy.limit.windowSeconds} then d.window_age else 0 end))::int as reset_seconds,
-      d.email, d.name, d.role, d.assignments, d.user_status, d.permissions, d.company_name, d.company_status,
-      d.subscription_status, d.plan, d.current_period_end, d.features
-    from decided d
-    left join rotated r on r.company_id = d.company_id and r.session_id = d.session_id`.execute(db)
+    select ord::int, outcome, company_id, session_id, user_id, kind, new_generation as generation, created_at,
+      new_issued_at as issued_at, new_expires_at as expires_at, max_expires_at, end_reason, used,
+      greatest(1, ceil(${policy.limit.windowSeconds} - new_window_age))::int as reset_seconds,
+      email, name, role, assignments, user_status, permissions, company_name, company_status,
+      subscription_status, plan, current_period_end, features
+    from after`.execute(db)
 
   return inOrder(items.length, rows).map((row): RotationOutcome => {
     if (!row) return { outcome: 'unknown' }
