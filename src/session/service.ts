@@ -9,8 +9,8 @@ import type { Counters } from '../database/counters.ts'
 import type { Database, EndReason } from '../database/schema.ts'
 import { type LimitState, Problem, rateLimited } from '../errors.ts'
 import { newId, type System } from '../system.ts'
-import { type AccessClaims, invalidToken, type RefreshClaims } from '../token/claims.ts'
-import type { Tokens } from '../token/plugin.ts'
+import { invalidToken, type RefreshClaims } from '../token/claims.ts'
+import type { Tokens, VerifiedClaims } from '../token/plugin.ts'
 import type { FoundSession, Logout, Rotation, RotationOutcome, SessionWithAccount } from './repository.ts'
 import * as repository from './repository.ts'
 import { createSignIn, type SignInAttempt } from './sign-in.ts'
@@ -186,7 +186,7 @@ export function createSessions({ db, config, system, tokens, hasher, counters }:
    * The session that an access token speaks for, as it is at this moment.
    * @throws Problem session_ended or invalid_token
    */
-  async function check(claims: AccessClaims, now: number): Promise<SessionWithAccount> {
+  async function check(claims: VerifiedClaims, now: number): Promise<SessionWithAccount> {
     const session = await findSession({ companyId: claims.cid, sessionId: claims.sid })
     if (session?.kind !== 'token' || session.user_id !== claims.sub) throw invalidToken()
     return requireLive(session, now)

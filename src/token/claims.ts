@@ -58,7 +58,7 @@ export function readRefreshClaims(payload: unknown): RefreshClaims {
 }
 
 /** @throws Problem invalid_token or token_expired */
-export function checkTimes(kind: string, { iat, exp }: AccessClaims | RefreshClaims, now: number): void {
+export function checkTimes(kind: string, { iat, exp }: { iat: number; exp: number }, now: number): void {
   const nowSeconds = now / 1000
   if (iat > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
   if (exp <= nowSeconds) {
