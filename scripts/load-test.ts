@@ -12,7 +12,14 @@ import {
   ratioOf,
   toText,
 } from './load-test/report.ts'
-import { joinTarget, openPostgres, type Postgres, startTarget, type Target } from './load-test/target.ts'
+import {
+  joinTarget,
+  openPostgres,
+  type Postgres,
+  startTarget,
+  type Target,
+  UsageError,
+} from './load-test/target.ts'
 import { type Context, DAILY, type OpenTrial, TRIALS, type Trial } from './load-test/trials.ts'
 
 /** The load test: puts scenarios on a service, and holds each against what the machine can do, in the same run. */
@@ -43,22 +50,30 @@ ${Object.entries(TRIALS)
 
 const WARM_UP_MS = 2_000
 
-const { values } = parseArgs({
-  options: {
-    scenario: { type: 'string', default: DAILY.join(',') },
-    duration: { type: 'string', default: '15' },
-    rounds: { type: 'string', default: '3' },
-    connections: { type: 'string' },
-    rate: { type: 'string' },
-    sessions: { type: 'string' },
-    url: { type: 'string' },
-    json: { type: 'string' },
-    html: { type: 'string' },
-    help: { type: 'boolean' },
-  },
-})
+const SEE_HELP = '`npm run load-test -- --help` lists the options.'
+const values = readOptions()
 
-class UsageError extends Error {}
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        scenario: { type: 'string', default: DAILY.join(',') },
+        duration: { type: 'string', default: '15' },
+        rounds: { type: 'string', default: '3' },
+        connections: { type: 'string' },
+        rate: { type: 'string' },
+        sessions: { type: 'string' },
+        url: { type: 'string' },
+        json: { type: 'string' },
+        html: { type: 'string' },
+        help: { type: 'boolean' },
+      },
+    }).values
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : error}\n${SEE_HELP}`)
+    return process.exit(1)
+  }
+}
 
 const stop = new AbortController()
 process.on('SIGINT', () => {
@@ -91,6 +106,10 @@ async function run(): Promise<void> {
   const roundMs = (positive('duration', 15) / rounds) * 1000
   const rate = values.rate === undefined ? undefined : positive('rate', 1)
   const sessions = positive('sessions', 10_000)
+  if (values.url !== undefined && !/^https?:\/\//.test(values.url))
+    throw new UsageError(
+      `--url must be the address of a service, such as http://127.0.0.1:3000, not ${values.url}`,
+    )
 
   const house = openHouse(sessions)
   const figures: Figures[] = []
@@ -256,6 +275,13 @@ async function measureOpened(
   }
 }
 
+function describe(error: unknown): unknown {
+  if (error instanceof UsageError) return `${error.message}\n${SEE_HELP}`
+  if (error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED')
+    return `Nothing answers at ${values.url}: ${error.message}`
+  return error
+}
+
 /** One line that is written over each second; on what is no terminal, a line every ten seconds. */
 function live(
   what: string,
@@ -277,7 +303,7 @@ else {
   try {
     await run()
   } catch (error) {
-    console.error(error instanceof UsageError ? `${error.message}\n\n${USAGE}` : error)
+    console.error(describe(error))
     process.exitCode = 1
   }
 }

@@ -73,6 +73,7 @@ export async function drive(load: Load): Promise<Measurement> {
   let recentErrors = 0
   const startedAt = performance.now()
   const endsAt = startedAt + durationMs
+  let isClosed = false
   const isOver = () => performance.now() >= endsAt || signal?.aborted === true
 
   function fail(code: string, isWrong = false): void {
@@ -83,18 +84,24 @@ export async function drive(load: Load): Promise<Measurement> {
 
   /** False when the virtual user has no more to do. */
   async function perform(operation: Operation, from: number): Promise<boolean> {
+    let failure: unknown
     try {
       const work = operation()
       if (work === null) return false
       await work
-      const latency = Math.min(MAX_LATENCY_US, Math.max(1, Math.round((performance.now() - from) * 1000)))
-      measurement.histogram.recordValue(latency)
-      recent.recordValue(latency)
-      measurement.succeeded += 1
     } catch (error) {
-      if (error instanceof Failure) fail(error.code, error.isWrong)
-      else fail(error instanceof Error && 'code' in error ? String(error.code) : String(error))
+      failure = error
     }
+    // Counted as unanswered by now.
+    if (isClosed) return false
+    if (failure !== undefined) {
+      fail(codeOf(failure), failure instanceof Failure && failure.isWrong)
+      return true
+    }
+    const latency = Math.min(MAX_LATENCY_US, Math.max(1, Math.round((performance.now() - from) * 1000)))
+    measurement.histogram.recordValue(latency)
+    recent.recordValue(latency)
+    measurement.succeeded += 1
     return true
   }
 
@@ -144,17 +151,23 @@ export async function drive(load: Load): Promise<Measurement> {
     }
     const graceEndsAt = performance.now() + GRACE_MS
     while (due.length + busy > 0 && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
-    for (let left = due.length + busy; left > 0; left -= 1) fail('unanswered')
+    // Who ended the load did not wait for them.
+    if (!signal?.aborted) for (let left = due.length + busy; left > 0; left -= 1) fail('unanswered')
   }
 
   try {
     if (rate === undefined) await Promise.all(operations.map(closedLoop))
     else await openLoop(rate)
   } finally {
+    isClosed = true
     clearInterval(ticker)
   }
   measurement.seconds = (performance.now() - startedAt) / 1000
   return measurement
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
 }
 
 /** The sum of several, as if they had been one. */

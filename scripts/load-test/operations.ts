@@ -26,8 +26,16 @@ export interface Client {
   close(): Promise<void>
 }
 
+/** What is not answered by then is an error. */
+const MAX_WAIT_MS = 30_000
+
 export function openClient(url: string, connections: number): Client {
-  const pool = new Pool(url, { connections, pipelining: 1 })
+  const pool = new Pool(url, {
+    connections,
+    pipelining: 1,
+    headersTimeout: MAX_WAIT_MS,
+    bodyTimeout: MAX_WAIT_MS,
+  })
   return {
     async ask(expected, { method, path, token, headers, body }) {
       const { statusCode, body: answer } = await pool.request({
@@ -37,7 +45,7 @@ export function openClient(url: string, connections: number): Client {
         body: body ?? null,
       })
       const text = await answer.text()
-      if (statusCode !== expected) throw new Failure(`${statusCode} ${codeOf(text)}`)
+      if (statusCode !== expected) throw new Failure(`${statusCode} ${codeOf(text)}`.trimEnd())
       return text === '' ? null : JSON.parse(text)
     },
     close: () => pool.destroy(),

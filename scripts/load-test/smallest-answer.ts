@@ -4,3 +4,5 @@ import fastify from 'fastify'
 const app = fastify()
 app.get('/', async () => ({ ok: true }))
 console.log(await app.listen({ host: '127.0.0.1', port: 0 }))
+// It goes when who started it does.
+process.stdin.resume().on('end', () => process.exit())

@@ -32,6 +32,9 @@ export interface Person {
   password: string
 }
 
+/** What only whoever calls can put right; told without a stack. */
+export class UsageError extends Error {}
+
 /** A live session and the credentials to use it. */
 export interface LiveSession {
   id: string
@@ -155,7 +158,7 @@ export async function joinTarget(url: string): Promise<Target> {
     }
   }
   if (!COMPANY_ID || !EMAIL || !PASSWORD) {
-    throw new Error(
+    throw new UsageError(
       'With --url, set COMPANY_ID, EMAIL and PASSWORD of an admin, or DATABASE_URL and MASTER_KEYS of the service, in the environment.',
     )
   }

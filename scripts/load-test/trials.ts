@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import type { Operation } from './drive.ts'
 import * as operations from './operations.ts'
 import { openClient } from './operations.ts'
-import type { Target } from './target.ts'
+import { type Target, UsageError } from './target.ts'
 
 /** The scenarios: who does what to which service, and what that is held against in the same run. */
 
@@ -153,7 +153,7 @@ export const TRIALS: Record<string, Trial> = {
           operations.checkSession(client, sessions),
         )
         const server = spawn(process.execPath, [join(import.meta.dirname, 'smallest-answer.ts')], {
-          stdio: ['ignore', 'pipe', 'inherit'],
+          stdio: ['pipe', 'pipe', 'inherit'],
           detached: true,
         })
         const lines = createInterface({ input: server.stdout ?? Readable.from([]) })
@@ -263,7 +263,7 @@ export const TRIALS: Record<string, Trial> = {
     connections: 64,
     against: { name: `refreshes with ${SMALL} sessions`, compare: 'p99' },
     async open({ connections, target, scaleSessions, ownsTarget }) {
-      if (!ownsTarget) throw new Error('`scale` starts two services of its own; leave out --url.')
+      if (!ownsTarget) throw new UsageError('`scale` starts two services of its own; leave out --url.')
       const many = await target(scaleSessions)
       const few = await target(SMALL)
       const [client, fewClient] = [many, few].map(({ url }) => openClient(url, connections))

@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, inject, onTestFinished, test } from 'vitest'
+
+const script = resolve(import.meta.dirname, '../../scripts/load-test.ts')
+
+function start(args: string[], env: Record<string, string>) {
+  const child = spawn(process.execPath, [script, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
+  const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
+    ([code, stdout, stderr]) => ({
+      code,
+      stdout,
+      stderr,
+    }),
+  )
+  return { child, ended }
+}
+
+const credentials = { COMPANY_ID: 'any', EMAIL: 'ada@acme.example', PASSWORD: 'any' }
+
+/** Signs everyone in and answers session checks as it is told. */
+async function startImpostor(check: (sessionId: string) => [status: number, body: object]): Promise<string> {
+  let sessions = 0
+  const server = createServer((request, response) => {
+    const answer = ([status, body]: [number, object]) => response.writeHead(status).end(JSON.stringify(body))
+    request.resume().on('end', () => {
+      if (request.url === '/api/auth/login') {
+        sessions += 1
+        const id = `session-${sessions}`
+        answer([
+          200,
+          { user: { email: credentials.EMAIL }, session: { id }, accessToken: id, refreshToken: id },
+        ])
+      } else answer(check(request.headers.authorization?.slice('Bearer '.length) ?? ''))
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+test('it starts a service of its own, measures it against limits and reports to people and programs', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-load-report-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const [json, html] = [join(folder, 'report.json'), join(folder, 'report.html')]
+  const { ended } = start(
+    `--scenario refresh,ingest-batch --duration 1 --rounds 1 --connections 4 --sessions 500 --json ${json} --html ${html}`.split(
+      ' ',
+    ),
+    { DATABASE_URL: inject('serverUrl') },
+  )
+  const { code, stdout, stderr } = await ended
+  expect(stderr).not.toContain('Error')
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/refresh .* single-row updates/)
+
+  const { figures, machine } = JSON.parse(await readFile(json, 'utf8'))
+  expect(machine.cores).toBeGreaterThan(0)
+  expect(figures).toMatchObject([
+    { scenario: 'refresh', unit: 'requests', errors: {}, wrong: 0, against: { name: 'single-row updates' } },
+    { scenario: 'ingest-batch', unit: 'events', errors: {}, wrong: 0 },
+  ])
+  for (const { succeeded, seconds, rate, against, latencyMs, unit } of figures) {
+    expect(succeeded).toBeGreaterThan(0)
+    expect(rate).toBeCloseTo((succeeded * (unit === 'events' ? 100 : 1)) / seconds)
+    expect(against.ratio.min).toBeGreaterThan(0)
+    expect(latencyMs.max).toBeGreaterThanOrEqual(latencyMs.p50)
+  }
+
+  const page = await readFile(html, 'utf8')
+  expect(page.match(/<polyline class="a" points="[\d.]/g)).toHaveLength(4)
+  // Nothing is fetched from elsewhere.
+  expect(page).not.toMatch(/<script|<link|\bsrc=|url\(|@import/)
+})
+
+test.each<[string, [number, object], string]>([
+  ['a 5xx', [503, { code: 'overloaded' }], '503 overloaded'],
+  [
+    'an answer about another session',
+    [200, { session: { id: 'other' }, permissions: ['a'] }],
+    'wrong answer',
+  ],
+])('%s fails the run, and is in the report', async (_what, answer, named) => {
+  const url = await startImpostor(() => answer)
+  const { ended } = start(
+    `--url ${url} --scenario session --duration 0.5 --rounds 1 --connections 2`.split(' '),
+    credentials,
+  )
+  const { code, stdout } = await ended
+  expect(code).toBe(1)
+  expect(stdout).toContain(named)
+})
+
+test('Ctrl-C ends the load and still reports what was measured', async () => {
+  let generation = 0
+  const url = await startImpostor((token) => {
+    generation += 1
+    const [id = ''] = token.split('.')
+    return [200, { session: { id }, accessToken: id, refreshToken: `${id}.${generation}` }]
+  })
+  const { child, ended } = start(
+    `--url ${url} --scenario refresh --duration 600 --rounds 1 --connections 2 --rate 50`.split(' '),
+    credentials,
+  )
+  child.stderr.once('data', () => child.kill('SIGINT'))
+  const { code, stdout, stderr } = await ended
+  expect(stderr).toMatch(/refresh 1\/1 service: .*\nending/s)
+  expect(code).toBe(0)
+  const [row = ''] = /^refresh .*$/m.exec(stdout) ?? []
+  const [, connections, rate] = row.split(/ +/)
+  expect(connections).toBe('2')
+  expect(Number(rate)).toBeGreaterThan(0)
+})
+
+test.each([
+  ['--scenario dance', 'there is no scenario dance'],
+  ['--speed 3', "Unknown option '--speed'"],
+  ['--duration nil', '--duration must be a number above 0, not nil'],
+  ['--url http://127.0.0.1:9', 'set COMPANY_ID, EMAIL and PASSWORD'],
+  ['--url 127.0.0.1:9', '--url must be'],
+])('%s is refused with a sentence', async (line, sentence) => {
+  const { code, stderr } = await start(line.split(' '), {}).ended
+  expect(code).toBe(1)
+  expect(stderr).toContain(sentence)
+  expect(stderr).not.toContain('    at ')
+})
