@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { drive, type Measurement, merge, type Second } from './load-test/drive.ts'
+import { drive, Failure, type Measurement, merge, type Second } from './load-test/drive.ts'
 import { toPage } from './load-test/page.ts'
 import { usageOf } from './load-test/processes.ts'
 import {
@@ -36,7 +36,9 @@ Without --url it starts a service and a Postgres of its own, or makes databases 
                       counts from when they were due. Closed loop without it
   --sessions N        that exist beforehand (10000; \`scale\`: 5000000)
   --url URL           a service that runs already. Set COMPANY_ID, EMAIL and PASSWORD of an admin in the
-                      environment, or DATABASE_URL, MASTER_KEYS and PUBLIC_URL as the service has them
+                      environment, or DATABASE_URL, MASTER_KEYS and PUBLIC_URL as the service has them.
+                      What the load makes stays there. Events are signed with SIGNING_SECRET, if it is
+                      set; without it the company gets a new secret, and its senders must use that
   --json FILE         the figures for programs
   --html FILE         the figures with plots, one page that needs nothing else
 
@@ -106,10 +108,9 @@ async function run(): Promise<void> {
   const roundMs = (positive('duration', 15) / rounds) * 1000
   const rate = values.rate === undefined ? undefined : positive('rate', 1)
   const sessions = positive('sessions', 10_000)
-  if (values.url !== undefined && !/^https?:\/\//.test(values.url))
-    throw new UsageError(
-      `--url must be the address of a service, such as http://127.0.0.1:3000, not ${values.url}`,
-    )
+  if (values.url !== undefined) originOf(values.url)
+
+  await Promise.all([values.json, values.html].map(requireWritable))
 
   const house = openHouse(sessions)
   const figures: Figures[] = []
@@ -123,17 +124,27 @@ async function run(): Promise<void> {
         ownsTarget: values.url === undefined,
         scaleSessions: positive('sessions', 5_000_000),
       }
-      figures.push(await measure(name, trial, context, { rounds, roundMs, rate }))
+      const measured = await measure(name, trial, context, { rounds, roundMs, rate })
+      if (measured.rounds > 0) figures.push(measured)
     }
   } finally {
     await house.close()
   }
   const about = machine()
   console.log(
-    `\n${about.cores} cores (${about.cpu}), ${about.memoryGb} GB, Node ${about.node}; load generator, service and Postgres on them\n`,
+    `\n${about.cores} cores (${about.cpu}), ${about.memoryGb} GB, Node ${about.node}: ${values.url === undefined ? 'load generator, service and Postgres' : 'the load generator'}\n`,
   )
   console.log(toText(figures))
-  const report = { machine: about, command: process.argv.slice(2), at: new Date().toISOString(), figures }
+  const wasInterrupted = stop.signal.aborted
+  if (wasInterrupted) console.log('\nEnded early: this is what was measured until then.')
+  const report = {
+    wasInterrupted,
+    sharesMachine: values.url === undefined,
+    machine: about,
+    command: process.argv.slice(2),
+    at: new Date().toISOString(),
+    figures,
+  }
   if (values.json) await writeFile(values.json, `${JSON.stringify(report, null, 2)}\n`)
   if (values.html) await writeFile(values.html, toPage(report))
   process.exitCode = isClean(figures) ? 0 : 1
@@ -144,7 +155,7 @@ function openHouse(sessions: number) {
   const targets = new Map<number, Promise<Target>>()
   let postgres: Promise<Postgres> | undefined
   async function open(count: number): Promise<Target> {
-    if (values.url !== undefined) return await joinTarget(values.url)
+    if (values.url !== undefined) return await joinTarget(originOf(values.url), stop.signal)
     if (count > 100_000) console.error(`making ${count.toLocaleString('en')} sessions`)
     postgres ??= openPostgres()
     return await startTarget(await postgres, count)
@@ -187,23 +198,25 @@ async function measureOpened(
   const { signal } = stop
   const events = trial.events ?? 1
   const measured: Measurement[] = []
-  const compared: Measurement[] = []
+  const bases: Measurement[] = []
   const ratios: number[] = []
   const memoryMb: number[] = []
   const notes: string[] = []
   const cpuMs = { service: 0, postgres: 0 }
   let hasUsage = true
 
+  // What a fixed rate reaches says nothing of the most that there is.
+  const compared = trial.against?.compare === 'rate' && rate !== undefined ? undefined : against
   const warmUpMs = Math.min(WARM_UP_MS, roundMs)
-  if (against) await drive({ operations: against, durationMs: warmUpMs, signal })
+  if (compared) await drive({ operations: compared, durationMs: warmUpMs, signal })
   await drive({ operations: await operations(warmUpMs / 1000), durationMs: warmUpMs, signal })
 
   for (let round = 1; round <= rounds && !signal.aborted; round += 1) {
     const show = (what: string) => (second: Second, left: number) =>
       live(`${name} ${round}/${rounds} ${what}`, second, left, events)
     // Without what disturbs the one, the other has to have the same rate.
-    const limit = against && {
-      operations: against,
+    const limit = compared && {
+      operations: compared,
       durationMs: roundMs,
       rate: trial.against?.compare === 'p99' ? rate : undefined,
     }
@@ -230,7 +243,7 @@ async function measureOpened(
     hasUsage &&= after[0] !== null
     if (after[0]) memoryMb.push(after[0].residentBytes / 2 ** 20)
     if (base) {
-      compared.push(base)
+      bases.push(base)
       ratios.push(
         trial.against?.compare === 'p99'
           ? result.histogram.getValueAtPercentile(99) / base.histogram.getValueAtPercentile(99)
@@ -241,7 +254,7 @@ async function measureOpened(
   clearLive()
 
   const all = merge(measured)
-  const base = merge(compared)
+  const base = merge(bases)
   const ratio = ratioOf(ratios)
   const perOperation = (ms: number) =>
     hasUsage && Number.isFinite(ms) && all.succeeded > 0 ? ms / all.succeeded : null
@@ -275,10 +288,30 @@ async function measureOpened(
   }
 }
 
+/** The origin of the service that an address names: with or without the path that its interface is under. */
+function originOf(address: string): string {
+  const url = URL.canParse(address) ? new URL(address) : null
+  if (!url || !/^https?:$/.test(url.protocol) || !/^\/(api\/?)?$/.test(url.pathname))
+    throw new UsageError(`--url must be a service's address, such as http://127.0.0.1:3000, not ${address}`)
+  return url.origin
+}
+
+/** Better told now than when everything has been measured. */
+async function requireWritable(file: string | undefined): Promise<void> {
+  if (file === undefined) return
+  await writeFile(file, '', { flag: 'a' }).catch((error) => {
+    throw new UsageError(`The report cannot be written: ${error.message}`)
+  })
+}
+
 function describe(error: unknown): unknown {
   if (error instanceof UsageError) return `${error.message}\n${SEE_HELP}`
   if (error instanceof Error && 'code' in error && error.code === 'ECONNREFUSED')
     return `Nothing answers at ${values.url}: ${error.message}`
+  if (error instanceof Failure) {
+    const hint = error.code.startsWith('429') ? ' Start the service with RATE_LIMIT_SCALE=1000000.' : ''
+    return `The load cannot be prepared: the service answered ${error.code}.${hint}`
+  }
   return error
 }
 

@@ -9,7 +9,7 @@ import { Webhook } from 'standardwebhooks'
 
 const { values } = parseArgs({
   options: {
-    url: { type: 'string', default: 'http://127.0.0.1:3000/api' },
+    url: { type: 'string', default: process.env['BASE'] ?? 'http://127.0.0.1:3000/api' },
     company: { type: 'string', default: process.env['COMPANY_ID'] ?? '' },
     type: { type: 'string', default: 'payment.created' },
     data: { type: 'string', default: '{"amount":1250,"currency":"EUR"}' },

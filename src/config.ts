@@ -35,7 +35,7 @@ const Environment = Type.Object({
   ),
   DATABASE_URL: Type.Optional(Type.String({ pattern: '^postgres(ql)?://' })),
   MASTER_KEYS: Type.Optional(Type.String()),
-  PUBLIC_URL: Type.String({ default: 'http://127.0.0.1:3000' }),
+  PUBLIC_URL: Type.Optional(Type.String()),
   HOST: Type.String({ default: '127.0.0.1' }),
   PORT: port(3000),
   OPS_HOST: Type.String({ default: '127.0.0.1' }),
@@ -161,8 +161,9 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const unknown = Object.keys(env).filter((name) => name.startsWith('LIMIT_') && !limitVariables.has(name))
   for (const name of unknown) faults.push(`${name}: is no limit; there are ${[...limitVariables].join(', ')}`)
 
-  const publicUrl = originOf(String(read.PUBLIC_URL))
-  if (!publicUrl) faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
+  const publicUrl = originOf(read.PUBLIC_URL ?? `http://127.0.0.1:${read.PORT}`)
+  if (!publicUrl && read.PUBLIC_URL !== undefined)
+    faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
   if (dashboardOrigins.some((origin) => originOf(origin) !== origin)) {
     faults.push('DASHBOARD_ORIGINS: each entry must be an origin such as https://app.example.com')

@@ -6,6 +6,7 @@ import type { Kysely } from 'kysely'
 import { createCompany, generatePassword } from './company/service.ts'
 import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
 import type { PasswordHasher } from './crypto/password.ts'
+import { UnsealableError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { startEmbeddedPostgres } from './database/embedded/server.ts'
 import { codeOf, isUnavailable } from './database/faults.ts'
@@ -99,8 +100,14 @@ async function readOrCreate(folder: string, name: string, make: () => string): P
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if (error instanceof ConfigError || error instanceof Problem) return error.message
+  if (error instanceof UnsealableError) {
+    return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`
+  }
   const code = codeOf(error)
   if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
+  if (code === '42501') {
+    return `The database refuses: ${error.message}. Grant the role of DATABASE_URL select, insert, update and delete on all tables.`
+  }
   // The server refused us (classes 28 and 3D), or there is none.
   if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {
     return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`

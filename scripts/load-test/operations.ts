@@ -152,6 +152,10 @@ export async function newSigningKey({ ask }: Client, session: LiveSession): Prom
     path: '/api/auth/webhook-secret/regenerate',
     token: session.accessToken,
   })
+  return toSigningKey(secret)
+}
+
+export function toSigningKey(secret: string): Buffer {
   return Buffer.from(secret.slice('whsec_'.length), 'base64')
 }
 

@@ -4,6 +4,9 @@ import { COLUMNS, type Figures, type Machine } from './report.ts'
 /** The figures as one page that needs nothing else: tables, and plots drawn as SVG, in light and dark. */
 
 export interface Report {
+  wasInterrupted: boolean
+  /** Whether service and Postgres ran on this machine too. */
+  sharesMachine: boolean
   machine: Machine
   command: string[]
   at: string
@@ -29,7 +32,7 @@ const WIDTH = 560
 const HEIGHT = 260
 const EDGE = { left: 58, right: 14, top: 12, bottom: 30 }
 
-export function toPage({ machine, command, at, figures }: Report): string {
+export function toPage({ machine, command, at, figures, wasInterrupted, sharesMachine }: Report): string {
   const host = `${machine.cores} cores (${machine.cpu}), ${machine.memoryGb} GB, Node ${machine.node}, ${machine.platform}`
   return `<!doctype html>
 <html lang="en">
@@ -38,7 +41,7 @@ export function toPage({ machine, command, at, figures }: Report): string {
 <title>gatehouse load test</title>
 <style>${STYLE}</style>
 <h1>gatehouse load test</h1>
-<p>${escapeHtml(host)}. Load generator, service and Postgres share it.</p>
+<p>${escapeHtml(host)}: ${sharesMachine ? 'load generator, service and Postgres' : 'the load generator'}.${wasInterrupted ? ' Ended early.' : ''}</p>
 <p class="quiet">${escapeHtml(at)} · <code>npm run load-test${command.length > 0 ? ` -- ${escapeHtml(command.join(' '))}` : ''}</code></p>
 <div class="wide">${summary(figures)}</div>
 ${figures.map(section).join('\n')}
@@ -64,7 +67,7 @@ function section(figures: Figures): string {
   ]
   return `<section>
 <h2>${escapeHtml(scenario)}</h2>
-<p>${escapeHtml(about)}. ${connections} connections, ${how}, ${rounds} rounds, ${seconds.toFixed(0)} s in all.</p>
+<p>${escapeHtml(about)}. ${connections} connections, ${how}, ${rounds} round${rounds === 1 ? '' : 's'}, ${seconds.toFixed(0)} s in all.</p>
 ${remarks.map((remark) => `<p class="quiet">${escapeHtml(remark)}</p>`).join('\n')}
 <div class="plots">
 ${draw(latencyPlot(figures))}

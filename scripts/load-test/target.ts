@@ -97,7 +97,7 @@ export async function startTarget(postgres: Postgres, sessions: number): Promise
   const log = openSync(logFile, 'w')
   // As `npm start` does it, but in one process that signals reach.
   const { scripts } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8'))
-  const service = spawn('/bin/sh', ['-c', `exec env ${scripts.start}`], {
+  const service = spawn('/bin/sh', ['-c', scripts.start], {
     cwd: PROJECT,
     env: {
       PATH: process.env['PATH'],
@@ -143,7 +143,7 @@ async function addressOf(service: ChildProcess, logFile: string): Promise<string
 }
 
 /** A service that runs already, with a company of its own if its database and master keys are known. */
-export async function joinTarget(url: string): Promise<Target> {
+export async function joinTarget(url: string, signal: AbortSignal): Promise<Target> {
   const { DATABASE_URL, MASTER_KEYS, PUBLIC_URL, COMPANY_ID, EMAIL, PASSWORD } = process.env
   if (DATABASE_URL && MASTER_KEYS) {
     const operator = await openOperator(DATABASE_URL, MASTER_KEYS, PUBLIC_URL ?? new URL(url).origin)
@@ -168,18 +168,24 @@ export async function joinTarget(url: string): Promise<Target> {
     databaseUrl: undefined,
     admin,
     people: [admin],
-    takeSessions: (count) => signIn(url, admin, count),
+    takeSessions: (count) => signIn(url, admin, count, signal),
     servicePid: undefined,
     postgresPid: undefined,
     close: async () => {},
   }
 }
 
-async function signIn(url: string, person: Person, count: number): Promise<LiveSession[]> {
+async function signIn(
+  url: string,
+  person: Person,
+  count: number,
+  signal: AbortSignal,
+): Promise<LiveSession[]> {
+  console.error(`signing in for ${count.toLocaleString('en')} sessions`)
   const client = openClient(url, 8)
   const sessions: LiveSession[] = []
   const loops = Array.from({ length: 8 }, async () => {
-    while (sessions.length < count) sessions.push(await openSession(client, person))
+    while (sessions.length < count && !signal.aborted) sessions.push(await openSession(client, person))
   })
   await Promise.all(loops)
   await client.close()

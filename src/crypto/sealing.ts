@@ -6,10 +6,15 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
  */
 export interface Sealer {
   seal(plaintext: Buffer, context: string): string
-  /** @throws Error if the value was altered or moved, or sealed under a master key that is not configured. */
+  /** @throws UnsealableError if the value was altered or moved, or sealed under a master key that is not configured. */
   open(sealed: string, context: string): Buffer
   /** Whether the value is sealed under the master key in use. */
   isCurrent(sealed: string): boolean
+}
+
+/** Thrown for what does not open; the message says which key is missing or another. */
+export class UnsealableError extends Error {
+  override name = 'UnsealableError'
 }
 
 const NONCE_BYTES = 12
@@ -39,13 +44,22 @@ export function createSealer(
       const [id = '', encoded = ''] = sealed.split('.')
       const key = keys.get(id)
       if (!key)
-        throw new Error(`a value is sealed under the master key "${id}", which MASTER_KEYS does not have`)
+        throw new UnsealableError(
+          `a value is sealed under the master key "${id}", which MASTER_KEYS does not have`,
+        )
       const bytes = Buffer.from(encoded, 'base64url')
       const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, NONCE_BYTES), {
         authTagLength: TAG_BYTES,
       })
       decipher.setAAD(Buffer.from(context)).setAuthTag(bytes.subarray(-TAG_BYTES))
-      return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
+      try {
+        return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
+      } catch (cause) {
+        throw new UnsealableError(
+          `a value does not open with the master key "${id}" of MASTER_KEYS: it was altered, or another key had that id when it was sealed`,
+          { cause },
+        )
+      }
     },
     isCurrent: (sealed) => sealed.startsWith(`${currentId}.`),
   }

@@ -115,6 +115,8 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 /**
  * Adds the key that will sign from `PUBLISH_AHEAD_SECONDS` on, and seals anew what a former master key sealed.
  * Returns the new key's id and when it starts to sign.
+ * @throws UnsealableError, before anything is written, if a key does not open: what is sealed with the wrong
+ * master key, the instances could not open either
  */
 export async function rotateKeys(options: {
   db: Kysely<Database>
@@ -123,9 +125,13 @@ export async function rotateKeys(options: {
 }): Promise<{ keyId: string; signsFrom: Date }> {
   const { db, sealer, system } = options
   const stored = await listKeys(db)
-  for (const { keyId, sealedPrivateKey } of stored) {
+  const opened = stored.map(({ keyId, sealedPrivateKey }) => ({
+    keyId,
+    sealedPrivateKey,
+    privateKey: sealer.open(sealedPrivateKey, contextOf(keyId)),
+  }))
+  for (const { keyId, sealedPrivateKey, privateKey } of opened) {
     if (sealer.isCurrent(sealedPrivateKey)) continue
-    const privateKey = sealer.open(sealedPrivateKey, contextOf(keyId))
     await resealKey(db, keyId, sealedPrivateKey, sealer.seal(privateKey, contextOf(keyId)))
   }
   const newest = stored.at(-1)

@@ -93,6 +93,15 @@ describe('while a master key is changed', () => {
   })
 })
 
+test('keys are not rotated with another master key under the same id, and the message says so', async () => {
+  const house = await openHouse({ env: { MASTER_KEYS: String(OLD) } })
+  const impostor = NEW?.replace('new:', 'old:')
+  const before = await storedKeys(house)
+  const rotation = rotateKeys({ db: house.db, sealer: sealerOf(impostor), system: house.clock })
+  await expect(rotation).rejects.toThrow('does not open with the master key "old" of MASTER_KEYS')
+  expect(await storedKeys(house)).toEqual(before)
+})
+
 test('a refresh token under a master key that is no longer configured is refused (ASVS 9.1.3)', async () => {
   const house = await openDuringChange()
   const withoutOld = await openHouse({ env: { MASTER_KEYS: String(NEW) } })
