@@ -45,7 +45,7 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger of each request's own would cost more than its one line; what is logged names the request.
+    // A logger of each request's own would cost more than its one line, which names the request itself.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     trustProxy: config.trustProxy,

@@ -43,7 +43,7 @@ async function serve(config: Config, connection: Connection, system: System) {
   const hasher = await createPasswordHasher(Math.max(1, Math.min(availableParallelism(), threads - 1)))
   const registry = createRegistry()
   const logStream = createLogStream()
-  process.on('exit', () => logStream.flushSync())
+  process.on('exit', () => logStream.end())
   const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
   const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
 
@@ -72,7 +72,7 @@ async function serve(config: Config, connection: Connection, system: System) {
     : await openDemoCompany(config, { db: connection.db, hasher, system })
   app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
   const address = await app.listen(config.listen)
-  logStream.flushSync()
+  logStream.flush()
   if (demo) console.log(welcome(address, demo))
   return app
 }

@@ -55,7 +55,11 @@ export function createListener(handle: RequestListener, { system, log }: Options
   // Only 100-continue has a meaning; Node would answer any other expectation without a word.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connect', (_request, socket) => {
-    refuse(socket, new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } }))
+    refuse(
+      socket,
+      new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } }),
+      LINGER_MS,
+    )
   })
 
   /**
@@ -70,19 +74,19 @@ export function createListener(handle: RequestListener, { system, log }: Options
       socket.destroy()
       return
     }
+    // A slow sender's parser is still at work: what it finished now would be done although we refused it.
+    const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
     const { latest, before } = answersOn.get(socket) ?? {}
-    if (latest?.headersSent && !latest.req.complete) {
-      // It was answered before all of it had come; a second answer would be taken for another request's.
-      end(socket, '', LINGER_MS)
-      return
-    }
-    // A defect before the end of the latest request is that request's own, and this is its answer.
-    const pending = latest?.req.complete ? latest : before
-    if (!pending || pending.closed) refuse(socket, problem)
-    else pending.once('close', () => refuse(socket, problem))
+    afterClose(latest?.req.complete ? latest : before, () => {
+      // A defect before the end of the latest request is that request's own, and this is its answer. If it
+      // was answered before all of it had come, a second answer would be taken for another request's.
+      if (latest?.headersSent && !latest.req.complete) {
+        afterClose(latest, () => end(socket, '', lingerMs))
+      } else refuse(socket, problem, lingerMs)
+    })
   })
 
-  function refuse(socket: Duplex, problem: Problem): void {
+  function refuse(socket: Duplex, problem: Problem, lingerMs: number): void {
     // Its last answer said `Connection: close` already, or the peer is gone.
     if (!socket.writable) return
     const requestId = newId(system)
@@ -101,8 +105,7 @@ export function createListener(handle: RequestListener, { system, log }: Options
     }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
     const answer = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n')
-    // A slow sender's parser is still at work: what it finished now would be done although we refused it.
-    end(socket, answer, problem.code === 'request_timeout' ? 0 : LINGER_MS)
+    end(socket, answer, lingerMs)
   }
 
   function end(socket: Duplex, answer: string, lingerMs: number): void {
@@ -110,6 +113,12 @@ export function createListener(handle: RequestListener, { system, log }: Options
   }
 
   return server
+}
+
+/** At once if there is no such answer, or it was sent. */
+function afterClose(answer: ServerResponse | undefined, act: () => void): void {
+  if (!answer || answer.closed) act()
+  else answer.once('close', act)
 }
 
 /** Null for what is no message of a parser but a broken connection. */

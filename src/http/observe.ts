@@ -40,10 +40,19 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
 
 /**
  * Standard output, written in blocks: a system call for each line would be felt by each request. A line is
- * out after a tenth of a second at the latest; whoever ends the process calls `flushSync` first.
+ * out after a tenth of a second at the latest; whoever ends the process calls `end` first. An output that is
+ * broken or full stops nobody: lines that it does not take are lost, and what must not be is audited.
  */
 export function createLogStream() {
-  return pino.destination({ dest: 1, sync: true, minLength: 8_192, periodicFlush: 100 })
+  const stream = pino.destination({
+    dest: 1,
+    sync: true,
+    minLength: 8_192,
+    periodicFlush: 100,
+    maxLength: 1_048_576,
+  })
+  stream.on('error', () => {})
+  return stream
 }
 
 /** One log line and one observation a request: which route was asked by whom, how it ended, how long it took. */

@@ -12,8 +12,11 @@ import { invalidSignature } from './signature.ts'
 /** An id stored by another transaction at the same time shows up on the next look; it cannot vanish again. */
 const MAX_LOOKS = 5
 const MAX_NAMED_IDS = 20
-/** A larger event gets a statement of its own, so that one that many share stays small. */
-const MAX_SHARED_LENGTH = 65_536
+/**
+ * A larger event gets a statement of its own, so that one that many share stays small, and so does what
+ * those that wait hold in memory.
+ */
+const MAX_SHARED_LENGTH = 8_192
 
 interface Sender {
   companyId: string

@@ -26,17 +26,18 @@ interface Options {
   system: System
 }
 
-/** Sign-ins that are taken on in one turn of the event loop. */
+/** Sign-ins that are taken on in one turn of the event loop, and those that may wait for theirs. */
 const SIGN_INS_PER_TURN = 4
+const MAX_SIGN_INS_WAITING = 1_000
 
 /** Sign-in, and refresh, whose credential is the refresh token itself. */
 export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { config, sessions, system }) => {
-  const turnstile = createTurnstile(SIGN_INS_PER_TURN)
+  const turnstile = createTurnstile(SIGN_INS_PER_TURN, MAX_SIGN_INS_WAITING)
   app.post(
     '/auth/login',
     {
-      // In this order: a crowd comes in by turns, and who finds it full leaves at once. What never becomes an
-      // attempt, for its form, is counted too.
+      // In this order: a crowd comes in by turns, and who then finds it full is refused before anything is
+      // read. What never becomes an attempt, for its form, is counted too.
       onRequest: [turnstile, async () => sessions.refuseIfCrowded(), app.limits.anonymous],
       schema: {
         operationId: 'login',

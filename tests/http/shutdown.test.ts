@@ -136,6 +136,16 @@ describe('on SIGTERM the service', () => {
   })
 })
 
+test('a log that nobody reads any more neither stops the service nor holds up its end (ASVS 16.5.2)', async () => {
+  const service = await start()
+  service.child.stdout.destroy()
+  const { statusCode, body } = await request(`${service.address}/api/auth/session`)
+  await body.dump()
+  expect(statusCode).toBe(401)
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+})
+
 test('a configuration with faults ends the process with 1, and all of them on standard error (ASVS 13.1.2)', async () => {
   const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
     env: { NODE_ENV: 'production', MASTER_KEYS: 'id:c4n4ry', PORT: 'x', DATA_DIR: dataDir },
