@@ -5,5 +5,7 @@ import { type Kysely, sql } from 'kysely'
  * key found nothing, and locked the company's row once more for each event.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
+  // In the order in which requests lock them.
+  await sql`lock table companies, events in access exclusive mode`.execute(db)
   await sql`alter table events drop constraint events_company_id_fkey`.execute(db)
 }

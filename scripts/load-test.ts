@@ -44,13 +44,15 @@ Without --url it starts a service and a Postgres of its own, or makes databases 
 
 A service that runs already must have RATE_LIMIT_SCALE set, such as 1000000: it multiplies all limits, is
 refused in production and says so in the log. Ctrl-C ends the load and still reports. The exit status is 1 if
-any answer was a 5xx or wrong.
+any answer was wrong or an error other than 429.
 
 ${Object.entries(TRIALS)
   .map(([name, { about }]) => `  ${name.padEnd(14)} ${about}`)
   .join('\n')}`
 
 const WARM_UP_MS = 2_000
+/** Above this share of its time, the load generator itself may be what limits a rate. */
+const MAX_BUSY_SHARE = 0.95
 
 const SEE_HELP = '`npm run load-test -- --help` lists the options.'
 const values = readOptions()
@@ -155,7 +157,7 @@ function openHouse(sessions: number) {
   const targets = new Map<number, Promise<Target>>()
   let postgres: Promise<Postgres> | undefined
   async function open(count: number): Promise<Target> {
-    if (values.url !== undefined) return await joinTarget(originOf(values.url), stop.signal)
+    if (values.url !== undefined) return await joinTarget(originOf(values.url), count, stop.signal)
     if (count > 100_000) console.error(`making ${count.toLocaleString('en')} sessions`)
     postgres ??= openPostgres()
     return await startTarget(await postgres, count)
@@ -204,6 +206,7 @@ async function measureOpened(
   const notes: string[] = []
   const cpuMs = { service: 0, postgres: 0 }
   let hasUsage = true
+  let busyShare = 0
 
   // What a fixed rate reaches says nothing of the most that there is.
   const compared = trial.against?.compare === 'rate' && rate !== undefined ? undefined : against
@@ -224,6 +227,7 @@ async function measureOpened(
     const own = await operations(roundMs / 1000)
     const calm = await disturb?.()
     const before = [usageOf(target.servicePid), usageOf(target.postgresPid)]
+    const loop = performance.eventLoopUtilization()
     const result = await drive({
       operations: own,
       durationMs: roundMs,
@@ -232,6 +236,7 @@ async function measureOpened(
       onSecond: show('service'),
     })
     const after = [usageOf(target.servicePid), usageOf(target.postgresPid)]
+    busyShare = Math.max(busyShare, performance.eventLoopUtilization(loop).utilization)
     if (calm) notes.push(await calm())
 
     measured.push(result)
@@ -252,6 +257,10 @@ async function measureOpened(
     }
   }
   clearLive()
+  if (busyShare > MAX_BUSY_SHARE)
+    notes.push(
+      `the load generator was busy ${Math.round(busyShare * 100)} % of the time, and may be what held it up`,
+    )
 
   const all = merge(measured)
   const base = merge(bases)

@@ -130,6 +130,8 @@ export async function drive(load: Load): Promise<Measurement> {
     const due: number[] = []
     let busy = 0
     let issued = 0
+    /** Nobody is left who has more to do. */
+    const isDone = () => free.length + busy === 0
     function dispatch(): void {
       while (due.length > 0 && free.length > 0) {
         const operation = free.pop()
@@ -143,16 +145,17 @@ export async function drive(load: Load): Promise<Measurement> {
         })
       }
     }
-    while (!isOver()) {
+    while (!isOver() && !isDone()) {
       const target = Math.floor(((performance.now() - startedAt) / 1000) * perSecond)
       for (; issued < target; issued += 1) due.push(startedAt + (issued / perSecond) * 1000)
       dispatch()
       await sleep(1)
     }
     const graceEndsAt = performance.now() + GRACE_MS
-    while (due.length + busy > 0 && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
+    const outstanding = () => (isDone() ? 0 : due.length + busy)
+    while (outstanding() > 0 && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
     // Who ended the load did not wait for them.
-    if (!signal?.aborted) for (let left = due.length + busy; left > 0; left -= 1) fail('unanswered')
+    if (!signal?.aborted) for (let left = outstanding(); left > 0; left -= 1) fail('unanswered')
   }
 
   try {

@@ -242,7 +242,9 @@ export async function prepareTables(databaseUrl: string, companyId: string): Pro
   const client = new pg.Client({ connectionString: databaseUrl })
   await client.connect()
   try {
-    await client.query('create table if not exists load_test_sessions (like sessions including all)')
+    await client.query(
+      'create table if not exists load_test_sessions (like sessions including all) with (fillfactor = 80)',
+    )
     await client.query('create table if not exists load_test_events (like events including all)')
     const { rows } = await client.query<{ session_id: string }>(
       `insert into load_test_sessions (company_id, session_id, user_id, kind, created_at, issued_at, expires_at, max_expires_at)
@@ -251,6 +253,17 @@ export async function prepareTables(databaseUrl: string, companyId: string): Pro
       [companyId, ROWS],
     )
     return rows.map(({ session_id: id }) => id)
+  } finally {
+    await client.end()
+  }
+}
+
+/** What was made on a database that goes on to be used. */
+async function dropTables(databaseUrl: string): Promise<void> {
+  const client = new pg.Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    await client.query('drop table if exists load_test_sessions, load_test_events')
   } finally {
     await client.end()
   }
@@ -281,6 +294,7 @@ async function statements(
     operations,
     async close() {
       await Promise.all(clients.map((client) => client.end()))
+      await dropTables(databaseUrl)
     },
   }
 }

@@ -125,15 +125,19 @@ export async function startTarget(postgres: Postgres, sessions: number): Promise
     postgresPid: postgres.pid,
     async close() {
       service.kill('SIGTERM')
-      if (service.exitCode === null) await once(service, 'exit')
+      if (isRunning(service)) await once(service, 'exit')
       await clear()
     },
   }
 }
 
+function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null
+}
+
 /** Where a service listens that was started on any free port: it says so in its log. */
 async function addressOf(service: ChildProcess, logFile: string): Promise<string> {
-  for (let waitedMs = 0; waitedMs < 30_000 && service.exitCode === null; waitedMs += 50) {
+  for (let waitedMs = 0; waitedMs < 30_000 && isRunning(service); waitedMs += 50) {
     await sleep(50)
     const [, address] = /"Server listening at ([^"]+)"/.exec(await readFile(logFile, 'utf8')) ?? []
     if (address) return address
@@ -143,11 +147,11 @@ async function addressOf(service: ChildProcess, logFile: string): Promise<string
 }
 
 /** A service that runs already, with a company of its own if its database and master keys are known. */
-export async function joinTarget(url: string, signal: AbortSignal): Promise<Target> {
+export async function joinTarget(url: string, count: number, signal: AbortSignal): Promise<Target> {
   const { DATABASE_URL, MASTER_KEYS, PUBLIC_URL, COMPANY_ID, EMAIL, PASSWORD } = process.env
   if (DATABASE_URL && MASTER_KEYS) {
     const operator = await openOperator(DATABASE_URL, MASTER_KEYS, PUBLIC_URL ?? new URL(url).origin)
-    await operator.addSessions(10_000)
+    await operator.addSessions(count)
     return {
       ...operator.target,
       url,
@@ -231,8 +235,8 @@ async function openOperator(databaseUrl: string, masterKeys: string, publicUrl: 
     [companyId],
   )
 
-  /** Adds sessions of all users, as if they had begun over the last day. */
-  async function addSessions(count: number): Promise<SessionRow[]> {
+  /** Adds sessions of all users, as if they had begun a day ago; returns at most `wanted` of them. */
+  async function addSessions(count: number, wanted = 0): Promise<SessionRow[]> {
     const added: SessionRow[] = []
     const CHUNK = 100_000
     for (let from = 0; from < count; from += CHUNK) {
@@ -255,8 +259,8 @@ async function openOperator(databaseUrl: string, masterKeys: string, publicUrl: 
           userIds,
         ],
       )
-      // Only a few at a time are asked for; millions are just there.
-      if (count <= CHUNK) added.push(...rows)
+      // A few at a time are asked for; millions are just there.
+      for (const row of rows) if (added.length < wanted) added.push(row)
     }
     await client.query('analyze')
     return added
@@ -306,7 +310,7 @@ async function openOperator(databaseUrl: string, masterKeys: string, publicUrl: 
       async takeSessions(count: number, which: 'existing' | 'new') {
         const found = which === 'existing' ? await findSessions(count) : []
         const missing = count - found.length
-        const rows = missing > 0 ? [...found, ...(await addSessions(missing))] : found
+        const rows = missing > 0 ? [...found, ...(await addSessions(missing, missing))] : found
         const sessions: LiveSession[] = []
         for (const row of rows) sessions.push(await toLiveSession(row))
         return sessions

@@ -3,8 +3,8 @@ import * as faults from './faults.ts'
 
 /**
  * Many callers, one statement. What arrives while statements are in flight is collected and sent as the
- * next one, so a busy instance pays one round trip per batch, and an idle one sends a batch of one at once.
- * It is no timer: nobody ever waits for company.
+ * next one, so a busy instance pays one round trip per batch, and an idle one sends a batch of one. It is no
+ * timer: nobody waits for company, at most for what has arrived already (see `schedule`).
  */
 
 export interface BatchOptions<Item, Outcome> {

@@ -97,6 +97,15 @@ test('the open loop makes as many operations as are due, and not one more', asyn
   expect(measured.succeeded).toBeGreaterThan(0)
 })
 
+test('the open loop ends when nobody has more to do', async () => {
+  const url = await serve((_request, response) => response.end(ok))
+  let left = 5
+  const operations = users(url, 2).map((user) => () => (left-- > 0 ? user() : null))
+  const measured = await drive({ operations, durationMs: 60_000, rate: 1_000 })
+  expect(measured.succeeded).toBe(5)
+  expect(measured.errors.size).toBe(0)
+})
+
 test('errors are counted by status and code, and only the right answers have latencies', async () => {
   const answers: [number, string][] = [
     [200, ok],
@@ -169,14 +178,18 @@ test('rounds add up as if they had been one', async () => {
 
 test('a ratio is the median of its rounds, with the least and the most of them', () => {
   expect(ratioOf([0.5, 0.2, 0.4])).toEqual({ median: 0.4, min: 0.2, max: 0.5 })
+  expect(ratioOf([0.5, 0.2, 0.4, 0.3])).toMatchObject({ median: 0.35 })
   expect(ratioOf([])).toBeNull()
 })
 
 test.each([
-  ['a 5xx', { '503 overloaded': 1 }, 0, false],
-  ['a wrong answer', { 'wrong answer: not ok': 1 }, 1, false],
-  ['a 429', { '429 rate_limited': 1 }, 0, true],
-])('%s decides about the run', (_what, errors, wrong, clean) => {
-  const figures = { errors, wrong } as unknown as Parameters<typeof isClean>[0][number]
+  ['no error', {}, 9, true],
+  ['a 429', { '429 rate_limited': 1 }, 9, true],
+  ['a 5xx', { '503 overloaded': 1 }, 9, false],
+  ['a wrong answer', { 'wrong answer: not ok': 1 }, 9, false],
+  ['a connection that was cut off', { UND_ERR_SOCKET: 1 }, 9, false],
+  ['no answer at all', {}, 0, false],
+])('%s decides about the run', (_what, errors, succeeded, clean) => {
+  const figures = { errors, succeeded } as unknown as Parameters<typeof isClean>[0][number]
   expect(isClean([figures])).toBe(clean)
 })
