@@ -168,6 +168,7 @@ function userOf({ user, email }: Values) {
 async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
   const input = fstatSync(0)
   const piped = input.isFIFO() || input.isFile() || input.isSocket()
+  if (piped && !input.isFile()) console.error('Reading the password from standard input, to its end.')
   const given = piped ? (await text(process.stdin)).replace(/\r?\n$/, '') : ''
   if (given !== '') return { password: given, shown: {} }
   const password = generatePassword(realSystem)
@@ -244,7 +245,8 @@ try {
     }
   }
 } catch (error) {
-  if (error instanceof UsageError) console.error(`${error.message}\n\n${USAGE}`)
+  if (error instanceof UsageError)
+    console.error(`${error.message}\n\`npm run admin -- --help\` lists the commands.`)
   else console.error(explain(error) ?? error)
   process.exitCode = 1
 }

@@ -7,38 +7,64 @@ import { Webhook } from 'standardwebhooks'
  * secret comes from the environment, never from the command line, where other users could read it.
  */
 
-const { values } = parseArgs({
-  options: {
-    url: { type: 'string', default: process.env['BASE'] ?? 'http://127.0.0.1:3000/api' },
-    company: { type: 'string', default: process.env['COMPANY_ID'] ?? '' },
-    type: { type: 'string', default: 'payment.created' },
-    data: { type: 'string', default: '{"amount":1250,"currency":"EUR"}' },
-  },
-})
-const secret = process.env['SIGNING_SECRET']
-if (!secret || !values.company) {
-  console.error('Set SIGNING_SECRET (whsec_…) and COMPANY_ID in the environment, then run this again.')
+const USAGE = `Usage: npm run send-event -- [--type payment.created] [--data '{"amount":1250}']
+
+Set in the environment: COMPANY_ID, SIGNING_SECRET (whsec_…) and, unless it is http://127.0.0.1:3000/api,
+BASE, the address of the service.`
+
+function fail(message: string): never {
+  console.error(message)
   process.exit(1)
 }
+
+function readOptions() {
+  try {
+    return parseArgs({
+      options: {
+        type: { type: 'string', default: 'payment.created' },
+        data: { type: 'string', default: '{"amount":1250,"currency":"EUR"}' },
+        help: { type: 'boolean' },
+      },
+    }).values
+  } catch (error) {
+    return fail(`${error instanceof Error ? error.message : error}\n\n${USAGE}`)
+  }
+}
+
+function parseData(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return fail(`--data must be a JSON object, not ${text}`)
+  }
+}
+
+function openSigner(secret: string): Webhook {
+  try {
+    return new Webhook(secret)
+  } catch {
+    return fail('SIGNING_SECRET must be the secret as it was shown: whsec_ and base64.')
+  }
+}
+
+const { type, data, help } = readOptions()
+const { BASE = 'http://127.0.0.1:3000/api', COMPANY_ID, SIGNING_SECRET } = process.env
+if (help || !COMPANY_ID || !SIGNING_SECRET) fail(USAGE)
 
 // The same id on a retry makes the event arrive once; the same bytes are signed and sent.
 const id = `msg_${randomUUID()}`
 const now = new Date()
-const body = JSON.stringify({
-  type: values.type,
-  occurredAt: now.toISOString(),
-  data: JSON.parse(values.data),
-})
-const response = await fetch(`${values.url}/events/ingest`, {
+const body = JSON.stringify({ type, occurredAt: now.toISOString(), data: parseData(data) })
+const response = await fetch(`${BASE}/events/ingest`, {
   method: 'POST',
   headers: {
     'content-type': 'application/json',
-    'x-company-id': values.company,
+    'x-company-id': COMPANY_ID,
     'webhook-id': id,
     'webhook-timestamp': String(Math.floor(now.getTime() / 1000)),
-    'webhook-signature': new Webhook(secret).sign(id, now, body),
+    'webhook-signature': openSigner(SIGNING_SECRET).sign(id, now, body),
   },
   body,
-})
+}).catch((error: Error) => fail(`Nothing answers at ${BASE}: ${error.cause ?? error.message}`))
 console.log(response.status, await response.text())
 process.exitCode = response.ok ? 0 : 1

@@ -178,8 +178,8 @@ async function reportingUnknownNames<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     const constraint = constraintOf(error)
-    if (constraint === 'users_role_fkey') refuseFault('is not one of the roles', '/role')
-    if (constraint === 'subscriptions_plan_fkey') refuseFault('is not one of the plans', '/plan')
+    if (constraint === 'users_role_fkey') refuseFault('is not one of the roles: admin, analyst, developer, viewer', '/role')
+    if (constraint === 'subscriptions_plan_fkey') refuseFault('is not one of the plans: starter, growth, enterprise', '/plan')
     throw error
   }
 }
