@@ -5,8 +5,10 @@ import { changeSubscription, createCompany, createUser, generatePassword } from 
 import { createPasswordHasher } from '../src/crypto/password.ts'
 import { createSealer } from '../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../src/database/migrate.ts'
+import { pruneAcrossCompanies } from '../src/database/prune.ts'
 import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from '../src/database/schema.ts'
 import { explain, openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
+import { invite } from '../src/onboarding/service.ts'
 import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../src/session/operator.ts'
 import { resealSecrets } from '../src/signing-secret/service.ts'
 import { ID, realSystem } from '../src/system.ts'
@@ -24,10 +26,12 @@ const USAGE = `Usage: npm run admin -- <command> [--json]
   user create --company ID --email E --role R [--name N]
   user disable --company ID (--user U | --email E)
   user enable --company ID (--user U | --email E)
+  invite --company ID --email E --role R
   subscription set --company ID --status S [--plan P]
   sessions end --company ID [--user U]
   keys rotate
   keys list
+  prune
 
 A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
 it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
@@ -116,6 +120,14 @@ const COMMANDS: Record<string, Command> = {
     }),
   },
 
+  invite: {
+    required: ['company', 'email', 'role'],
+    async run(context, { company = '', email = '', role = '' }) {
+      const invited = await invite(context, company, { email, role })
+      return { companyId: company, ...invited, role, status: 'mail queued' }
+    },
+  },
+
   'subscription set': {
     required: ['company', 'status'],
     optional: ['plan'],
@@ -143,6 +155,10 @@ const COMMANDS: Record<string, Command> = {
       return { keyId, signsFrom: signsFrom.toISOString(), resealedSecrets: resealed }
     },
   },
+  prune: {
+    run: async ({ db, system }) => ({ ...(await pruneAcrossCompanies(db, system.now())) }),
+  },
+
   'keys list': {
     run: async ({ db }) => ({
       keys: (await listKeys(db)).map(({ keyId, createdAt, signsFrom }) => ({
@@ -180,7 +196,8 @@ function readCommand(args: string[]) {
   const { values, positionals } = parse(args)
   const { json = false, help = false, ...given } = values
   if (help || positionals.length === 0) return null
-  const name = positionals[0] === 'migrate' ? 'migrate' : positionals.slice(0, 2).join(' ')
+  const [first = ''] = positionals
+  const name = COMMANDS[first] ? first : positionals.slice(0, 2).join(' ')
   const command = COMMANDS[name]
   if (!command) throw new UsageError(`there is no command "${name}"`)
   const [id = '', ...rest] = positionals.slice(name.split(' ').length)

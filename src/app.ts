@@ -20,6 +20,11 @@ import { answerRouterError, problemsPlugin } from './http/problems.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
+import { mailPlugin } from './mail/plugin.ts'
+import { createLetters } from './onboarding/letters.ts'
+import { onboardingRoutes } from './onboarding/routes.ts'
+import { createOnboarding } from './onboarding/service.ts'
+import { createAccount } from './session/account.ts'
 import { permissionGuard } from './session/permission-guard.ts'
 import { ownSessionRoutes, signInRoutes } from './session/routes.ts'
 import { createSessions } from './session/service.ts'
@@ -91,6 +96,15 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
     counters,
     limit: config.limits.regenerate,
   })
+  const account = createAccount({ db, limits: config.limits, system, hasher, counters })
+  const onboarding = createOnboarding({ db, config, system, hasher, counters })
+  await app.register(mailPlugin, {
+    config,
+    db,
+    system,
+    registry,
+    compose: createLetters({ db, config, system }),
+  })
   const ingest = createIngest({ db, poolSize: config.databasePoolSize })
 
   await app.register(
@@ -99,13 +113,14 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
       await api.register(signInRoutes, { config, sessions, system })
       await api.register(async (open) => {
         open.addHook('onRequest', open.limits.anonymous)
+        await open.register(onboardingRoutes, { onboarding, system })
         await open.register(keySetRoutes, { system })
         await open.register(openapiRoutes)
       })
       // Session: access token or cookie.
       await api.register(async (session) => {
         await session.register(sessionGuard, { config, sessions, system })
-        await session.register(ownSessionRoutes, { sessions, system })
+        await session.register(ownSessionRoutes, { sessions, account, system })
         // Admin: the same, with a permission.
         await session.register(async (admin) => {
           await admin.register(permissionGuard, { permission: 'webhook-secret:manage' })

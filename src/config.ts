@@ -19,6 +19,9 @@ const LIMITS = {
   signInAttempts: { max: 30, windowSeconds: 60 },
   refresh: { max: 30, windowSeconds: 60 },
   regenerate: { max: 5, windowSeconds: 3600 },
+  register: { max: 5, windowSeconds: 3600 },
+  mail: { max: 3, windowSeconds: 3600 },
+  oneTimeTokens: { max: 10, windowSeconds: 60 },
   ingest: { max: 1000, windowSeconds: 1 },
   badSignatures: { max: 60, windowSeconds: 60 },
   refusals: { max: 120, windowSeconds: 60 },
@@ -50,6 +53,8 @@ const Environment = Type.Object({
   IDEMPOTENCY_WINDOW_SECONDS: seconds(60, 0),
   REFRESH_RACE_SECONDS: seconds(1, 0),
   REFRESH_GRACE_SECONDS: seconds(0, 0),
+  SMTP_URL: Type.Optional(Type.String()),
+  MAIL_FROM: Type.Optional(Type.String()),
   DASHBOARD_ORIGINS: Type.String({ default: '' }),
   TRUST_PROXY: Type.String({ default: '' }),
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
@@ -86,6 +91,8 @@ export interface Config {
   idempotencyWindowSeconds: number
   refreshRaceSeconds: number
   refreshGraceSeconds: number
+  /** Without an URL, outside production only, mail is written to the data folder. */
+  mail: { smtpUrl: string | undefined; requireTls: boolean; from: string }
   dashboardOrigins: string[]
   trustProxy: string[]
   logLevel: string
@@ -151,6 +158,9 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     signInAttempts: limit('signInAttempts'),
     refresh: limit('refresh'),
     regenerate: limit('regenerate'),
+    register: limit('register'),
+    mail: limit('mail'),
+    oneTimeTokens: limit('oneTimeTokens'),
     ingest: limit('ingest'),
     badSignatures: limit('badSignatures'),
     refusals: limit('refusals'),
@@ -164,6 +174,16 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   const publicUrl = originOf(read.PUBLIC_URL ?? `http://127.0.0.1:${read.PORT}`)
   if (!publicUrl && read.PUBLIC_URL !== undefined)
     faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
+  if (read.SMTP_URL !== undefined && !isSmtpUrl(read.SMTP_URL))
+    faults.push('SMTP_URL: must be smtp://user:password@host:port, or smtps://')
+  if (read.MAIL_FROM !== undefined && !SENDER.test(read.MAIL_FROM))
+    faults.push('MAIL_FROM: must be an address, or a name and an address: Gatehouse <no-reply@example.com>')
+  const mail = {
+    smtpUrl: read.SMTP_URL,
+    // Whoever can take TLS out of the way could read the links; the URL says where that is of no concern.
+    requireTls: production && !/[?&]requireTLS=/i.test(read.SMTP_URL ?? ''),
+    from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,
+  }
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
   if (dashboardOrigins.some((origin) => originOf(origin) !== origin)) {
     faults.push('DASHBOARD_ORIGINS: each entry must be an origin such as https://app.example.com')
@@ -174,7 +194,7 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   }
 
   if (production) {
-    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL']) {
+    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
       if (!env[name]) faults.push(`${name}: must be set in production`)
     }
     if (read.RATE_LIMIT_SCALE !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
@@ -201,12 +221,27 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,
     refreshGraceSeconds: read.REFRESH_GRACE_SECONDS,
+    mail,
     dashboardOrigins,
     trustProxy,
     logLevel: read.LOG_LEVEL,
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits,
   }
+}
+
+/** `address` or `Name <address>`; nothing that could begin another header (RFC 5322, section 3.4). */
+const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
+
+function isSmtpUrl(text: string): boolean {
+  const url = URL.parse(text)
+  return url !== null && /^smtps?:$/.test(url.protocol) && url.hostname !== ''
+}
+
+/** Where mail of this service comes from, if nobody says: its own name, unless that is an address. */
+function mailDomainOf(publicUrl: string | null): string {
+  const hostname = publicUrl ? new URL(publicUrl).hostname : ''
+  return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
 }
 
 function list(text: string | undefined): string[] {

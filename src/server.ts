@@ -1,9 +1,11 @@
 import { availableParallelism } from 'node:os'
+import type { FastifyBaseLogger } from 'fastify'
 import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
+import { pruneAcrossCompanies } from './database/prune.ts'
 import { createLogStream, createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
 import {
@@ -20,6 +22,7 @@ import { realSystem, type System } from './system.ts'
 
 const DRAIN_DEADLINE_MS = 8_000
 const EXIT_DEADLINE_MS = 9_500
+const PRUNE_EVERY_MS = 3_600_000
 
 async function start(): Promise<void> {
   const config = readConfig(process.env)
@@ -47,12 +50,15 @@ async function serve(config: Config, connection: Connection, system: System) {
   const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
   const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
 
+  const stopPruning = startPruning(connection, system, app.log)
+
   let stopping = false
   async function stop(signal: string): Promise<void> {
     if (stopping) process.exit(1)
     stopping = true
     app.log.info({ signal }, 'draining')
     ops.drain()
+    stopPruning()
     // Connections that stay silent do not hold up the exit, nor does anything else for long.
     setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
     setTimeout(() => process.exit(1), EXIT_DEADLINE_MS)
@@ -75,6 +81,22 @@ async function serve(config: Config, connection: Connection, system: System) {
   logStream.flush()
   if (demo) console.log(welcome(address, demo))
   return app
+}
+
+/** Prunes once an hour, each instance at another time of it, however many started together. */
+function startPruning({ maintenance }: Connection, system: System, log: FastifyBaseLogger): () => void {
+  const stopping = new AbortController()
+  async function prune(): Promise<void> {
+    setTimeout(prune, PRUNE_EVERY_MS).unref()
+    try {
+      const pruned = await pruneAcrossCompanies(maintenance, system.now(), stopping.signal)
+      log.info({ pruned }, 'housekeeping')
+    } catch (error) {
+      log.warn({ err: error }, 'housekeeping failed')
+    }
+  }
+  setTimeout(prune, PRUNE_EVERY_MS * (system.randomBytes(2).readUInt16BE() / 65_536)).unref()
+  return () => stopping.abort()
 }
 
 function welcome(address: string, { companyId, email, password }: DemoCompany): string {

@@ -84,8 +84,25 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
   return row?.name
 }
 
+export async function findActiveCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('companies')
+    .select('name')
+    .where('company_id', '=', companyId)
+    .where('status', '=', 'active')
+    .executeTakeFirst()
+  return row?.name
+}
+
+export async function roleExists(db: Executor, role: string): Promise<boolean> {
+  const row = await db.selectFrom('roles').select('role').where('role', '=', role).executeTakeFirst()
+  return row !== undefined
+}
+
 /** The account and what a sign-in checks; null if there is none. */
-export type FoundAccount = (AccountRow & { password_hash: string; email_verified_at: Date | null }) | null
+export type FoundAccount =
+  | (AccountRow & { password_hash: string; email_verified_at: Date | null; locked_out_at: Date | null })
+  | null
 
 /** Finds accounts by their addresses in the form that these are stored in, one outcome an item, in order. */
 export async function findAccountsByEmail(
@@ -93,7 +110,7 @@ export async function findAccountsByEmail(
   items: { companyId: string; email: string }[],
 ): Promise<FoundAccount[]> {
   const { rows } = await sql<NonNullable<FoundAccount> & { ord: number }>`
-    select i.ord::int, a.*, u.password_hash, u.email_verified_at
+    select i.ord::int, a.*, u.password_hash, u.email_verified_at, u.locked_out_at
     from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[])
       with ordinality as i (company_id, email, ord)
     join users u on u.company_id = i.company_id and u.email = i.email
@@ -117,6 +134,61 @@ export async function replacePasswordHash(
     .returning('user_id')
     .executeTakeFirst()
   return updated !== undefined
+}
+
+/**
+ * Notes that an address is a user's, who has shown that its mail reaches them, and their new password if
+ * they chose one; undefined unless user and company are active.
+ */
+export async function proveAddress(
+  db: Executor,
+  companyId: string,
+  email: string,
+  { at, passwordHash }: { at: Date; passwordHash?: string },
+): Promise<string | undefined> {
+  const updated = await db
+    .updateTable('users')
+    .set(({ fn, val }) => ({
+      email_verified_at: fn.coalesce('email_verified_at', val(at)),
+      ...(passwordHash !== undefined && { password_hash: passwordHash, locked_out_at: null }),
+    }))
+    .where('company_id', '=', companyId)
+    .where('email', '=', email)
+    .where('status', '=', 'active')
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('companies')
+          .select('company_id')
+          .whereRef('companies.company_id', '=', 'users.company_id')
+          .where('companies.status', '=', 'active'),
+      ),
+    )
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated?.user_id
+}
+
+/** Notes that somebody has guessed the password of this address until no more guesses were taken. */
+export async function noteLockout(db: Executor, companyId: string, email: string, at: Date): Promise<void> {
+  await db
+    .updateTable('users')
+    .set({ locked_out_at: at })
+    .where('company_id', '=', companyId)
+    .where('email', '=', email)
+    .execute()
+}
+
+/** Forgets that; true for the one who did. */
+export async function clearLockout(db: Executor, companyId: string, userId: string): Promise<boolean> {
+  const cleared = await db
+    .updateTable('users')
+    .set({ locked_out_at: null })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('locked_out_at', 'is not', null)
+    .returning('user_id')
+    .executeTakeFirst()
+  return cleared !== undefined
 }
 
 /** False if there is no such company. */

@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { passwordFault } from '../crypto/password-policy.ts'
 import { appendAudit } from '../database/audit.ts'
@@ -9,11 +9,15 @@ import { Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import * as repository from './repository.ts'
 
-/** Companies and their users, as an operator manages them: a user is known by company and address. */
+/** Companies and their users: a user is known by company and address. */
 
 export {
+  clearLockout,
   type FoundAccount,
   findAccountsByEmail,
+  findActiveCompanyName,
+  noteLockout,
+  proveAddress,
   replacePasswordHash,
   setCompanyStatus,
   setUserStatus,
@@ -27,6 +31,14 @@ interface Context {
   hasher: PasswordHasher
   system: System
 }
+
+/**
+ * What companies and people may be called: anything that can be read, but nothing that ends a line or turns
+ * the direction of what follows it.
+ */
+export const NAME_PATTERN = '^(?=.*\\S)[^\\p{Cc}\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]+$'
+const NAME = new RegExp(NAME_PATTERN, 'u')
+const MAX_NAME_LENGTH = 100
 
 /** What may stand on each side of the @, and of the dots there: what sign-in takes as an address. */
 const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
@@ -44,9 +56,85 @@ export function generatePassword(system: System): string {
 }
 
 /**
- * Creates a company in trial, with an admin whose address counts as verified. With an id that exists it
- * does nothing, so that it can be repeated.
- * @throws Problem invalid_request for a password that may not be chosen, or an unknown plan
+ * A new user's names and address in the form that they are stored in, if these and the password may be chosen.
+ * @throws Problem invalid_request
+ */
+export function checkNewUser(user: {
+  companyName: string
+  name?: string | undefined
+  email: string
+  password: string
+}): {
+  companyName: string
+  name: string
+  email: string
+} {
+  const email = requireEmail(user.email)
+  const companyName = requireName(user.companyName, '/companyName')
+  const name = user.name === undefined ? email : requireName(user.name, '/name')
+  checkPassword(user.password, { email, companyName }, '/password')
+  return { companyName, name, email }
+}
+
+/** @throws Problem invalid_request with that path for a password that may not be chosen */
+export function checkPassword(
+  password: string,
+  person: { email: string; companyName: string },
+  path: string,
+): void {
+  refuseFault(passwordFault(password, person), path)
+}
+
+interface NewMember {
+  email: string
+  name: string
+  passwordHash: string
+  /** Null: they cannot sign in before it is verified. */
+  emailVerifiedAt: Date | null
+  createdAt: Date
+}
+
+/**
+ * Inserts a company in trial, with its admin. With an id that exists it does nothing, so that it can be
+ * repeated.
+ */
+export async function insertCompanyWithAdmin(
+  tx: Transaction<Database>,
+  system: System,
+  {
+    companyId = newId(system),
+    companyName,
+    plan = 'growth',
+    ...admin
+  }: NewMember & { companyId?: string | undefined; companyName: string; plan?: string | undefined },
+): Promise<{ companyId: string; userId: string; isNew: boolean }> {
+  const { createdAt } = admin
+  const userId = newId(system)
+  const isNew = await repository.insertCompany(tx, companyId, {
+    name: companyName,
+    createdAt,
+    plan,
+    status: 'trialing',
+    currentPeriodEnd: new Date(createdAt.getTime() + TRIAL_DAYS * DAY_MS),
+  })
+  if (isNew) await repository.insertUser(tx, companyId, { ...admin, userId, role: 'admin' })
+  return { companyId, userId, isNew }
+}
+
+/** Inserts a user; undefined if the company has one with that address. */
+export async function insertMember(
+  tx: Transaction<Database>,
+  system: System,
+  companyId: string,
+  member: NewMember & { role: string },
+): Promise<string | undefined> {
+  const userId = newId(system)
+  return (await repository.insertUser(tx, companyId, { ...member, userId })) ? userId : undefined
+}
+
+/**
+ * Creates a company in trial, with an admin whose address counts as verified; see insertCompanyWithAdmin.
+ * @throws Problem invalid_request for a name or password that may not be chosen, or an unknown plan
  */
 export async function createCompany(
   { db, hasher, system }: Context,
@@ -59,35 +147,24 @@ export async function createCompany(
     password: string
   },
 ): Promise<{ companyId: string; userId: string; email: string }> {
-  const email = requireEmail(company.adminEmail)
-  refuseFault(passwordFault(company.password, { email, companyName: company.name }), '/password')
-  const passwordHash = await hasher.hash(company.password)
-  const companyId = company.companyId ?? newId(system)
-  const userId = newId(system)
+  const { companyId, plan, password } = company
+  const checked = checkNewUser({
+    companyName: company.name,
+    name: company.adminName,
+    email: company.adminEmail,
+    password,
+  })
+  const passwordHash = await hasher.hash(password)
   const createdAt = new Date(system.now())
-  await reportingUnknownNames(
+  const ids = await reportingUnknownNames(
     db.transaction().execute(async (tx) => {
-      const inserted = await repository.insertCompany(tx, companyId, {
-        name: company.name,
-        createdAt,
-        plan: company.plan ?? 'growth',
-        status: 'trialing',
-        currentPeriodEnd: new Date(createdAt.getTime() + TRIAL_DAYS * DAY_MS),
-      })
-      if (!inserted) return
-      await repository.insertUser(tx, companyId, {
-        userId,
-        email,
-        name: company.adminName ?? email,
-        role: 'admin',
-        passwordHash,
-        emailVerifiedAt: createdAt,
-        createdAt,
-      })
-      await auditOperator(tx, system, companyId, 'company_create', userId)
+      const admin = { ...checked, passwordHash, emailVerifiedAt: createdAt, createdAt }
+      const { isNew, ...created } = await insertCompanyWithAdmin(tx, system, { ...admin, companyId, plan })
+      if (isNew) await auditOperator(tx, system, created.companyId, 'company_create', created.userId)
+      return created
     }),
   )
-  return { companyId, userId, email }
+  return { ...ids, email: checked.email }
 }
 
 /**
@@ -97,31 +174,39 @@ export async function createCompany(
 export async function createUser(
   { db, hasher, system }: Context,
   companyId: string,
-  user: { email: string; name?: string | undefined; role: string; password: string },
+  { role, password, ...user }: { email: string; name?: string | undefined; role: string; password: string },
 ): Promise<{ userId: string }> {
   const companyName = await repository.findCompanyName(db, companyId)
   if (companyName === undefined) throw noSuchCompany()
-  const email = requireEmail(user.email)
-  refuseFault(passwordFault(user.password, { email, companyName }), '/password')
-  const passwordHash = await hasher.hash(user.password)
+  const { email, name } = checkNewUser({ ...user, companyName, password })
+  const passwordHash = await hasher.hash(password)
   const createdAt = new Date(system.now())
-  const userId = newId(system)
-  await reportingUnknownNames(
+  return await reportingUnknownNames(
     db.transaction().execute(async (tx) => {
-      const inserted = await repository.insertUser(tx, companyId, {
-        userId,
-        email,
-        name: user.name ?? email,
-        role: user.role,
-        passwordHash,
-        emailVerifiedAt: createdAt,
-        createdAt,
-      })
-      refuseFault(inserted ? null : 'belongs to a user of this company already', '/email')
+      const member = { email, name, role, passwordHash, emailVerifiedAt: createdAt, createdAt }
+      const userId = await insertMember(tx, system, companyId, member)
+      if (userId === undefined) throw emailTaken()
       await auditOperator(tx, system, companyId, 'user_create', userId)
+      return { userId }
     }),
   )
-  return { userId }
+}
+
+/**
+ * The address that is invited, in the form that it is stored in, if it can be.
+ * @throws Problem not_found for an unknown company, invalid_request for anything else
+ */
+export async function checkInvitation(
+  tx: Transaction<Database>,
+  companyId: string,
+  { email: text, role }: { email: string; role: string },
+): Promise<string> {
+  const email = requireEmail(text)
+  if ((await repository.findActiveCompanyName(tx, companyId)) === undefined) throw noSuchCompany()
+  if (!(await repository.roleExists(tx, role))) throw noSuchRole()
+  const [account] = await repository.findAccountsByEmail(tx, [{ companyId, email }])
+  if (account) throw emailTaken()
+  return email
 }
 
 /** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
@@ -160,6 +245,13 @@ export async function auditOperator(
   })
 }
 
+function requireName(text: string, path: string): string {
+  const name = text.normalize('NFC').trim()
+  const isName = NAME.test(name) && name.length <= MAX_NAME_LENGTH
+  refuseFault(isName ? null : `must be a line of 1 to ${MAX_NAME_LENGTH} characters`, path)
+  return name
+}
+
 /** An address in the form that it is stored in. @throws Problem invalid_request */
 function requireEmail(text: string): string {
   const email = normalizeEmail(text)
@@ -168,8 +260,19 @@ function requireEmail(text: string): string {
 }
 
 function refuseFault(message: string | null, path: string): void {
-  if (message)
-    throw new Problem('invalid_request', `${path.slice(1)} ${message}`, { errors: [{ path, message }] })
+  if (message) throw faultAt(path, message)
+}
+
+function faultAt(path: string, message: string): Problem {
+  return new Problem('invalid_request', `${path.slice(1)} ${message}`, { errors: [{ path, message }] })
+}
+
+function emailTaken(): Problem {
+  return faultAt('/email', 'belongs to a user of this company already')
+}
+
+function noSuchRole(): Problem {
+  return faultAt('/role', 'is not one of the roles: admin, analyst, developer, viewer')
 }
 
 /** Roles, plans and states are data, so it is the database that knows which exist. */
@@ -178,8 +281,9 @@ async function reportingUnknownNames<T>(work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     const constraint = constraintOf(error)
-    if (constraint === 'users_role_fkey') refuseFault('is not one of the roles: admin, analyst, developer, viewer', '/role')
-    if (constraint === 'subscriptions_plan_fkey') refuseFault('is not one of the plans: starter, growth, enterprise', '/plan')
+    if (constraint === 'users_role_fkey') throw noSuchRole()
+    if (constraint === 'subscriptions_plan_fkey')
+      throw faultAt('/plan', 'is not one of the plans: starter, growth, enterprise')
     throw error
   }
 }

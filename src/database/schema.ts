@@ -7,6 +7,16 @@ export type CompanyStatus = 'active' | 'suspended'
 export type UserStatus = 'active' | 'disabled'
 export const SUBSCRIPTION_STATUSES = ['trialing', 'active', 'past_due', 'canceled', 'suspended'] as const
 export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
+export const MAIL_KINDS = [
+  'verify_email',
+  'password_reset',
+  'invitation',
+  'password_changed',
+  'sign_in_after_lockout',
+  'refresh_reuse',
+] as const
+export type MailKind = (typeof MAIL_KINDS)[number]
+export type TokenPurpose = 'verify' | 'reset' | 'invite'
 export type SessionKind = 'token' | 'cookie'
 export type EndReason =
   | 'logout'
@@ -53,6 +63,7 @@ interface Users {
   status: UserStatus
   password_hash: string
   email_verified_at: Date | null
+  locked_out_at: Date | null
   created_at: Fixed<Date>
 }
 
@@ -154,6 +165,37 @@ interface AuditEvents {
   ip_address: Fixed<string | null>
 }
 
+interface OneTimeTokens {
+  company_id: Fixed<string>
+  purpose: Fixed<TokenPurpose>
+  email: Fixed<string>
+  token_hash: Buffer
+  role: string | null
+  created_at: Date
+  expires_at: Date
+}
+
+/** What a mail tells besides what its account says: who asked, from where, and for what. */
+export interface MailFacts {
+  ipAddress?: string | undefined
+  userAgent?: string | undefined
+  role?: string | undefined
+}
+
+interface MailOutbox {
+  company_id: Fixed<string>
+  mail_id: Fixed<string>
+  kind: Fixed<MailKind>
+  recipient: Fixed<string>
+  facts: ColumnType<MailFacts, string, never>
+  created_at: Fixed<Date>
+  attempts: Generated<number>
+  next_attempt_at: Date
+  sent_at: Date | null
+  failed_at: Date | null
+  last_error: string | null
+}
+
 /** The tables, as migrations/ makes them. */
 export interface Database {
   roles: Roles
@@ -168,4 +210,6 @@ export interface Database {
   signing_keys: SigningKeys
   rate_counters: RateCounters
   audit_events: AuditEvents
+  one_time_tokens: OneTimeTokens
+  mail_outbox: MailOutbox
 }

@@ -87,7 +87,8 @@ async function plugin(app: FastifyInstance, { publicUrl }: { publicUrl: string }
       servers: [{ url: `${publicUrl}/api` }],
       tags: [
         { name: 'authentication', description: 'Sign-in, refresh and logout' },
-        { name: 'session', description: "The caller's own session" },
+        { name: 'session', description: "The caller's own sessions and password" },
+        { name: 'onboarding', description: 'Registration, verification, reset and invitations; all by mail' },
         { name: 'signing-secret', description: 'The secret that events are signed with' },
         { name: 'events', description: 'Signed ingestion of events' },
         { name: 'keys', description: 'Public keys and this document' },

@@ -169,8 +169,9 @@ export type RotationOutcome =
  * differ by more than the second that it is about.
  *
  * Each row is locked before `decided` looks at it, so what that says stays true, and `after` is what the row
- * will be; the updates and the audit entries only carry it out. `seen` is the row as of the statement's beginning: a token that was unspent then
- * was spent while we waited for the lock, which is a race, however long the wait.
+ * will be; the updates, audit entries and mails only carry it out. `seen` is the row as of the statement's
+ * beginning: a token that was unspent then was spent while we waited for the lock, which is a race, however
+ * long the wait.
  */
 export async function rotateSessions(
   db: Executor,
@@ -254,6 +255,10 @@ export async function rotateSessions(
       insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor, session_id, ip_address)
       select company_id, audit_id, now, 'refresh', outcome, user_id::text, session_id, ip
       from decided where outcome in ('reused', 'raced')
+    ), told as (
+      insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)
+      select company_id, audit_id, 'refresh_reuse', email, json_build_object('ipAddress', ip), now, now
+      from decided where outcome = 'reused'
     )
     select ord::int, outcome, company_id, session_id, user_id, kind, new_generation as generation, created_at,
       new_issued_at as issued_at, new_expires_at as expires_at, max_expires_at, end_reason, used,
@@ -332,20 +337,22 @@ export async function endCookieSessionAcrossCompanies(
 }
 
 /**
- * Ends all live sessions of a company, or of one of its users; returns how many. One that expired a moment
- * ago is among them: by the clock of another instance it may be alive, and use would renew it.
+ * Ends all live sessions of a company, or of one of its users, except that one; returns how many. One that
+ * expired a moment ago is among them: by the clock of another instance it may be alive, and use would renew it.
  */
 export async function endSessions(
   db: Executor,
   companyId: string,
   userId: string | null,
   { reason, now }: Ending,
+  exceptSessionId: string | null = null,
 ): Promise<number> {
   const { rows } = await sql<{ ended: number }>`
     with locked as (
       select company_id, session_id from sessions
       where company_id = ${companyId} and (${userId}::uuid is null or user_id = ${userId}::uuid)
         and ended_at is null and expires_at > ${now}::timestamptz - interval '1 hour'
+        and session_id is distinct from ${exceptSessionId}::uuid
       order by company_id, session_id
       for update
     ), ended as (
@@ -355,4 +362,49 @@ export async function endSessions(
     )
     select count(*)::int as ended from ended`.execute(db)
   return rows[0]?.ended ?? 0
+}
+
+export type OwnSession = Pick<
+  Selectable<Database['sessions']>,
+  'session_id' | 'kind' | 'created_at' | 'issued_at' | 'user_agent' | 'ip_address'
+>
+
+/** A user's live sessions, those used last first. */
+export async function listSessions(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  { now, max }: { now: Date; max: number },
+): Promise<OwnSession[]> {
+  return await db
+    .selectFrom('sessions')
+    .select(['session_id', 'kind', 'created_at', 'issued_at', 'user_agent', 'ip_address'])
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', now)
+    .orderBy('issued_at', 'desc')
+    .limit(max)
+    .execute()
+}
+
+/** Ends a live session of that user; false if they have none with this id. */
+export async function endOwnSession(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  sessionId: string,
+  { reason, now }: Ending,
+): Promise<boolean> {
+  const ended = await db
+    .updateTable('sessions')
+    .set({ ended_at: now, end_reason: reason })
+    .where('company_id', '=', companyId)
+    .where('session_id', '=', sessionId)
+    .where('user_id', '=', userId)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', now)
+    .returning('session_id')
+    .executeTakeFirst()
+  return ended !== undefined
 }

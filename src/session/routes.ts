@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { NoBody } from '../http/body.ts'
@@ -7,14 +8,18 @@ import { addressOf, clientAddress, limitHeaders } from '../http/limits.ts'
 import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
 import { createTurnstile } from '../http/turnstile.ts'
 import type { System } from '../system.ts'
+import type { Account } from './account.ts'
 import { clearSessionCookie, readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
 import {
   LoginBody,
   LoginHeaders,
   LoginReply,
   LogoutQuery,
+  PasswordChangeBody,
   RefreshHeaders,
+  SessionParams,
   SessionReply,
+  SessionsReply,
   TokenReply,
 } from './schemas.ts'
 import type { IssuedTokens, Sessions, SessionWithAccount } from './service.ts'
@@ -116,8 +121,14 @@ export const signInRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { co
   )
 }
 
-/** The caller's own session; behind the session guard. */
-const ownSession: FastifyPluginAsyncTypebox<Omit<Options, 'config'>> = async (app, { sessions, system }) => {
+interface OwnOptions {
+  sessions: Sessions
+  account: Account
+  system: System
+}
+
+/** The caller's own sessions and password; behind the session guard. */
+const ownSession: FastifyPluginAsyncTypebox<OwnOptions> = async (app, { sessions, account, system }) => {
   const security = [{ accessToken: [] }, { sessionCookie: [] }]
 
   app.get(
@@ -155,6 +166,81 @@ const ownSession: FastifyPluginAsyncTypebox<Omit<Options, 'config'>> = async (ap
         now: system.now(),
       })
       if (caller.kind === 'cookie') clearSessionCookie(reply)
+      reply.code(204)
+      return null
+    },
+  )
+
+  const callerOf = (request: FastifyRequest) => ({
+    ipAddress: clientAddress(request),
+    limitAddress: addressOf(request),
+    now: system.now(),
+  })
+
+  app.get(
+    '/auth/sessions',
+    {
+      schema: {
+        operationId: 'listSessions',
+        summary: "The user's live sessions",
+        tags: ['session'],
+        security,
+        response: answers({ 200: SessionsReply }, ...WITH_SESSION),
+      },
+    },
+    async ({ caller }) => {
+      const rows = await account.listSessions(caller, system.now())
+      return {
+        sessions: rows.map((row) => ({
+          id: row.session_id,
+          kind: row.kind,
+          createdAt: row.created_at.toISOString(),
+          lastSeenAt: row.issued_at.toISOString(),
+          userAgent: row.user_agent,
+          ipAddress: row.ip_address,
+          current: row.session_id === caller.session_id,
+        })),
+      }
+    },
+  )
+
+  app.delete(
+    '/auth/sessions/:id',
+    {
+      schema: {
+        operationId: 'endSession',
+        summary: "End one of the user's own sessions",
+        tags: ['session'],
+        security,
+        params: SessionParams,
+        body: NoBody,
+        response: answers({ 204: Type.Null() }, ...WITH_BODY, ...WITH_SESSION, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const { caller } = request
+      const id = request.params.id.toLowerCase()
+      await account.endSession(caller, id, callerOf(request))
+      if (caller.kind === 'cookie' && caller.session_id === id) clearSessionCookie(reply)
+      reply.code(204)
+      return null
+    },
+  )
+
+  app.post(
+    '/auth/password/change',
+    {
+      schema: {
+        operationId: 'changePassword',
+        summary: "Change the password; the user's other sessions end",
+        tags: ['session'],
+        security,
+        body: PasswordChangeBody,
+        response: answers({ 204: Type.Null() }, ...WITH_BODY, ...WITH_SESSION, 'invalid_credentials'),
+      },
+    },
+    async (request, reply) => {
+      await account.changePassword(request.caller, request.body, callerOf(request))
       reply.code(204)
       return null
     },

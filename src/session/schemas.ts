@@ -7,13 +7,15 @@ const Time = Type.String({ format: 'date-time' })
 /** E-mail addresses are ASCII: what looks like one of another script can never become somebody else's. */
 const Email = Type.String({ format: 'email', maxLength: 254 })
 
+/** Characters are counted after NFC, which may make fewer of them; this bounds the work of counting. */
+const Password = Type.String({ minLength: 1, maxLength: 1024 })
+
 export const LoginBody = Type.Object(
   {
     // The format alone would admit `urn:uuid:` before it, which the database does not know.
     companyId: Type.String({ format: 'uuid', maxLength: 36 }),
     email: Email,
-    // Characters are counted after NFC, which may make fewer of them; this bounds the work of counting.
-    password: Type.String({ minLength: 1, maxLength: 1024 }),
+    password: Password,
   },
   { additionalProperties: false },
 )
@@ -58,6 +60,30 @@ export const TokenReply = Type.Object({
   refreshExpiresIn: Type.Integer({ description: 'seconds' }),
   ...SessionReply.properties,
 })
+
+export const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', maxLength: 36 }) })
+
+export const SessionsReply = Type.Object({
+  sessions: Type.Array(
+    Type.Object({
+      id: Uuid,
+      kind: Type.Union([Type.Literal('token'), Type.Literal('cookie')]),
+      createdAt: Time,
+      lastSeenAt: Type.String({
+        format: 'date-time',
+        description: 'of the last refresh, or of the last use of a cookie to the minute',
+      }),
+      userAgent: Type.Union([Type.String(), Type.Null()]),
+      ipAddress: Type.Union([Type.String(), Type.Null()]),
+      current: Type.Boolean({ description: 'whether it is the one that asks' }),
+    }),
+  ),
+})
+
+export const PasswordChangeBody = Type.Object(
+  { currentPassword: Password, newPassword: Password },
+  { additionalProperties: false },
+)
 
 /** In cookie mode the tokens stay out of the body. */
 export const LoginReply = Type.Union([TokenReply, SessionReply])

@@ -17,7 +17,7 @@ import { createSignIn, type SignInAttempt } from './sign-in.ts'
 
 /** Sessions: how they begin, go on and end. Who may begin one is in sign-in.ts. */
 
-export type { SessionWithAccount } from './repository.ts'
+export { endSessions, type SessionWithAccount } from './repository.ts'
 
 /** A cookie session is renewed by use, but written at most once a minute. */
 const RENEW_AFTER_MS = 60_000

@@ -9,6 +9,7 @@ import { createBatch } from '../database/batch.ts'
 import type { Counters } from '../database/counters.ts'
 import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
 import { type LimitState, Problem } from '../errors.ts'
+import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import type { SessionWithAccount } from './repository.ts'
 import * as repository from './repository.ts'
@@ -105,6 +106,8 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     })
     const refuse = async (): Promise<never> => {
       await appendAudit(db, companyId, audit('refused'))
+      // That was the last guess; the user is told when they are back.
+      if (guesses.remaining === 0) await companies.noteLockout(db, companyId, email, new Date(now))
       throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
         limit: guesses,
       })
@@ -128,7 +131,12 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       throw error
     }
     if (!found || !maySignIn(found)) return await refuse()
-    const { email_verified_at: verifiedAt, password_hash: passwordHash, ...account } = found
+    const {
+      email_verified_at: verifiedAt,
+      password_hash: passwordHash,
+      locked_out_at: lockedOutAt,
+      ...account
+    } = found
     if (!verifiedAt) {
       await returnGuess()
       await appendAudit(db, companyId, audit('email_not_verified'))
@@ -154,11 +162,14 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       repository.openSession(executor, companyId, row, audit('done', session.session_id, session.user_id))
     const formerHash = attempt.formerCookie === undefined ? null : hashOpaque(attempt.formerCookie)
     const opened =
-      formerHash === null
+      formerHash === null && lockedOutAt === null
         ? await open(db)
-        : await db
-            .transaction()
-            .execute(async (tx) => (await open(tx)) && (await endFormerSession(tx, formerHash, attempt)))
+        : await db.transaction().execute(async (tx) => {
+            if (!(await open(tx))) return false
+            if (formerHash !== null) await endFormerSession(tx, formerHash, attempt)
+            if (lockedOutAt !== null) await tellOfLockout(tx, account, attempt)
+            return true
+          })
     // Disabled, suspended or given another password while the old one was checked.
     if (!opened) return await refuse()
     await returnGuess()
@@ -181,10 +192,10 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     tx: Transaction<Database>,
     cookieHash: Buffer,
     { ipAddress, now }: SignInAttempt,
-  ): Promise<true> {
+  ): Promise<void> {
     const ending = { reason: 'logout', now: new Date(now) } as const
     const ended = await repository.endCookieSessionAcrossCompanies(tx, cookieHash, ending)
-    if (!ended) return true
+    if (!ended) return
     await appendAudit(tx, ended.company_id, {
       auditId: newId(system),
       occurredAt: ending.now,
@@ -194,7 +205,17 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       sessionId: ended.session_id,
       ipAddress,
     })
-    return true
+  }
+
+  /** A sign-in after many wrong guesses may be one that guessed right (ASVS 6.3.5). */
+  async function tellOfLockout(
+    tx: Transaction<Database>,
+    { company_id: companyId, user_id: userId, email }: AccountRow,
+    { ipAddress, userAgent, now }: SignInAttempt,
+  ): Promise<void> {
+    if (!(await companies.clearLockout(tx, companyId, userId))) return
+    const facts = { ipAddress, userAgent: userAgent?.slice(0, MAX_USER_AGENT) }
+    await queueMail(tx, system, companyId, { kind: 'sign_in_after_lockout', recipient: email, facts, now })
   }
 
   function newSession(account: AccountRow, { mode, now }: SignInAttempt) {

@@ -8,6 +8,7 @@ const PRODUCTION = {
   DATABASE_URL: 'postgres://gatehouse@db.example/gatehouse',
   MASTER_KEYS: `first:${KEY}`,
   PUBLIC_URL: 'https://auth.example.com',
+  SMTP_URL: 'smtps://gate:secret@smtp.example.com',
 }
 
 /** The faults that an environment has, one a line. */
@@ -42,6 +43,7 @@ const defaults = {
   idempotencyWindowSeconds: 60,
   refreshRaceSeconds: 1,
   refreshGraceSeconds: 0,
+  mail: { smtpUrl: undefined, requireTls: false, from: 'gatehouse <no-reply@localhost>' },
   dashboardOrigins: [],
   trustProxy: [],
   logLevel: 'info',
@@ -51,6 +53,9 @@ const defaults = {
     signInAttempts: { name: 'sign-in-attempts', max: 30, windowSeconds: 60 },
     refresh: { name: 'refresh', max: 30, windowSeconds: 60 },
     regenerate: { name: 'regenerate', max: 5, windowSeconds: 3600 },
+    register: { name: 'register', max: 5, windowSeconds: 3600 },
+    mail: { name: 'mail', max: 3, windowSeconds: 3600 },
+    oneTimeTokens: { name: 'one-time-tokens', max: 10, windowSeconds: 60 },
     ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },
     badSignatures: { name: 'bad-signatures', max: 60, windowSeconds: 60 },
     refusals: { name: 'refusals', max: 120, windowSeconds: 60 },
@@ -92,6 +97,7 @@ describe('the configuration', () => {
       IDEMPOTENCY_WINDOW_SECONDS: '0',
       REFRESH_RACE_SECONDS: '0',
       REFRESH_GRACE_SECONDS: '5',
+      MAIL_FROM: 'Gatehouse <gate@example.com>',
       DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
       TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
       DATABASE_POOL_SIZE: '20',
@@ -119,6 +125,7 @@ describe('the configuration', () => {
       idempotencyWindowSeconds: 0,
       refreshRaceSeconds: 0,
       refreshGraceSeconds: 5,
+      mail: { smtpUrl: PRODUCTION.SMTP_URL, requireTls: true, from: 'Gatehouse <gate@example.com>' },
       dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
       trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
       logLevel: 'warn',
@@ -138,6 +145,8 @@ describe('the configuration', () => {
       OPS_PORT: 'three',
       ACCESS_TOKEN_TTL_SECONDS: '0',
       COOKIE_IDLE_SECONDS: '1.5',
+      SMTP_URL: 'smtp.example.com',
+      MAIL_FROM: 'nobody',
       DASHBOARD_ORIGINS: 'https://app.example.com/',
       TRUST_PROXY: '10.0.0.0/33',
       DATABASE_POOL_SIZE: '1',
@@ -160,6 +169,11 @@ describe('the configuration', () => {
     [
       'DASHBOARD_ORIGINS',
       ['*', 'null', 'app.example.com', 'https://app.example.com/x', 'https://APP.example.com'],
+    ],
+    ['SMTP_URL', ['localhost', 'http://smtp.example', 'smtp:', 'smtp://']],
+    [
+      'MAIL_FROM',
+      ['gate', '<gate@x.example', 'a@x.example, b@x.example', 'A <a@x.example>\r\nBcc: b@x.example'],
     ],
     ['TRUST_PROXY', ['true', '1', 'proxy.internal', '10.0.0.0/', '10.0.0.0/8/8', '300.0.0.1', '::/129']],
     ['MASTER_KEYS', [KEY, `:${KEY}`, `id:${KEY}x`, 'id:c2hvcnQ=', `a:${KEY},a:${OTHER_KEY}`, `a b:${KEY}`]],
@@ -190,10 +204,25 @@ describe('the configuration', () => {
 describe('in production', () => {
   test('what has no safe default must be set', () => {
     expect(faultsOf(PRODUCTION)).toEqual([])
-    expect(namesOf({ NODE_ENV: 'production' })).toEqual(['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL'])
-    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL']) {
+    expect(namesOf({ NODE_ENV: 'production' })).toEqual([
+      'DATABASE_URL',
+      'MASTER_KEYS',
+      'PUBLIC_URL',
+      'SMTP_URL',
+    ])
+    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
       expect(namesOf({ ...PRODUCTION, [name]: '' })).toEqual([name])
     }
+  })
+
+  test('mail goes over TLS, unless its URL says that it need not', () => {
+    const tlsOf = (SMTP_URL: string) => loadConfig({ ...PRODUCTION, SMTP_URL }).mail.requireTls
+    expect(tlsOf('smtp://smtp.example.com:587')).toBe(true)
+    expect(tlsOf('smtp://127.0.0.1:25?requireTLS=false')).toBe(false)
+  })
+
+  test('mail comes from the name of the service, if nobody says otherwise', () => {
+    expect(loadConfig(PRODUCTION).mail.from).toBe('gatehouse <no-reply@auth.example.com>')
   })
 
   test('limits are not scaled', () => {
@@ -209,6 +238,8 @@ test('a fault never repeats a secret (ASVS 13.3.1, 16.2.5)', () => {
     DATABASE_URL: `mysql://user:${secret}@db/gatehouse`,
     MASTER_KEYS: `id:${secret},${secret}:${KEY}x`,
     PUBLIC_URL: `https://user:${secret}@auth.example`,
+    SMTP_URL: `http://user:${secret}@smtp.example`,
+    MAIL_FROM: secret,
     DASHBOARD_ORIGINS: `https://user:${secret}@app.example`,
     TRUST_PROXY: secret,
     LIMIT_REFRESH: secret,

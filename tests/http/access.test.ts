@@ -38,7 +38,14 @@ test('access is denied by default: without a credential every route answers 401,
     'HEAD /api/openapi.json 200',
     // Of CORS: an OPTIONS that is no preflight of a listed origin goes on to the answer for unknown paths.
     'OPTIONS * 404',
+    'POST /api/auth/invitations/accept 400',
+    'POST /api/auth/invitations/preview 400',
     'POST /api/auth/login 400',
+    'POST /api/auth/password/forgot 400',
+    'POST /api/auth/password/reset 400',
+    'POST /api/auth/register 400',
+    'POST /api/auth/verify-email 400',
+    'POST /api/auth/verify-email/resend 400',
   ])
   // What the list is held against has guarded routes in it, HEAD routes among them.
   expect(routes).toContainEqual({ method: 'HEAD', url: '/api/auth/session' })

@@ -46,6 +46,14 @@ const routes: Record<string, Send> = {
   '/auth/login': sender('/auth/login'),
   '/auth/webhook-secret/regenerate': sender('/auth/webhook-secret/regenerate', accessToken),
   '/events/ingest': sendEvents,
+  '/auth/register': sender('/auth/register'),
+  '/auth/verify-email': sender('/auth/verify-email'),
+  '/auth/verify-email/resend': sender('/auth/verify-email/resend'),
+  '/auth/password/forgot': sender('/auth/password/forgot'),
+  '/auth/password/reset': sender('/auth/password/reset'),
+  '/auth/password/change': sender('/auth/password/change', accessToken),
+  '/auth/invitations/preview': sender('/auth/invitations/preview'),
+  '/auth/invitations/accept': sender('/auth/invitations/accept'),
   ...bodyless,
 }
 

@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
@@ -118,7 +121,14 @@ export async function openHouse({
   const logs: string[] = []
   logStream.on('data', (chunk) => logs.push(String(chunk)))
 
-  const environment = { DATABASE_URL: url, MASTER_KEYS, RATE_LIMIT_SCALE: '1000', ...env }
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-house-'))
+  const environment = {
+    DATABASE_URL: url,
+    MASTER_KEYS,
+    RATE_LIMIT_SCALE: '1000',
+    DATA_DIR: dataDir,
+    ...env,
+  }
   const config = loadConfig(environment)
   const running = await Promise.all(
     Array.from({ length: instances }, async (_, index) => {
@@ -144,6 +154,7 @@ export async function openHouse({
       await connection.close()
     }
     await run(serverUrl, `drop database ${name} with (force)`)
+    await rm(dataDir, { recursive: true })
   }
   afterAll(close)
 

@@ -1,0 +1,50 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Kysely } from 'kysely'
+import { Gauge, type Registry } from 'prom-client'
+import type { Config } from '../config.ts'
+import type { Database } from '../database/schema.ts'
+import type { System } from '../system.ts'
+import { type Backlog, readBacklogAcrossCompanies } from './repository.ts'
+import { createSender, type DueMail, type Letter } from './service.ts'
+import { openTransport } from './transport.ts'
+
+interface Options {
+  config: Config
+  db: Kysely<Database>
+  system: System
+  registry: Registry
+  compose(mail: DueMail, now: number): Promise<Letter | null>
+}
+
+/** Sends mail from when the service listens until it closes, and shows what waits. */
+async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
+  const { db, system } = rest
+  const sender = createSender({
+    ...rest,
+    transport: openTransport(config),
+    note(facts, error) {
+      if (error === undefined) app.log.info(facts, 'mail sent')
+      else app.log.warn({ ...facts, err: error }, 'mail not sent')
+    },
+  })
+  app.addHook('onListen', async () => sender.start())
+  app.addHook('onClose', async () => await sender.stop())
+
+  const gauge = (name: string, help: string, read: (backlog: Backlog) => number) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      async collect() {
+        const backlog = await readBacklogAcrossCompanies(db).catch(() => null)
+        this.set(backlog ? read(backlog) : Number.NaN)
+      },
+    })
+  gauge('mail_waiting', 'Mails that are not sent yet', ({ waiting }) => waiting)
+  gauge('mail_oldest_seconds', 'How long the oldest of them has waited', ({ oldest }) =>
+    oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0,
+  )
+}
+
+export const mailPlugin = fp(plugin, { name: 'mail' })

@@ -1,0 +1,139 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Kysely } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database, MailFacts, MailKind } from '../database/schema.ts'
+import { newId, type System } from '../system.ts'
+import { type Letter, renderLetter } from './letter.ts'
+import * as repository from './repository.ts'
+import { MAX_CONNECTIONS, SendFailure, type Transport } from './transport.ts'
+
+/** Mail: whoever has something to tell queues it in their own transaction; a sender on each instance does the rest. */
+
+export type { Letter } from './letter.ts'
+export type { DueMail } from './repository.ts'
+
+/** Queues a mail; it leaves once the transaction has committed. */
+export async function queueMail(
+  db: Executor,
+  system: System,
+  companyId: string,
+  mail: { kind: MailKind; recipient: string; facts: MailFacts; now: number },
+): Promise<void> {
+  const { kind, recipient, facts, now } = mail
+  const createdAt = new Date(now)
+  await repository.insertMail(db, companyId, { mailId: newId(system), kind, recipient, facts, createdAt })
+}
+
+const POLL_MS = 1_000
+const SEND_MS = 30_000
+/** Longer than sending may last, even where another instance's clock is a minute ahead. */
+const LEASE_MS = 180_000
+const GIVE_UP_AFTER_MS = 86_400_000
+const FIRST_DELAY_MS = 2_000
+const MAX_DELAY_MS = 3_600_000
+
+interface SenderOptions {
+  db: Kysely<Database>
+  system: System
+  transport: Transport
+  /** The letter that a mail is to be at this moment; null if there is nobody to send it to any more. */
+  compose(mail: repository.DueMail, now: number): Promise<Letter | null>
+  /** Told of each attempt: facts for the log, and the error if it failed. */
+  note(facts: Record<string, unknown>, error?: unknown): void
+}
+
+/**
+ * Sends what is due, as long as it runs. Any number may run on one database: each mail is taken by one of
+ * them, and by another only if that one has not said within three minutes what became of it. So it is sent
+ * once, unless an instance dies between the server's acceptance and its own note of it.
+ */
+export function createSender({ db, system, transport, compose, note }: SenderOptions) {
+  const stopping = new AbortController()
+  const underWay = new Set<Promise<void>>()
+  let running: Promise<void> | undefined
+
+  async function run(): Promise<void> {
+    while (!stopping.signal.aborted) {
+      const room = MAX_CONNECTIONS - underWay.size
+      const mails = await takeDue(room)
+      for (const mail of mails) {
+        const work = deliver(mail).finally(() => underWay.delete(work))
+        underWay.add(work)
+      }
+      // With no room left there may be more to take, as soon as there is room.
+      if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
+      else await sleep(POLL_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {})
+    }
+    await Promise.all(underWay)
+  }
+
+  async function takeDue(max: number): Promise<repository.DueMail[]> {
+    const now = system.now()
+    try {
+      const leaseEndsAt = new Date(now + LEASE_MS)
+      return await repository.takeDueMailsAcrossCompanies(db, { now: new Date(now), leaseEndsAt, max })
+    } catch (error) {
+      note({ mail: 'the outbox cannot be read' }, error)
+      return []
+    }
+  }
+
+  async function deliver(mail: repository.DueMail): Promise<void> {
+    const about = {
+      mailId: mail.mail_id,
+      mail: mail.kind,
+      companyId: mail.company_id,
+      attempt: mail.attempts,
+    }
+    try {
+      const now = system.now()
+      const letter = await compose(mail, now)
+      if (!letter) return await repository.deleteMail(db, mail)
+      const message = {
+        ...renderLetter(letter),
+        id: mail.mail_id,
+        to: mail.recipient,
+        at: new Date(now),
+      }
+      const { file } = await transport.send(message, AbortSignal.timeout(SEND_MS))
+      await repository.settleMail(db, mail, { sentAt: new Date(system.now()) })
+      note({ ...about, ...(file !== undefined && { file }) })
+    } catch (error) {
+      note(about, error)
+      await postpone(mail, error).catch((reason) => note(about, reason))
+    }
+  }
+
+  async function postpone(mail: repository.DueMail, error: unknown): Promise<void> {
+    const now = system.now()
+    const text = error instanceof SendFailure ? error.message : 'internal'
+    const isForGood = error instanceof SendFailure && error.isForGood
+    const isOver = isForGood || now - mail.created_at.getTime() >= GIVE_UP_AFTER_MS
+    await repository.settleMail(
+      db,
+      mail,
+      isOver
+        ? { failedAt: new Date(now), error: text }
+        : { nextAttemptAt: new Date(now + delayAfter(mail.attempts)), error: text },
+    )
+  }
+
+  /** Twice as long each time, less up to a half, so that what failed together does not come back together. */
+  function delayAfter(attempts: number): number {
+    const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempts)
+    const chance = system.randomBytes(2).readUInt16BE() / 65_536
+    return longest * (1 - chance / 2)
+  }
+
+  return {
+    start(): void {
+      running ??= run()
+    },
+    /** Takes nothing more, and resolves when what is under way has ended. */
+    async stop(): Promise<void> {
+      stopping.abort()
+      await running
+      transport.close()
+    },
+  }
+}

@@ -1,0 +1,96 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createTransport } from 'nodemailer'
+import type { Config } from '../config.ts'
+import type { RenderedLetter } from './letter.ts'
+
+/** The way out of the house: an SMTP server, or a folder where there is none. */
+
+export interface Message extends RenderedLetter {
+  /** Names the message; the same when it has to be sent again. */
+  id: string
+  to: string
+  at: Date
+}
+
+export interface Transport {
+  /**
+   * Resolves when the message was taken over, with the file that it is in, if it is in one.
+   * @throws SendFailure
+   */
+  send(message: Message, signal: AbortSignal): Promise<{ file?: string }>
+  close(): void
+}
+
+const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 20_000 }
+/** Connections to the server, as many as there are messages under way. */
+export const MAX_CONNECTIONS = 5
+
+export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
+  const toMail = ({ id, to, at, ...letter }: Message) => ({
+    ...letter,
+    from: mail.from,
+    // As an object it is taken as it is: a comma in it makes no second recipient.
+    to: { name: '', address: to },
+    date: at,
+    messageId: `<${id}@${domainOf(mail.from)}>`,
+    // Nobody's out-of-office answer is wanted (RFC 3834).
+    headers: { 'Auto-Submitted': 'auto-generated' },
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+
+  if (mail.smtpUrl) {
+    const server = createTransport({
+      url: mail.smtpUrl,
+      pool: true,
+      maxConnections: MAX_CONNECTIONS,
+      // Whether to try again is decided by the outbox.
+      maxRequeues: 0,
+      ...(mail.requireTls && { requireTLS: true }),
+      ...TIMEOUTS,
+    })
+    return {
+      async send(message, signal) {
+        try {
+          await server.sendMail({ ...toMail(message), signal })
+        } catch (error) {
+          throw new SendFailure(error)
+        }
+        return {}
+      },
+      close: () => server.close(),
+    }
+  }
+
+  const composer = createTransport({ streamTransport: true, buffer: true, newline: 'unix' })
+  const folder = join(dataDir, 'mail')
+  return {
+    async send(message) {
+      const { message: bytes } = await composer.sendMail(toMail(message))
+      const file = join(folder, `${message.at.toISOString().replaceAll(':', '-')}-${message.id}.eml`)
+      await mkdir(folder, { recursive: true })
+      // Its link is as good as a password.
+      await writeFile(file, bytes, { mode: 0o600 })
+      return { file }
+    },
+    close() {},
+  }
+}
+
+function domainOf(sender: string): string {
+  return /@([^\s<>@]+)>?$/.exec(sender)?.[1] ?? 'localhost'
+}
+
+/** A message that did not get out; the message says why without the server's words, which may quote an address. */
+export class SendFailure extends Error {
+  override name = 'SendFailure'
+  /** Whether the server will not take it later either: a 5xx to the recipient or the message (RFC 5321, 4.2.1). */
+  readonly isForGood: boolean
+
+  constructor(cause: unknown) {
+    const { code = 'unknown', responseCode } = (cause ?? {}) as { code?: string; responseCode?: number }
+    super(responseCode === undefined ? code : `${code} ${responseCode}`)
+    this.isForGood = (responseCode ?? 0) >= 500 && /^(EENVELOPE|EMESSAGE)$/.test(code)
+  }
+}

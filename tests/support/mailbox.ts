@@ -1,0 +1,84 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import PostalMime, { type Email } from 'postal-mime'
+import { SMTPServer } from 'smtp-server'
+import { afterAll } from 'vitest'
+
+/** A real SMTP server on loopback, and what it was given. */
+
+export interface ReceivedMail {
+  /** The envelope's recipients: where it really goes. */
+  recipients: string[]
+  raw: string
+  email: Email
+  /** The token of its link. */
+  token: string
+}
+
+interface MailboxOptions {
+  /** Called with each message before it is accepted; an error refuses it, with its `responseCode`. */
+  onMessage?: (mail: ReceivedMail) => Promise<void> | void
+}
+
+const MAX_WAIT_MS = 20_000
+
+export async function openMailbox({ onMessage }: MailboxOptions = {}) {
+  const mails: ReceivedMail[] = []
+  const taken = new Set<ReceivedMail>()
+  let port = 0
+  let server: SMTPServer | undefined
+
+  async function start(): Promise<void> {
+    server = new SMTPServer({
+      authOptional: true,
+      disabledCommands: ['AUTH', 'STARTTLS'],
+      logger: false,
+      onData(stream, session, callback) {
+        const chunks: Buffer[] = []
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+        stream.on('end', async () => {
+          const raw = Buffer.concat(chunks).toString()
+          const email = await PostalMime.parse(raw)
+          const [, token = ''] = /#token=(\S+)/.exec(email.text ?? '') ?? []
+          const recipients = session.envelope.rcptTo.map(({ address }) => address)
+          const mail = { recipients, raw, email, token }
+          try {
+            await onMessage?.(mail)
+            mails.push(mail)
+            callback()
+          } catch (error) {
+            callback(error as Error)
+          }
+        })
+      },
+    })
+    server.on('error', () => {})
+    const listening = server.listen(port, '127.0.0.1')
+    await once(listening, 'listening')
+    port = (listening.address() as AddressInfo).port
+  }
+
+  async function stop(): Promise<void> {
+    const closing = server
+    server = undefined
+    await new Promise<void>((resolve) => (closing ? closing.close(() => resolve()) : resolve()))
+  }
+
+  await start()
+  afterAll(stop)
+
+  /** The next mail to an address that was not asked for yet; waits for it. */
+  async function mailTo(address: string): Promise<ReceivedMail> {
+    for (const until = performance.now() + MAX_WAIT_MS; performance.now() < until; await sleep(20)) {
+      const found = mails.find((mail) => !taken.has(mail) && mail.recipients.includes(address))
+      if (found) {
+        taken.add(found)
+        return found
+      }
+    }
+    throw new Error(`no mail to ${address} came`)
+  }
+
+  return { url: `smtp://127.0.0.1:${port}`, mails, mailTo, start, stop }
+}
