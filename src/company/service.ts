@@ -255,7 +255,9 @@ function requireName(text: string, path: string): string {
 /** An address in the form that it is stored in. @throws Problem invalid_request */
 function requireEmail(text: string): string {
   const email = normalizeEmail(text)
-  refuseFault(email.length <= 254 && EMAIL.test(email) ? null : 'must be an e-mail address', '/email')
+  // What begins like an encoded word (RFC 2047) is another address to some mail servers.
+  const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
+  refuseFault(isEmail ? null : 'must be an e-mail address', '/email')
   return email
 }
 

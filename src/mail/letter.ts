@@ -30,7 +30,8 @@ export function renderLetter({ name, subject, paragraphs, link }: Letter): Rende
     ...rest.map(paragraph),
   ]
   return {
-    subject,
+    // What a user wrote like an encoded word (RFC 2047) would be shown decoded.
+    subject: subject.replaceAll('=?', '= ?'),
     text: `${text.join('\n\n')}\n`,
     html: `<!doctype html>
 <html lang="en">

@@ -34,6 +34,7 @@ export async function openMailbox({ onMessage }: MailboxOptions = {}) {
       authOptional: true,
       disabledCommands: ['AUTH', 'STARTTLS'],
       logger: false,
+      closeTimeout: 100,
       onData(stream, session, callback) {
         const chunks: Buffer[] = []
         stream.on('data', (chunk: Buffer) => chunks.push(chunk))

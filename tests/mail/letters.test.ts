@@ -1,0 +1,192 @@
+import { describe, expect, test } from 'vitest'
+import { changeUserStatus } from '../../src/session/operator.ts'
+import { openHouse, PASSWORD, type Person } from '../support/house.ts'
+import { openMailbox, type ReceivedMail } from '../support/mailbox.ts'
+import { newEmail, useHouse } from '../support/onboarding.ts'
+
+const mailbox = await openMailbox()
+const house = await openHouse({
+  instances: 2,
+  env: {
+    SMTP_URL: mailbox.url,
+    PUBLIC_URL: 'https://auth.example.com',
+    MAIL_FROM: 'Gatehouse <gate@example.com>',
+    LIMIT_SIGN_IN_FAILURES: '10/900',
+    RATE_LIMIT_SCALE: '1',
+    LIMIT_SIGN_IN_ATTEMPTS: '100000/60',
+    LIMIT_REGISTER: '100000/60',
+    LIMIT_ONE_TIME_TOKENS: '100000/60',
+    TRUST_PROXY: '127.0.0.1',
+  },
+})
+const { join, use, tokenOf } = useHouse(house, mailbox)
+
+const headerLines = ({ raw }: ReceivedMail) =>
+  raw
+    .slice(0, raw.indexOf('\r\n\r\n'))
+    .replace(/\r\n[ \t]+/g, ' ')
+    .split('\r\n')
+
+/** Both forms of a mail, as one reads them. */
+const wordsOf = ({ email }: ReceivedMail) => {
+  const html = (email.html ?? '').replace(/<style[\s\S]*?<\/style>|<[^>]*>/g, ' ')
+  return [email.text ?? '', html].map((text) => text.replace(/\s+/g, ' '))
+}
+
+describe('every letter', async () => {
+  const person = await join()
+  await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+  const letter = await mailbox.mailTo(person.email)
+
+  test('is text and HTML, from the configured sender to one address, by no human', () => {
+    expect(letter.email).toMatchObject({
+      from: { name: 'Gatehouse', address: 'gate@example.com' },
+      to: [{ name: '', address: person.email }],
+      subject: `Reset your password for Company of ${person.email}`,
+      messageId: expect.stringMatching(/^<[0-9a-f-]{36}@example\.com>$/),
+    })
+    expect(letter.email.cc ?? []).toEqual([])
+    expect(letter.email.bcc ?? []).toEqual([])
+    expect(headerLines(letter)).toContain('Auto-Submitted: auto-generated')
+  })
+
+  test('says who asked, from where and when, until when its link works, and what to do about it', () => {
+    const at = new Date(house.clock.now()).toISOString().slice(0, 10)
+    for (const words of wordsOf(letter)) {
+      expect(words).toContain('Hello Ada,')
+      expect(words).toContain(`from the address 127.0.0.1 on ${at}`)
+      expect(words).toMatch(/works once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC/)
+      expect(words).toContain('If it was not you, do nothing')
+    }
+  })
+
+  test('has its link in both forms, with the token in the fragment (ASVS 14.2.1)', () => {
+    const url = `https://auth.example.com/reset-password#token=${letter.token}`
+    expect(letter.email.text).toContain(`\n${url}\n`)
+    expect(letter.email.html).toContain(`href="${url}"`)
+    expect(headerLines(letter).join()).not.toContain(letter.token)
+  })
+
+  test('loads and runs nothing', () => {
+    expect(letter.email.html).not.toMatch(/<(script|img|link|iframe|form)\b|url\(|@import/i)
+  })
+})
+
+describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', () => {
+  const NAMES = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    '&lt;b&gt;',
+    '</title><h1>',
+    'a@evil.example, Bcc: b@evil.example',
+    '=?utf-8?q?evil?=',
+    'Ada <eve@evil.example>',
+    '"Eve" eve@evil.example;',
+    '{{name}} %s',
+  ]
+
+  test.each(NAMES)('%s', async (name) => {
+    const email = newEmail()
+    const answer = await house.call('/auth/register', {
+      json: { companyName: name, name, email, password: PASSWORD },
+    })
+    expect(answer.status).toBe(201)
+    const letter = await mailbox.mailTo(email)
+    expect(letter.recipients).toEqual([email])
+    expect(letter.email.to).toEqual([{ name: '', address: email }])
+    expect(letter.email.subject).toBe(`Confirm your address for ${name.replace('=?', '= ?')}`)
+    expect(letter.email.text).toContain(`Hello ${name},`)
+    expect(letter.email.html).toContain(
+      `Hello ${name.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')},`,
+    )
+    expect(letter.email.html).not.toMatch(/<(script|img|b|h1)\b/)
+    const names = headerLines(letter).map((line) => line.slice(0, line.indexOf(':')).toLowerCase())
+    expect(names.toSorted()).toEqual([
+      'auto-submitted',
+      'content-type',
+      'date',
+      'from',
+      'message-id',
+      'mime-version',
+      'subject',
+      'to',
+    ])
+  })
+})
+
+describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
+  const fail = (person: Person, count: number, address = '203.0.113.9') =>
+    Promise.all(
+      Array.from({ length: count }, () =>
+        house.login({ ...person, password: 'not it' }, { headers: { 'x-forwarded-for': address } }),
+      ),
+    )
+
+  test('of a sign-in after their account had been locked out, once, from wherever it comes', async () => {
+    const person = await join()
+    await fail(person, 9)
+    expect((await house.login(person, { headers: { 'x-forwarded-for': '203.0.113.9' } })).status).toBe(200)
+    await fail(person, 10)
+    expect((await fail(person, 1)).map(({ status }) => status)).toEqual([429])
+    const before = mailbox.mails.length
+    const headers = { 'x-forwarded-for': '198.51.100.7', 'user-agent': 'Curious/1.0 <b>' }
+    const signIns = await Promise.all([0, 1].map((at) => house.login(person, { headers, at })))
+    expect(signIns.map(({ status }) => status)).toEqual([200, 200])
+    const letter = await mailbox.mailTo(person.email)
+    expect(letter.email.subject).toContain('after too many wrong passwords')
+    for (const words of wordsOf(letter)) expect(words).toContain('from the address 198.51.100.7')
+    expect(letter.email.text).toContain('“Curious/1.0 <b>”')
+    expect((await house.login(person, { headers })).status).toBe(200)
+    const row = await house.db
+      .selectFrom('mail_outbox')
+      .select('kind')
+      .where('recipient', '=', person.email)
+      .where('kind', '=', 'sign_in_after_lockout')
+      .execute()
+    expect([row.length, mailbox.mails.length - before]).toEqual([1, 1])
+  })
+
+  test('of a refresh token that was used twice, with which the session ended', async () => {
+    const person = await join()
+    const { refreshToken } = await house.loginAs(person)
+    expect((await house.refresh(refreshToken)).status).toBe(200)
+    const { body } = await house.refresh((await house.loginAs(person)).refreshToken)
+    await house.refresh(body.refreshToken)
+    // Two generations back is theft, whenever it comes.
+    const second = await house.refresh(body.refreshToken)
+    expect(second.body.code).toBe('refresh_token_reused')
+    const { refreshToken: first } = await house.loginAs(person)
+    const { refreshToken: next } = (await house.refresh(first)).body
+    await house.refresh(next)
+    expect((await house.refresh(first)).body.reason).toBe('refresh_reuse')
+    const letter = await mailbox.mailTo(person.email)
+    expect(letter.email.subject).toContain('was ended to be safe')
+    for (const words of wordsOf(letter)) expect(words).toContain('from the address 127.0.0.1')
+  })
+
+  test('of a changed password, whether by change or by reset', async () => {
+    const person = await join()
+    const { accessToken } = await house.loginAs(person)
+    const json = { currentPassword: person.password, newPassword: 'a newer password' }
+    expect((await house.call('/auth/password/change', { token: accessToken, json })).status).toBe(204)
+    expect((await mailbox.mailTo(person.email)).email.subject).toContain('was changed')
+    expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
+    expect((await mailbox.mailTo(person.email)).email.subject).toContain('was changed')
+  })
+
+  test('nothing any more once they are disabled', async () => {
+    const person = await join()
+    const { refreshToken } = await house.loginAs(person)
+    await changeUserStatus(house.context, person.companyId, person, 'disabled')
+    expect((await house.refresh(refreshToken)).status).toBe(401)
+    await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+    await expect
+      .poll(
+        async () =>
+          await house.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null).execute(),
+      )
+      .toEqual([])
+    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(person.email))).toHaveLength(1)
+  })
+})

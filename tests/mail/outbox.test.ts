@@ -1,0 +1,299 @@
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import PostalMime from 'postal-mime'
+import { describe, expect, test } from 'vitest'
+import { createSender, queueMail } from '../../src/mail/service.ts'
+import { openTransport, SendFailure, type Transport } from '../../src/mail/transport.ts'
+import { createClock, type House, openHouse, times } from '../support/house.ts'
+import { openMailbox } from '../support/mailbox.ts'
+
+const KIND = 'password_changed'
+
+/** Queues mails to users of a new company, and returns their addresses. */
+async function queue(house: House, count: number): Promise<string[]> {
+  const admin = await house.addCompany()
+  const { rows } = await sql<{ email: string }>`
+    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
+    select company_id, gen_random_uuid(), 'reader' || n || '@' || company_id || '.example', 'Reader', role, assignments,
+      status, password_hash, created_at
+    from users, generate_series(1, ${count}) n where user_id = ${admin.userId}
+    returning email`.execute(house.db)
+  const { companyId } = admin
+  for (const { email } of rows) {
+    const mail = { kind: KIND, recipient: email, facts: {}, now: house.clock.now() } as const
+    await queueMail(house.db, house.clock, companyId, mail)
+  }
+  return rows.map(({ email }) => email)
+}
+
+const unsettled = async ({ db }: House) =>
+  (
+    await db
+      .selectFrom('mail_outbox')
+      .select('mail_id')
+      .where('sent_at', 'is', null)
+      .where('failed_at', 'is', null)
+      .execute()
+  ).length
+
+const settled = (house: House) => expect.poll(() => unsettled(house), { timeout: 25_000 }).toBe(0)
+
+/** A sender besides those of the house, on a clock of its own, that fares as it is told. */
+function openSender(house: House, send: Transport['send'], clock = house.clock) {
+  const notes: Record<string, unknown>[] = []
+  const sender = createSender({
+    db: house.db,
+    system: clock,
+    transport: { send, close() {} },
+    compose: async () => ({ name: 'Reader', subject: 'A letter', paragraphs: ['Text.'] }),
+    note: (facts) => notes.push(facts),
+  })
+  return { ...sender, notes }
+}
+
+describe('with several instances', async () => {
+  const mailbox = await openMailbox()
+
+  test('each of 500 mails is delivered, and none of them twice', async () => {
+    const house = await openHouse({ instances: 3, env: { SMTP_URL: mailbox.url } })
+    const addresses = await queue(house, 500)
+    await settled(house)
+    const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
+    expect(delivered.toSorted()).toEqual(addresses.toSorted())
+  })
+
+  test('what an instance had taken when it was killed is sent by another, three minutes later', async () => {
+    const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await house.apps[0]?.close()
+    const addresses = await queue(house, 20)
+    // It takes mails and is heard of no more.
+    let taken = 0
+    const killed = openSender(house, () => {
+      taken += 1
+      return new Promise(() => {})
+    })
+    killed.start()
+    await expect.poll(() => taken).toBe(5)
+
+    const sent: string[] = []
+    const survivor = openSender(house, async ({ to }) => {
+      sent.push(to)
+      return {}
+    })
+    survivor.start()
+    await expect.poll(() => sent.length).toBe(15)
+    expect(await unsettled(house)).toBe(5)
+    house.clock.advance(170)
+    await survivor.stop()
+    expect(sent.length).toBe(15)
+
+    house.clock.advance(20)
+    const next = openSender(house, async ({ to }) => {
+      sent.push(to)
+      return {}
+    })
+    next.start()
+    await settled(house)
+    await next.stop()
+    expect(sent.toSorted()).toEqual(addresses.toSorted())
+  })
+
+  test('a clock that is a minute ahead makes no mail go twice', async () => {
+    const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await house.apps[0]?.close()
+    const addresses = await queue(house, 30)
+    const sent: string[] = []
+    const send: Transport['send'] = async ({ to }) => {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      sent.push(to)
+      return {}
+    }
+    const ahead = createClock()
+    ahead.advance(60)
+    const senders = [openSender(house, send), openSender(house, send, ahead)]
+    for (const sender of senders) sender.start()
+    await settled(house)
+    await Promise.all(senders.map((sender) => sender.stop()))
+    expect(sent.toSorted()).toEqual(addresses.toSorted())
+  })
+})
+
+describe('a mail server that is away', async () => {
+  const mailbox = await openMailbox()
+  const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
+
+  test('costs no mail and no request: all are sent once it returns', async () => {
+    await mailbox.stop()
+    const addresses = await queue(house, 10)
+    const person = await house.addCompany()
+    await expect
+      .poll(async () => {
+        const rows = await house.db.selectFrom('mail_outbox').select('last_error').execute()
+        return rows.filter(({ last_error: error }) => error !== null).length
+      })
+      .toBe(10)
+    for (let second = 0; second < 30; second += 5) {
+      const { companyId, email } = person
+      expect((await house.call('/auth/password/forgot', { json: { companyId, email } })).status).toBe(202)
+      expect((await house.login(person)).status).toBe(200)
+      house.clock.advance(5)
+    }
+    expect(mailbox.mails).toEqual([])
+    const metrics = await house.registries[0]?.metrics()
+    expect(metrics).toMatch(/^mail_waiting 16$/m)
+    expect(Number(/^mail_oldest_seconds (\d+)/m.exec(metrics ?? '')?.[1])).toBeGreaterThanOrEqual(30)
+
+    await mailbox.start()
+    // The delays have grown by now, and the clock stands still.
+    house.clock.advance(120)
+    await settled(house)
+    const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
+    expect(delivered.filter((to) => to !== person.email).toSorted()).toEqual(addresses.toSorted())
+    expect(await house.registries[0]?.metrics()).toMatch(/^mail_waiting 0$/m)
+    expect(house.logs.join('')).toContain('"msg":"mail not sent"')
+  })
+})
+
+describe('an attempt that fails', async () => {
+  const house = await openHouse()
+  await house.apps[0]?.close()
+
+  async function sendOnce(error: unknown) {
+    // Ids follow the clock, and the newest mail is the one.
+    house.clock.advance(1)
+    await queue(house, 1)
+    const sender = openSender(house, async () => {
+      throw error
+    })
+    sender.start()
+    await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
+    await sender.stop()
+    return await house.db
+      .selectFrom('mail_outbox')
+      .selectAll()
+      .orderBy('mail_id', 'desc')
+      .executeTakeFirstOrThrow()
+  }
+  const smtpError = (code: string, responseCode?: number) =>
+    Object.assign(new Error('5.1.1 <ada@x>'), { code, responseCode })
+
+  test('is repeated after delays that grow, to an hour at most, and differ', async () => {
+    const row = await sendOnce(new SendFailure(smtpError('ECONNECTION')))
+    expect(row).toMatchObject({ attempts: 1, sent_at: null, failed_at: null, last_error: 'ECONNECTION' })
+    const delays: number[][] = []
+    for (let attempts = 1; attempts <= 14; attempts += 1) {
+      const round = []
+      for (let time = 0; time < 3; time += 1) {
+        await sql`update mail_outbox set attempts = ${attempts - 1}, next_attempt_at = created_at
+          where mail_id = ${row.mail_id}`.execute(house.db)
+        const sender = openSender(house, async () => {
+          throw new SendFailure(smtpError('ETIMEDOUT'))
+        })
+        sender.start()
+        await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
+        await sender.stop()
+        const { next_attempt_at: next } = await house.db
+          .selectFrom('mail_outbox')
+          .select('next_attempt_at')
+          .where('mail_id', '=', row.mail_id)
+          .executeTakeFirstOrThrow()
+        round.push((next.getTime() - house.clock.now()) / 1000)
+      }
+      delays.push(round)
+    }
+    delays.forEach((round, index) => {
+      const longest = Math.min(3600, 4 * 2 ** index)
+      for (const delay of round) {
+        expect(delay).toBeGreaterThanOrEqual(longest / 2 - 0.001)
+        expect(delay).toBeLessThanOrEqual(longest)
+      }
+    })
+    expect(new Set(delays.flat()).size).toBeGreaterThan(30)
+  })
+
+  test.each([
+    ['the recipient is refused for good', smtpError('EENVELOPE', 550), true],
+    ['the message is refused for good', smtpError('EMESSAGE', 554), true],
+    ['the recipient is refused for now', smtpError('EENVELOPE', 450), false],
+    ['the service may not sign in', smtpError('EAUTH', 535), false],
+    ['nobody answers', smtpError('ETIMEDOUT'), false],
+    ['it is no error of a mail server', 'what?', false],
+  ])('because %s is the last only if that will not change', async (_what, cause, isLast) => {
+    const row = await sendOnce(new SendFailure(cause))
+    expect(row.failed_at !== null).toBe(isLast)
+    expect(row.last_error).toMatch(/^(E[A-Z]+( \d{3})?|unknown)$/)
+  })
+
+  test('a day after the mail was queued is the last', async () => {
+    await queue(house, 1)
+    house.clock.advance(86_400)
+    const sender = openSender(house, async () => {
+      throw new SendFailure(smtpError('ECONNECTION'))
+    })
+    sender.start()
+    await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
+    await sender.stop()
+    const row = await house.db
+      .selectFrom('mail_outbox')
+      .selectAll()
+      .orderBy('mail_id', 'desc')
+      .executeTakeFirstOrThrow()
+    expect(row.failed_at).not.toBeNull()
+  })
+
+  test('because the server does not go on is given up after its time', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1')
+    const { port } = await new Promise<{ port: number }>((resolve) =>
+      silent.on('listening', () => resolve(silent.address() as { port: number })),
+    )
+    const transport = openTransport({
+      mail: { smtpUrl: `smtp://127.0.0.1:${port}`, requireTls: false, from: 'gate@example.com' },
+      dataDir: '',
+    })
+    const message = { id: 'x', to: 'ada@x.example', at: new Date(0), subject: 's', text: 't', html: 'h' }
+    await expect(transport.send(message, AbortSignal.timeout(200))).rejects.toThrow(SendFailure)
+    transport.close()
+    silent.close()
+  })
+})
+
+test('a production server that offers no TLS gets no mail', async () => {
+  const mailbox = await openMailbox()
+  const transport = openTransport({
+    mail: { smtpUrl: mailbox.url, requireTls: true, from: 'gate@example.com' },
+    dataDir: '',
+  })
+  const message = { id: 'x', to: 'ada@x.example', at: new Date(0), subject: 's', text: 't', html: 'h' }
+  await expect(transport.send(message, AbortSignal.timeout(5_000))).rejects.toThrow('ETLS')
+  expect(mailbox.mails).toEqual([])
+  transport.close()
+})
+
+test('without a mail server, mail lands as files that only their owner may read, and the log says where', async () => {
+  const house = await openHouse()
+  const [address = ''] = await queue(house, 1)
+  await settled(house)
+  const folder = join(house.config.dataDir, 'mail')
+  const [name = '', ...others] = await readdir(folder)
+  expect(others).toEqual([])
+  expect(name).toMatch(/\.eml$/)
+  const file = join(folder, name)
+  expect((await stat(file)).mode & 0o777).toBe(0o600)
+  const email = await PostalMime.parse(await readFile(file, 'utf8'))
+  expect(email.to?.[0]?.address).toBe(address)
+  await expect.poll(() => house.logs.join('')).toContain(JSON.stringify(file))
+})
+
+test('mail for who is disabled, or no user any more, is dropped', async () => {
+  const mailbox = await openMailbox()
+  const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
+  const admin = await house.addCompany()
+  const mails = times(3, (index) => ({ kind: KIND, recipient: `nobody${index}@x.example` }) as const)
+  for (const mail of mails)
+    await queueMail(house.db, house.clock, admin.companyId, { ...mail, facts: {}, now: house.clock.now() })
+  await settled(house)
+  expect(await house.db.selectFrom('mail_outbox').selectAll().execute()).toEqual([])
+  expect(mailbox.mails).toEqual([])
+})

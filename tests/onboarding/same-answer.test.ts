@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { expectProblem } from '../http/problem.ts'
+import { type Answer, openHouse, type Person, times } from '../support/house.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { newEmail, useHouse } from '../support/onboarding.ts'
+
+const mailbox = await openMailbox()
+const house = await openHouse({
+  instances: 2,
+  env: { SMTP_URL: mailbox.url, PUBLIC_URL: 'https://auth.example.com' },
+})
+const { register, join, use, tokenOf } = useHouse(house, mailbox)
+
+const FORGOT = '/auth/password/forgot'
+const RESEND = '/auth/verify-email/resend'
+
+const ask = (path: string, { companyId, email }: { companyId: string; email: string }, headers = {}) =>
+  house.call(path, { json: { companyId, email }, headers })
+
+/** What a caller sees, without what differs between any two answers. */
+function seen({ status, headers, body }: Answer) {
+  const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
+  return { status, headers: others, body }
+}
+
+/** Resolves when the outbox has been gone through. */
+async function allSent(): Promise<void> {
+  await expect
+    .poll(
+      async () =>
+        (
+          await house.db
+            .selectFrom('mail_outbox')
+            .select('mail_id')
+            .where('sent_at', 'is', null)
+            .where('failed_at', 'is', null)
+            .execute()
+        ).length,
+      { timeout: 20_000 },
+    )
+    .toBe(0)
+}
+
+const mailsTo = (address: string) => mailbox.mails.filter(({ recipients }) => recipients.includes(address))
+
+describe.each([
+  [FORGOT, ['verified', 'unverified']],
+  [RESEND, ['unverified']],
+])('%s', async (path, entitled) => {
+  const verified = await join()
+  const unverified = await register()
+  const disabled = await house.addUser(verified)
+  await changeUserStatus(house.context, disabled.companyId, disabled, 'disabled')
+  const suspended = await join()
+  await changeCompanyStatus(house.context, suspended.companyId, 'suspended')
+  const people: [string, { companyId: string; email: string }][] = [
+    ['verified', verified],
+    ['unverified', unverified],
+    ['disabled', disabled],
+    ['in a suspended company', suspended],
+    ['unknown', { ...verified, email: newEmail() }],
+    ['in an unknown company', { ...verified, companyId: randomUUID() }],
+    ['of another company', { ...verified, companyId: unverified.companyId }],
+  ]
+
+  test('has one answer for everyone, and sends mail to whom it concerns alone (ASVS 6.3.8)', async () => {
+    const before = mailbox.mails.length
+    const answers = []
+    for (const [, person] of people) answers.push(seen(await ask(path, person)))
+    expect(answers[0]).toMatchObject({ status: 202, body: {} })
+    for (const answer of answers) expect(answer).toEqual(answers[0])
+    await allSent()
+    const recipients = mailbox.mails.slice(before).flatMap((mail) => mail.recipients)
+    const expected = people.filter(([who]) => entitled.includes(who)).map(([, { email }]) => email)
+    expect(recipients.sort()).toEqual(expected.sort())
+  })
+
+  test('looks nothing up while the caller waits: each request leaves the same row, whoever it is for', async () => {
+    await sql`create table asked (like mail_outbox)`.execute(house.db)
+    await sql`create function note_asked() returns trigger language plpgsql as
+      $$ begin insert into asked select new.*; return new; end $$`.execute(house.db)
+    await sql`create trigger note_asked after insert on mail_outbox for each row execute function note_asked()`.execute(
+      house.db,
+    )
+    for (const [, person] of people) await ask(path, person)
+    const { rows } = await sql<Record<string, unknown>>`select * from asked order by mail_id`.execute(
+      house.db,
+    )
+    await sql`drop trigger note_asked on mail_outbox`.execute(house.db)
+    await sql`drop function note_asked`.execute(house.db)
+    await sql`drop table asked`.execute(house.db)
+    expect(new Set(rows.map(({ recipient, company_id: id }) => `${id} ${recipient}`))).toEqual(
+      new Set(people.map(([, { email, companyId }]) => `${companyId} ${email}`)),
+    )
+    const alike = rows.map(({ mail_id: _, recipient: __, company_id: ___, ...others }) => others)
+    for (const row of alike) expect(row).toEqual(alike[0])
+    await allSent()
+  })
+
+  test('sends no fourth mail in an hour, and does not say so (ASVS 2.4.1)', async () => {
+    const own = await openHouse({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' }, instances: 2 })
+    const person = { companyId: randomUUID(), email: newEmail() }
+    const answers = await Promise.all(
+      times(12, (index) =>
+        own.call(path, {
+          json: { ...person, email: index % 2 ? person.email : person.email.toUpperCase() },
+          at: index % 2,
+        }),
+      ),
+    )
+    for (const answer of answers) expect(seen(answer)).toEqual(seen(answers[0] ?? answer))
+    const counters = await own.db
+      .selectFrom('rate_counters')
+      .select('hits')
+      .where('counter', 'like', 'mail:%')
+      .execute()
+    expect(counters).toEqual([{ hits: expect.any(Number) }])
+    const queued = await own.db.selectFrom('mail_outbox').select('mail_id').execute()
+    expect(queued.length).toBeLessThanOrEqual(3)
+    own.clock.advance(3601)
+    await own.call(path, { json: person })
+    const [counter] = await own.db
+      .selectFrom('rate_counters')
+      .select('hits')
+      .where('counter', 'like', 'mail:%')
+      .execute()
+    expect(counter).toEqual({ hits: 1 })
+  })
+})
+
+describe('mail goes only to the stored address', () => {
+  test.each([
+    ['a dotless ı', 'adam\u0131n@x.example'],
+    ['an İ', '\u0130da@x.example'],
+    ['a Kelvin sign', '\u212Aim@x.example'],
+    ['full-width letters', '\uFF41da@x.example'],
+    ['a zero-width space', 'a\u200bda@x.example'],
+    ['a look-alike domain', 'ada@\u0445.example'],
+    ['two addresses', 'ada@x.example,eve@evil.example'],
+    ['a comment', 'ada@x.example (eve@evil.example)'],
+    ['a line break', 'ada@x.example\r\nBcc: eve@evil.example'],
+    ['a name', 'Ada <ada@x.example>'],
+    ['an encoded word', '=?utf-8?q?ada=40evil.example?=@x.example'],
+    ['a quoted part', '"ada@evil.example"@x.example'],
+  ])('%s is no address (ASVS 1.3.11)', async (_what, email) => {
+    const answers = [
+      await ask(FORGOT, { companyId: randomUUID(), email }),
+      await ask(RESEND, { companyId: randomUUID(), email }),
+      await house.call('/auth/register', {
+        json: { companyName: 'Acme', name: 'Ada', email, password: 'a good password' },
+      }),
+    ]
+    const [forgot, resend, register] = answers.map(({ status, body }) => [status, body.errors?.[0]?.path])
+    expect(register).toEqual([400, '/email'])
+    // What has the form of an address, and can be nobody's, is answered as any other.
+    expect([
+      [400, '/email'],
+      [202, undefined],
+    ]).toContainEqual(forgot)
+    expect(resend).toEqual(forgot)
+    await allSent()
+    const recipients = mailbox.mails.flatMap((mail) => mail.recipients)
+    expect(recipients.filter((to) => /evil|[^!-~]/.test(to))).toEqual([])
+  })
+
+  test('whatever spelling is asked for', async () => {
+    const person = await join('spelt@onboarding.example')
+    await ask(FORGOT, { ...person, email: 'SPELT@Onboarding.EXAMPLE' })
+    const { token, recipients } = await mailbox.mailTo(person.email)
+    expect(recipients).toEqual(['spelt@onboarding.example'])
+    expect((await use('reset', token)).status).toBe(204)
+  })
+
+  test('and its link leads to the configured address, whatever Host was asked (ASVS 4.1.3)', async () => {
+    const person: Person = await join()
+    await ask(FORGOT, person, {
+      host: 'evil.example',
+      'x-forwarded-host': 'evil.example',
+      'x-forwarded-proto': 'http',
+      forwarded: 'host=evil.example',
+      origin: 'https://evil.example',
+      referer: 'https://evil.example/',
+    })
+    const { raw, email } = await mailbox.mailTo(person.email)
+    expect(raw).not.toContain('evil')
+    expect(email.text).toMatch(/^https:\/\/auth\.example\.com\/reset-password#token=reset_/m)
+    expect(email.html).toMatch(/href="https:\/\/auth\.example\.com\/reset-password#token=reset_/)
+  })
+
+  test('a request costs no more than its mail: three at once leave one token that works', async () => {
+    const person = await join()
+    await Promise.all(times(3, () => ask(FORGOT, person)))
+    const tokens = []
+    for (let count = 0; count < 3; count += 1) tokens.push((await mailbox.mailTo(person.email)).token)
+    await allSent()
+    const statuses = []
+    for (const token of tokens) statuses.push((await use('reset', token)).status)
+    expect(statuses.sort()).toEqual([204, 400, 400])
+    await allSent()
+    expect(mailsTo(person.email).at(-1)?.email.subject).toContain('was changed')
+    expectProblem(await use('reset', await tokenOf('reset', person, person.email), { password: 'x' }), [
+      400,
+      'invalid_request',
+    ])
+  })
+})

@@ -1,0 +1,256 @@
+import { describe, expect, test } from 'vitest'
+import { createUser } from '../../src/company/service.ts'
+import { invite } from '../../src/onboarding/service.ts'
+import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { expectProblem } from '../http/problem.ts'
+import { type Answer, openHouse, PASSWORD, type Person, times } from '../support/house.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { newEmail, type Purpose, useHouse } from '../support/onboarding.ts'
+
+const mailbox = await openMailbox()
+const house = await openHouse({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { register, join, tokenOf, use } = useHouse(house, mailbox)
+
+const PURPOSES: Purpose[] = ['verify', 'reset', 'invite']
+const SUCCESS = { verify: 200, reset: 204, invite: 201 }
+
+/** Somebody who can have a token of that purpose, and one. */
+async function prepare(purpose: Purpose): Promise<Person & { token: string }> {
+  if (purpose === 'verify') return await register()
+  const person = await join()
+  const email = purpose === 'invite' ? newEmail() : person.email
+  return { ...person, email, token: await tokenOf(purpose, person, email) }
+}
+
+function expectNoSuchToken(answer: Answer) {
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors).toEqual([{ path: '/token', message: 'is unknown, used, replaced or expired' }])
+}
+
+/** All users of a company, without what changes by itself. */
+const usersOf = ({ companyId }: { companyId: string }) =>
+  house.db.selectFrom('users').selectAll().where('company_id', '=', companyId).orderBy('email').execute()
+
+describe.each(PURPOSES)('a token to %s', (purpose) => {
+  test('works once, for one of fifty who use it at once on two instances, and never again (ASVS 2.3.4, 6.4.1, 6.5.1)', async () => {
+    const { token } = await prepare(purpose)
+    const answers = await Promise.all(
+      times(50, (index) => use(purpose, token, { at: index % 2, password: `password number ${index}` })),
+    )
+    expect(answers.filter(({ status }) => status === SUCCESS[purpose])).toHaveLength(1)
+    for (const answer of answers.filter(({ status }) => status !== SUCCESS[purpose]))
+      expectNoSuchToken(answer)
+    expectNoSuchToken(await use(purpose, token))
+  })
+
+  test('is refused for any other purpose, whatever it is made to look like, and works for its own then (ASVS 6.6.2)', async () => {
+    const { companyId, token } = await prepare(purpose)
+    const before = await usersOf({ companyId })
+    const secret = token.slice(token.indexOf('_') + 1)
+    for (const other of PURPOSES.filter((one) => one !== purpose)) {
+      expectNoSuchToken(await use(other, token))
+      expectNoSuchToken(await use(other, `${other}_${secret}`))
+    }
+    expectNoSuchToken(await use(purpose, secret))
+    expectNoSuchToken(await use(purpose, token.toUpperCase()))
+    expectNoSuchToken(await use(purpose, `${token} `))
+    expect(await usersOf({ companyId })).toEqual(before)
+    expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
+  })
+
+  test('is replaced by a newer one (ASVS 6.5.1)', async () => {
+    const person = await prepare(purpose)
+    const newer = await tokenOf(purpose, person, person.email)
+    expect(newer).not.toBe(person.token)
+    expectNoSuchToken(await use(purpose, person.token))
+    expect((await use(purpose, newer)).status).toBe(SUCCESS[purpose])
+  })
+
+  test('does not work in a company that is suspended, and is not used up by the attempt', async () => {
+    const { companyId, token } = await prepare(purpose)
+    await changeCompanyStatus(house.context, companyId, 'suspended')
+    const before = await usersOf({ companyId })
+    expectNoSuchToken(await use(purpose, token))
+    expect(await usersOf({ companyId })).toEqual(before)
+    await changeCompanyStatus(house.context, companyId, 'active')
+    expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
+  })
+
+  test('is used up by no GET or HEAD, of the link or of the endpoint (ASVS 14.2.1)', async () => {
+    const { token } = await prepare(purpose)
+    const paths = [
+      '/auth/verify-email',
+      '/auth/password/reset',
+      '/auth/invitations/preview',
+      '/auth/invitations/accept',
+    ]
+    for (const method of ['GET', 'HEAD']) {
+      for (const path of paths) {
+        const { status, headers } = await house.call(path, { method })
+        expect([status, headers['allow']]).toEqual([405, 'POST'])
+        expect((await house.call(`${path}?token=${token}`, { method })).status).toBe(405)
+      }
+      for (const page of ['verify-email', 'reset-password', 'accept-invitation'])
+        expect((await house.call(`/../${page}`, { method })).status).toBe(404)
+    }
+    expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
+  })
+
+  test('that is none is refused as one that does not work', async () => {
+    for (const token of [
+      '',
+      `${purpose}_`,
+      'x'.repeat(1_000),
+      `${purpose}_${'A'.repeat(43)}`,
+      `${purpose}_é`,
+    ])
+      expectNoSuchToken(await use(purpose, token))
+  })
+})
+
+describe('a token expires (ASVS 6.5.5)', () => {
+  test.each([
+    ['verify', 24 * 3600],
+    ['reset', 3600],
+    ['invite', 72 * 3600],
+  ] as const)('to %s after %i s', async (purpose, seconds) => {
+    const [early, late] = [await prepare(purpose), await prepare(purpose)]
+    house.clock.advance(seconds - 30)
+    expect((await use(purpose, early.token)).status).toBe(SUCCESS[purpose])
+    house.clock.advance(40)
+    expectNoSuchToken(await use(purpose, late.token))
+  })
+})
+
+describe('of a company', () => {
+  test('a token does nothing to the same address in another (ASVS 8.4.1)', async () => {
+    const email = newEmail()
+    const [here, there] = [await register(email), await register(email)]
+    expect((await use('verify', here.token)).body.companyId).toBe(here.companyId)
+    expect((await house.login(here)).status).toBe(200)
+    expect((await house.login(there)).body.code).toBe('email_not_verified')
+    expect((await use('verify', there.token)).status).toBe(200)
+
+    const reset = await tokenOf('reset', here, email)
+    const session = await house.loginAs(there)
+    expect((await use('reset', reset, { password: 'another password' })).status).toBe(204)
+    expect((await house.login(here)).status).toBe(401)
+    expect((await house.login(there)).status).toBe(200)
+    expect((await house.getSession({ token: session.accessToken })).status).toBe(200)
+  })
+})
+
+describe('a reset', () => {
+  test('with a password that may not be chosen says so, and the token still works', async () => {
+    const person = await join()
+    const token = await tokenOf('reset', person, person.email)
+    for (const password of [
+      'short',
+      'password1',
+      person.email,
+      `Company of ${person.email}`,
+      'x'.repeat(129),
+    ]) {
+      const answer = await use('reset', token, { password })
+      expectProblem(answer, [400, 'invalid_request'])
+      expect(answer.body.errors[0].path).toBe('/newPassword')
+    }
+    expect((await house.login(person)).status).toBe(200)
+    expect((await use('reset', token)).status).toBe(204)
+  })
+
+  test("ends all sessions of the user, of both kinds and on all instances, and nobody else's (ASVS 7.4.3)", async () => {
+    const person = await join()
+    const colleague = await house.addUser(person)
+    const { accessToken, refreshToken } = await house.loginAs(person)
+    const cookie = await house.cookieOf(person)
+    const other = await house.loginAs(colleague)
+    expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
+    const ended = { status: 401, body: { code: 'session_ended', reason: 'password_reset' } }
+    for (const credential of [{ token: accessToken }, { cookie }])
+      expect(await house.getSession({ ...credential, at: 1 })).toMatchObject(ended)
+    expect(await house.refresh(refreshToken, { at: 1 })).toMatchObject(ended)
+    expect((await house.getSession({ token: other.accessToken })).status).toBe(200)
+  })
+
+  test('proves the address: who never opened the first mail can sign in then', async () => {
+    const { token: _, ...person } = await register()
+    expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
+    expect((await house.login({ ...person, password: 'a chosen password' })).status).toBe(200)
+  })
+
+  test('does nothing for a user who was disabled meanwhile, and tells nobody why', async () => {
+    const person = await join()
+    const token = await tokenOf('reset', person, person.email)
+    await changeUserStatus(house.context, person.companyId, person, 'disabled')
+    const before = await usersOf(person)
+    expectNoSuchToken(await use('reset', token))
+    expect(await usersOf(person)).toEqual(before)
+  })
+})
+
+describe('an invitation', () => {
+  test('is previewed as often as one likes, and accepted then', async () => {
+    const person = await join()
+    const email = newEmail()
+    const token = await tokenOf('invite', person, email)
+    for (let count = 0; count < 3; count += 1) {
+      const { status, body } = await house.call('/auth/invitations/preview', { json: { token } })
+      expect([status, body.email, body.role]).toEqual([200, email, 'viewer'])
+    }
+    expect((await use('invite', token)).status).toBe(201)
+    expectNoSuchToken(await house.call('/auth/invitations/preview', { json: { token } }))
+  })
+
+  test('of one address in two spellings, accepted at once by both links, makes one account', async () => {
+    const person = await join()
+    const email = newEmail()
+    await invite(house.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
+    const { token: first } = await mailbox.mailTo(email)
+    await invite(house.context, person.companyId, { email, role: 'analyst' })
+    const { token: second } = await mailbox.mailTo(email)
+    const answers = await Promise.all(times(20, (i) => use('invite', i % 2 ? first : second, { at: i % 2 })))
+    const accepted = answers.filter(({ status }) => status === 201)
+    expect(accepted).toHaveLength(1)
+    const users = (await usersOf(person)).filter((user) => user.email === email)
+    expect(users.map(({ user_id, role }) => [user_id, role])).toEqual([[accepted[0]?.body.userId, 'analyst']])
+  })
+
+  test("is void once its address is a user's in another way, and changes nothing about that user", async () => {
+    const person = await join()
+    const email = newEmail()
+    const token = await tokenOf('invite', person, email)
+    await createUser(house.context, person.companyId, { email, role: 'admin', password: PASSWORD })
+    const before = await usersOf(person)
+    expectNoSuchToken(await use('invite', token))
+    expect(await usersOf(person)).toEqual(before)
+  })
+
+  test('is refused to who is a user already, to no address, in no role and to no company', async () => {
+    const person = await join()
+    const inviteAs = (email: string, role: string, companyId = person.companyId) =>
+      invite(house.context, companyId, { email, role })
+    await expect(inviteAs(person.email, 'viewer')).rejects.toThrow('belongs to a user')
+    await expect(inviteAs('nobody', 'viewer')).rejects.toThrow('must be an e-mail address')
+    await expect(inviteAs(newEmail(), 'owner')).rejects.toThrow('admin, analyst, developer, viewer')
+    await expect(inviteAs(newEmail(), 'viewer', person.userId)).rejects.toThrow('no company')
+  })
+
+  test('with a password or name that may not be chosen says so, and still stands', async () => {
+    const person = await join()
+    const token = await tokenOf('invite', person)
+    const accept = (json: object) =>
+      house.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
+    for (const [json, path] of [
+      [{ password: 'short' }, '/password'],
+      [{ name: 'Bob\r\nBcc: x@x.example' }, '/name'],
+      [{ name: '  ' }, '/name'],
+      [{ name: 'x'.repeat(101) }, '/name'],
+    ] as const) {
+      const answer = await accept(json)
+      expectProblem(answer, [400, 'invalid_request'])
+      expect(answer.body.errors[0].path).toBe(path)
+    }
+    expect((await accept({})).status).toBe(201)
+  })
+})

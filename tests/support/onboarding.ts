@@ -1,0 +1,60 @@
+import { invite } from '../../src/onboarding/service.ts'
+import { type House, PASSWORD, type Person } from './house.ts'
+import type { openMailbox } from './mailbox.ts'
+
+/** How people come in, for tests about what happens then. */
+
+export type Mailbox = Awaited<ReturnType<typeof openMailbox>>
+export type Purpose = 'verify' | 'reset' | 'invite'
+
+let people = 0
+export const newEmail = () => {
+  people += 1
+  return `person${people}@onboarding.example`
+}
+
+export function useHouse(house: House, mailbox: Mailbox) {
+  /** A company that is registered and not verified, with the token that was mailed. */
+  async function register(email = newEmail()): Promise<Person & { token: string }> {
+    const { status, body } = await house.call('/auth/register', {
+      json: { companyName: `Company of ${email}`, name: 'Ada', email, password: PASSWORD },
+    })
+    if (status !== 201) throw new Error(`registration answered ${status} ${body.code}`)
+    const { token } = await mailbox.mailTo(email)
+    return { companyId: body.companyId, userId: body.userId, email, password: PASSWORD, token }
+  }
+
+  async function verify(token: string): Promise<void> {
+    const { status } = await house.call('/auth/verify-email', { json: { token } })
+    if (status !== 200) throw new Error(`verification answered ${status}`)
+  }
+
+  /** A company with an admin who can sign in. */
+  async function join(email = newEmail()): Promise<Person> {
+    const { token, ...person } = await register(email)
+    await verify(token)
+    return person
+  }
+
+  async function tokenOf(purpose: Purpose, { companyId }: { companyId: string }, email = newEmail()) {
+    if (purpose === 'invite') await invite(house.context, companyId, { email, role: 'viewer' })
+    else {
+      const path = purpose === 'reset' ? '/auth/password/forgot' : '/auth/verify-email/resend'
+      await house.call(path, { json: { companyId, email } })
+    }
+    return (await mailbox.mailTo(email)).token
+  }
+
+  /** Uses a token for what it is for, or for something else. */
+  function use(purpose: Purpose, token: string, { at = 0, password = 'a chosen password' } = {}) {
+    const calls = {
+      verify: ['/auth/verify-email', { token }],
+      reset: ['/auth/password/reset', { token, newPassword: password }],
+      invite: ['/auth/invitations/accept', { token, name: 'Bob', password }],
+    } as const
+    const [path, json] = calls[purpose]
+    return house.call(path, { json, at })
+  }
+
+  return { register, verify, join, tokenOf, use }
+}
