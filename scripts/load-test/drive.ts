@@ -105,7 +105,7 @@ export async function drive(load: Load): Promise<Measurement> {
     return true
   }
 
-  const ticker = setInterval(() => {
+  function noteSecond(): void {
     const seconds = (performance.now() - startedAt) / 1000
     const last = measurement.series.at(-1)?.at ?? 0
     const second: Second = {
@@ -119,7 +119,8 @@ export async function drive(load: Load): Promise<Measurement> {
     recent = newHistogram()
     recentErrors = 0
     onSecond?.(second, Math.max(0, durationMs / 1000 - seconds))
-  }, 1000)
+  }
+  const ticker = setInterval(noteSecond, 1000)
 
   async function closedLoop(operation: Operation): Promise<void> {
     while (!isOver()) if (!(await perform(operation, performance.now()))) return
@@ -165,6 +166,7 @@ export async function drive(load: Load): Promise<Measurement> {
     isClosed = true
     clearInterval(ticker)
   }
+  if (measurement.series.length === 0) noteSecond()
   measurement.seconds = (performance.now() - startedAt) / 1000
   return measurement
 }

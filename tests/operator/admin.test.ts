@@ -146,6 +146,33 @@ test('sessions end ends those of a user or of the whole company, and counts them
   }
 })
 
+test('invite queues a mail to an address that is no user yet, and prune tidies up', async () => {
+  const { companyId, email } = await house.addCompany()
+  const line = `invite --company ${companyId}`
+  const { code, json } = await admin(`${line} --email Bob@New.example --role developer --json`)
+  expect(code).toBe(0)
+  expect(json()).toEqual({ companyId, email: 'bob@new.example', role: 'developer', status: 'mail queued' })
+  const mails = await house.db
+    .selectFrom('mail_outbox')
+    .selectAll()
+    .where('company_id', '=', companyId)
+    .execute()
+  expect(mails).toMatchObject([
+    { kind: 'invitation', recipient: 'bob@new.example', facts: { role: 'developer' } },
+  ])
+  for (const [options, why] of [
+    [`--email ${email} --role viewer`, /user of this company already/],
+    ['--email bob@new.example --role owner', /admin, analyst, developer, viewer/],
+    ['--email bob --role viewer', /e-mail address/],
+    ['--email bob@new.example', /--role/],
+  ] as const) {
+    const refused = await admin(`${line} ${options}`)
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toMatch(why)
+  }
+  expect((await admin('prune --json')).json()).toEqual({ tokens: 0, counters: 0, mails: 0, sessions: 0 })
+})
+
 test('keys rotate adds a key that signs in ten minutes, and keys list shows both', async () => {
   const before = (await admin('keys list --json')).json().keys
   const { keyId, signsFrom } = (await admin('keys rotate --json')).json()

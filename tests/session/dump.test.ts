@@ -1,17 +1,30 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openHouse } from '../support/house.ts'
+import { invite } from '../../src/onboarding/service.ts'
+import { openHouse, PASSWORD } from '../support/house.ts'
+import { openMailbox } from '../support/mailbox.ts'
 
 /** Who steals the database, or a backup of it, gets in nowhere with it (ASVS 6.5.2, 11.4.2, 13.3.1). */
 
-const house = await openHouse()
+const mailbox = await openMailbox()
+const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
 const admin = await house.addCompany()
 const tokens = await house.loginAs(admin)
 const { body: refreshed } = await house.refresh(tokens.refreshToken, { key: 'a-key-of-the-client' })
 const cookie = await house.cookieOf(admin)
 const formerSecret = await house.newSecret(admin)
 const secret = await house.newSecret(admin)
+const newcomer = 'newcomer@x.example'
+await house.call('/auth/register', {
+  json: { companyName: 'Other', name: 'New', email: newcomer, password: PASSWORD },
+})
+await house.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } })
+await invite(house.context, admin.companyId, { email: 'guest@x.example', role: 'viewer' })
+const mailed = []
+for (const address of [newcomer, admin.email, 'guest@x.example'])
+  mailed.push((await mailbox.mailTo(address)).token)
+const [verifyToken = '', resetToken = '', inviteToken = ''] = mailed
 const payload = { type: 'payment.created', data: { amount: 1 } }
 
 /** Every row of every table, as text, with the columns' values one by one. */
@@ -48,7 +61,7 @@ function readings(value: string): Buffer[] {
 function traces(credential: string): Buffer[] {
   const raw = Buffer.from(credential)
   const signature = credential.split('.').at(-1) ?? credential
-  const key = credential.replace(/^whsec_/, '')
+  const key = credential.replace(/^(whsec|verify|reset|invite)_/, '')
   const forms = [raw, Buffer.from(key, 'base64'), Buffer.from(signature, 'base64url')]
   return [
     ...forms,
@@ -67,7 +80,17 @@ const credentials: [string, string][] = [
   ['signing secret', secret],
   ['former signing secret', formerSecret],
   ['idempotency key', 'a-key-of-the-client'],
+  ['verification token', verifyToken],
+  ['reset token', resetToken],
+  ['invitation token', inviteToken],
 ]
+
+const uses = {
+  verify: (token: string) => house.call('/auth/verify-email', { json: { token } }),
+  reset: (token: string) => house.call('/auth/password/reset', { json: { token, newPassword: PASSWORD } }),
+  invite: (token: string) =>
+    house.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
+}
 
 describe('a dump of the database', async () => {
   await house.send(admin.companyId, secret, payload)
@@ -127,6 +150,10 @@ describe('a dump of the database', async () => {
       await attempt(`bearer ${value}`, house.getSession({ token: value }))
       await attempt(`cookie ${value}`, house.getSession({ cookie: value }))
       await attempt(`refresh token ${value}`, house.refresh(value))
+      if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
+      for (const prefix of ['', 'verify_', 'reset_', 'invite_'])
+        for (const attemptOf of Object.values(uses))
+          await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
     }
     expect(accepted).toEqual([])
   })
@@ -137,5 +164,8 @@ describe('a dump of the database', async () => {
     expect((await house.getSession({ cookie })).status).toBe(200)
     expect((await house.refresh(refreshed.refreshToken)).status).toBe(200)
     expect((await house.send(admin.companyId, secret, payload)).status).toBe(202)
+    expect((await uses.verify(verifyToken)).status).toBe(200)
+    expect((await uses.invite(inviteToken)).status).toBe(201)
+    expect((await uses.reset(resetToken)).status).toBe(204)
   })
 })

@@ -1,0 +1,261 @@
+import { randomUUID } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { createCountingHasher, openHouse, PASSWORD, times } from '../support/house.ts'
+
+const hasher = await createCountingHasher()
+const house = await openHouse({ instances: 2, hasher })
+const admin = await house.addCompany()
+
+const listAs = async (credential: { token?: string; cookie?: string }, at = 0) =>
+  (await house.call('/auth/sessions', { method: 'GET', at, ...credential })).body.sessions
+const end = (id: string, credential: { token?: string; cookie?: string }, options = {}) =>
+  house.call(`/auth/sessions/${id}`, { method: 'DELETE', ...credential, ...options })
+
+describe("the list of one's own sessions (ASVS 7.5.2)", () => {
+  test('has the live ones of both kinds, those used last first, and says which is asking', async () => {
+    const person = await house.addUser(admin)
+    await house.loginAs(await house.addUser(admin))
+    const gone = await house.loginAs(person)
+    await house.call('/auth/logout', { token: gone.accessToken })
+    const first = await house.loginAs(person, { headers: { 'user-agent': 'curl/8.0' } })
+    house.clock.advance(100)
+    const cookie = await house.cookieOf(person)
+    house.clock.advance(100)
+    const { body: refreshed } = await house.refresh(first.refreshToken)
+    const createdAt = first.session.createdAt
+
+    const sessions = await listAs({ token: refreshed.accessToken }, 1)
+    expect(sessions).toEqual([
+      {
+        id: first.session.id,
+        kind: 'token',
+        createdAt,
+        lastSeenAt: new Date(house.clock.now()).toISOString(),
+        userAgent: 'curl/8.0',
+        ipAddress: '127.0.0.1',
+        current: true,
+      },
+      {
+        id: expect.any(String),
+        kind: 'cookie',
+        createdAt: new Date(house.clock.now() - 100_000).toISOString(),
+        lastSeenAt: new Date(house.clock.now() - 100_000).toISOString(),
+        userAgent: null,
+        ipAddress: '127.0.0.1',
+        current: false,
+      },
+    ])
+    house.clock.advance(1)
+    const byCookie = await listAs({ cookie })
+    expect(byCookie.map(({ kind, current }: Record<string, unknown>) => [kind, current])).toEqual([
+      ['cookie', true],
+      ['token', false],
+    ])
+  })
+
+  test('leaves out what has expired', async () => {
+    const person = await house.addUser(admin)
+    await house.cookieOf(person)
+    house.clock.advance(12 * 3600 + 1)
+    const { accessToken, session } = await house.loginAs(person)
+    const sessions = await listAs({ token: accessToken })
+    expect(sessions.map(({ id }: { id: string }) => id)).toEqual([session.id])
+  })
+
+  test('has a thousand at most', async () => {
+    const person = await house.addUser(admin)
+    const { accessToken } = await house.loginAs(person)
+    const { session_id: _, ...row } = await house.db
+      .selectFrom('sessions')
+      .selectAll()
+      .where('user_id', '=', person.userId)
+      .executeTakeFirstOrThrow()
+    const copies = times(1_100, () => ({ ...row, session_id: randomUUID() }))
+    await house.db.insertInto('sessions').values(copies).execute()
+    expect(await listAs({ token: accessToken })).toHaveLength(1_000)
+  })
+})
+
+describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
+  test('ends it on every instance, and no other', async () => {
+    const person = await house.addUser(admin)
+    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
+    const cookie = await house.cookieOf(person)
+    expect((await end(other.session.id, { token: mine.accessToken })).status).toBe(204)
+    const ended = { status: 401, body: { code: 'session_ended', reason: 'ended_by_user' } }
+    expect(await house.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
+    expect(await house.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
+    expect((await house.getSession({ token: mine.accessToken, at: 1 })).status).toBe(200)
+    expect((await house.getSession({ cookie, at: 1 })).status).toBe(200)
+    const audit = await house.db
+      .selectFrom('audit_events')
+      .select(['action', 'outcome', 'actor', 'ip_address'])
+      .where('session_id', '=', other.session.id)
+      .where('action', '=', 'session_end')
+      .execute()
+    expect(audit).toEqual([
+      { action: 'session_end', outcome: 'done', actor: person.userId, ip_address: '127.0.0.1' },
+    ])
+  })
+
+  test('may be the one that asks; a browser then forgets its cookie', async () => {
+    const person = await house.addUser(admin)
+    const cookie = await house.cookieOf(person)
+    const [own] = await listAs({ cookie })
+    const answer = await end(own.id.toUpperCase(), { cookie })
+    expect(answer.status).toBe(204)
+    expect(answer.headers['set-cookie']).toMatch(/^__Host-session=;.*Secure/)
+    expect(answer.headers['clear-site-data']).toBe('"cookies", "storage"')
+    expect((await house.getSession({ cookie })).status).toBe(401)
+  })
+
+  test("answers for another user's, another company's and an ended one as for one that there is not (ASVS 8.2.2)", async () => {
+    const person = await house.addUser(admin)
+    const { accessToken } = await house.loginAs(person)
+    const gone = await house.loginAs(person)
+    await end(gone.session.id, { token: accessToken })
+    const others = [
+      (await house.loginAs(await house.addUser(admin))).session.id,
+      (await house.loginAs(admin)).session.id,
+      (await house.loginAs(await house.addCompany())).session.id,
+      gone.session.id,
+      randomUUID(),
+    ]
+    const before = await house.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()
+    const answers = []
+    for (const id of others) answers.push(await end(id, { token: accessToken }))
+    for (const answer of answers) {
+      expectProblem(answer, [404, 'not_found'])
+      expect({ ...answer.body, requestId: '' }).toEqual({ ...answers[0]?.body, requestId: '' })
+    }
+    expect(await house.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()).toEqual(before)
+    for (const id of ['x', `urn:uuid:${randomUUID()}`, '%00'])
+      expect((await end(id, { token: accessToken })).status).toBe(400)
+  })
+
+  test('by cookie takes a page of ours (ASVS 3.5.1)', async () => {
+    const person = await house.addUser(admin)
+    const cookie = await house.cookieOf(person)
+    const [own] = await listAs({ cookie })
+    const answer = await end(own.id, { cookie }, { headers: { 'sec-fetch-site': 'cross-site' } })
+    expectProblem(answer, [403, 'cross_site_request'])
+    expect((await house.getSession({ cookie })).status).toBe(200)
+  })
+
+  test('fifty at once, on two instances, end it once', async () => {
+    const person = await house.addUser(admin)
+    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
+    const answers = await Promise.all(
+      times(50, (index) => end(other.session.id, { token: mine.accessToken }, { at: index % 2 })),
+    )
+    expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(49)
+  })
+})
+
+describe('a change of the password', () => {
+  const change = (credential: { token?: string; cookie?: string }, json: object, options = {}) =>
+    house.call('/auth/password/change', { json, ...credential, ...options })
+  const json = { currentPassword: PASSWORD, newPassword: 'another good password' }
+
+  test('ends all sessions of the user but the one that asks (ASVS 6.2.2, 7.4.3)', async () => {
+    const person = await house.addUser(admin)
+    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
+    const cookie = await house.cookieOf(person)
+    const colleague = await house.loginAs(admin)
+    expect((await change({ token: mine.accessToken }, json)).status).toBe(204)
+    const ended = { status: 401, body: { code: 'session_ended', reason: 'password_changed' } }
+    expect(await house.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
+    expect(await house.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
+    expect(await house.getSession({ cookie, at: 1 })).toMatchObject(ended)
+    expect((await house.refresh(mine.refreshToken, { at: 1 })).status).toBe(200)
+    expect((await house.getSession({ token: colleague.accessToken })).status).toBe(200)
+    expect((await house.login(person)).status).toBe(401)
+    expect((await house.login({ ...person, password: json.newPassword })).status).toBe(200)
+  })
+
+  test('works with a cookie too, from a page of ours', async () => {
+    const person = await house.addUser(admin)
+    const cookie = await house.cookieOf(person)
+    const crossSite = await change({ cookie }, json, { headers: { 'sec-fetch-site': 'same-site' } })
+    expectProblem(crossSite, [403, 'cross_site_request'])
+    expect((await change({ cookie }, json)).status).toBe(204)
+    expect((await house.getSession({ cookie })).status).toBe(200)
+  })
+
+  test('needs the current one (ASVS 6.2.3)', async () => {
+    const person = await house.addUser(admin)
+    const { accessToken } = await house.loginAs(person)
+    const answer = await change({ token: accessToken }, { ...json, currentPassword: 'not it at all' })
+    expectProblem(answer, [401, 'invalid_credentials'])
+    expect((await house.login(person)).status).toBe(200)
+    const audit = await house.db
+      .selectFrom('audit_events')
+      .select('outcome')
+      .where('actor', '=', person.userId)
+      .where('action', '=', 'password_change')
+      .execute()
+    expect(audit).toEqual([{ outcome: 'refused' }])
+  })
+
+  test.each([
+    ['short', 'short'],
+    ['common', 'password123'],
+    ['too long', 'x'.repeat(129)],
+    ['the e-mail address', 'EMAIL'],
+    ['the company name', 'COMPANY'],
+  ])(
+    'to one that is %s is refused before anything is hashed (ASVS 6.2.1, 6.2.4, 6.2.11)',
+    async (_what, text) => {
+      const person = await house.addUser(admin)
+      const { accessToken, accessContext } = await house.loginAs(person)
+      const newPassword = { EMAIL: person.email, COMPANY: accessContext.companyName }[text] ?? text
+      hasher.verified = 0
+      const answer = await change({ token: accessToken }, { ...json, newPassword })
+      expectProblem(answer, [400, 'invalid_request'])
+      expect(answer.body.errors[0].path).toBe('/newPassword')
+      expect(hasher.verified).toBe(0)
+    },
+  )
+
+  test('by two at once has one winner, and the other no longer knows the current one', async () => {
+    const person = await house.addUser(admin)
+    const sessions = [await house.loginAs(person), await house.loginAs(person)]
+    const answers = await Promise.all(
+      sessions.map(({ accessToken }, at) =>
+        change({ token: accessToken }, { ...json, newPassword: `password of number ${at}` }, { at }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 401])
+    const winner = answers.findIndex(({ status }) => status === 204)
+    expect((await house.login({ ...person, password: `password of number ${winner}` })).status).toBe(200)
+    expect((await house.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(401)
+  })
+
+  test('counts wrong guesses together with those at sign-in (ASVS 6.1.1, 6.3.1)', async () => {
+    const own = await openHouse({
+      instances: 2,
+      env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' },
+    })
+    const person = await own.addCompany()
+    const { accessToken } = await own.loginAs(person)
+    const guess = (at: number) =>
+      own.call('/auth/password/change', {
+        token: accessToken,
+        json: { ...json, currentPassword: 'not it' },
+        at,
+      })
+    for (let count = 0; count < 4; count += 1)
+      expect((await own.login({ ...person, password: 'not it' })).status).toBe(401)
+    const answers = await Promise.all(times(20, (index) => guess(index % 2)))
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(6)
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(14)
+    expect((await own.login(person)).status).toBe(429)
+    own.clock.advance(901)
+    expect(
+      (await own.call('/auth/password/change', { token: (await own.loginAs(person)).accessToken, json }))
+        .status,
+    ).toBe(204)
+  })
+})
