@@ -1,0 +1,149 @@
+import { randomBytes, randomInt, randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Agent, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buildApp } from '../src/app.ts'
+import { createCompany, createUser } from '../src/company/service.ts'
+import { loadConfig } from '../src/config.ts'
+import { createPasswordHasher } from '../src/crypto/password.ts'
+import { connect } from '../src/database/connect.ts'
+import { startEmbeddedPostgres } from '../src/database/embedded/server.ts'
+import { migrate } from '../src/database/migrate.ts'
+import { createRegistry } from '../src/http/observe.ts'
+import { changeCompanyStatus, changeUserStatus } from '../src/session/operator.ts'
+import { realSystem } from '../src/system.ts'
+
+/**
+ * Whether the time of an answer tells what the answer does not: why a sign-in failed, or whether there is an
+ * account to reset or to verify. Starts a service on a database that is thrown away, and lets the cases take
+ * turns, in an order drawn anew each round, one request at a time.
+ *
+ *   node scripts/answer-timing.ts [rounds]
+ *
+ * Prints the median of each case and for each endpoint the largest ratio of two; exits 1 if one is above 1.05.
+ */
+
+const rounds = Number(process.argv[2] ?? 2000)
+const WARM_UP_ROUNDS = 50
+const MAX_RATIO = 1.05
+const PASSWORD = 'correct horse battery'
+
+const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-timing-'))
+const postgres = await startEmbeddedPostgres({ dataDir, randomBytes })
+const connection = connect({ url: postgres.url, poolSize: 10 })
+const { db } = connection
+await migrate(db)
+const system = realSystem
+const hasher = await createPasswordHasher()
+const context = { db, hasher, system }
+const config = loadConfig({
+  DATABASE_URL: postgres.url,
+  MASTER_KEYS: `timing:${randomBytes(32).toString('base64')}`,
+  RATE_LIMIT_SCALE: '1000000',
+  DATA_DIR: dataDir,
+  LOG_LEVEL: 'silent',
+})
+const app = await buildApp({ config, db, system, hasher, registry: createRegistry() })
+const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/api`
+const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+
+async function newCompany(name: string) {
+  const adminEmail = `admin@${name}.example`
+  const { companyId } = await createCompany(context, { name, adminEmail, password: PASSWORD })
+  return { companyId, email: adminEmail, password: PASSWORD }
+}
+
+const open = await newCompany('open')
+const suspended = await newCompany('suspended')
+await changeCompanyStatus(context, suspended.companyId, 'suspended')
+const disabled = { companyId: open.companyId, email: 'former@open.example', password: PASSWORD }
+await createUser(context, disabled.companyId, { ...disabled, role: 'viewer' })
+await changeUserStatus(context, disabled.companyId, disabled, 'disabled')
+
+const unverified = { companyId: open.companyId, email: 'late@open.example' }
+await createUser(context, unverified.companyId, { ...unverified, role: 'viewer', password: PASSWORD })
+await db.updateTable('users').set({ email_verified_at: null }).where('email', '=', unverified.email).execute()
+const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
+const nowhere = { companyId: randomUUID(), email: open.email }
+const addressOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
+
+/** By endpoint: the status of its answer, and what must not be told apart. */
+const ENDPOINTS: [path: string, status: number, cases: [name: string, body: object][]][] = [
+  [
+    '/auth/login',
+    401,
+    [
+      ['unknown company', { ...nowhere, password: PASSWORD }],
+      ['unknown user', { ...nobody, password: PASSWORD }],
+      ['wrong password', { ...open, password: 'incorrect horse battery' }],
+      ['disabled user', disabled],
+      ['suspended company', suspended],
+    ],
+  ],
+  [
+    '/auth/password/forgot',
+    202,
+    [
+      ['account', addressOf(open)],
+      ['no account', nobody],
+      ['no company', nowhere],
+      ['disabled user', addressOf(disabled)],
+    ],
+  ],
+  [
+    '/auth/verify-email/resend',
+    202,
+    [
+      ['unverified', unverified],
+      ['verified', addressOf(open)],
+      ['no account', nobody],
+    ],
+  ],
+]
+
+/** Milliseconds until the answer is there. */
+function timeOf(path: string, status: number, body: object): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+  const startedAt = performance.now()
+  const headers = { 'content-type': 'application/json' }
+  const sending = request(`${url}${path}`, { method: 'POST', agent, headers }, (answer) => {
+    answer.resume().on('end', () => {
+      if (answer.statusCode === status) resolve(performance.now() - startedAt)
+      else reject(new Error(`${path} answered ${answer.statusCode}`))
+    })
+  })
+  sending.on('error', reject).end(JSON.stringify(body))
+  return promise
+}
+
+function shuffled<T>(values: readonly T[]): T[] {
+  const left = [...values]
+  return values.flatMap(() => left.splice(randomInt(left.length), 1))
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+}
+
+for (const [path, status, cases] of ENDPOINTS) {
+  const times = new Map<string, number[]>(cases.map(([name]) => [name, []]))
+  for (let round = -WARM_UP_ROUNDS; round < rounds; round += 1) {
+    for (const [name, body] of shuffled(cases)) {
+      const ms = await timeOf(path, status, body)
+      if (round >= 0) times.get(name)?.push(ms)
+    }
+  }
+  console.log(path)
+  const medians = [...times].map(([name, values]) => ({ name, ms: median(values) }))
+  for (const { name, ms } of medians) console.log(`  ${name.padEnd(18)} ${ms.toFixed(3)} ms`)
+  const ratio = Math.max(...medians.map(({ ms }) => ms)) / Math.min(...medians.map(({ ms }) => ms))
+  console.log(`  largest ratio of two medians, ${rounds} rounds: ${ratio.toFixed(4)}`)
+  if (ratio > MAX_RATIO) process.exitCode = 1
+}
+
+agent.destroy()
+await app.close()
+await connection.close()
+await postgres.stop()
+await rm(dataDir, { recursive: true, force: true })
