@@ -29,6 +29,8 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
     },
   })
   app.addHook('onListen', async () => sender.start())
+  // From when the service drains, and no longer than that takes.
+  app.addHook('preClose', async () => void sender.stop())
   app.addHook('onClose', async () => await sender.stop())
 
   const gauge = (name: string, help: string, read: (backlog: Backlog) => number) =>

@@ -29,6 +29,9 @@ const POLL_MS = 250
 const SEND_MS = 30_000
 /** Longer than sending may last, even where another instance's clock is a minute ahead. */
 const LEASE_MS = 180_000
+/** What is under way when an instance is stopped has this long, within the time of a whole shutdown. */
+const STOP_MS = 5_000
+const OUTAGE_PAUSE_MS = 5_000
 const GIVE_UP_AFTER_MS = 86_400_000
 const FIRST_DELAY_MS = 2_000
 const MAX_DELAY_MS = 3_600_000
@@ -52,6 +55,7 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
   const stopping = new AbortController()
   const underWay = new Set<Promise<void>>()
   let running: Promise<void> | undefined
+  let stopped: Promise<void> | undefined
 
   async function run(): Promise<void> {
     while (!stopping.signal.aborted) {
@@ -63,9 +67,13 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       }
       // With no room left there may be more to take, as soon as there is room.
       if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
-      else await sleep(POLL_MS, undefined, { signal: stopping.signal, ref: false }).catch(() => {})
+      else await pause(POLL_MS)
     }
     await Promise.all(underWay)
+  }
+
+  async function pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: stopping.signal, ref: false }).catch(() => {})
   }
 
   async function takeDue(max: number): Promise<repository.DueMail[]> {
@@ -75,6 +83,7 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       return await repository.takeDueMailsAcrossCompanies(db, { now: new Date(now), leaseEndsAt, max })
     } catch (error) {
       note({ mail: 'the outbox cannot be read' }, error)
+      await pause(OUTAGE_PAUSE_MS)
       return []
     }
   }
@@ -130,11 +139,16 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
     start(): void {
       running ??= run()
     },
-    /** Takes nothing more, and resolves when what is under way has ended. */
-    async stop(): Promise<void> {
-      stopping.abort()
-      await running
-      transport.close()
+    /** Takes nothing more, and resolves when what is under way has ended, or has had its time. */
+    stop(): Promise<void> {
+      stopped ??= stop()
+      return stopped
     },
+  }
+
+  async function stop(): Promise<void> {
+    stopping.abort()
+    await Promise.race([running, sleep(STOP_MS, undefined, { ref: false })])
+    transport.close()
   }
 }
