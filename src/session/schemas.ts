@@ -1,19 +1,10 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { SUBSCRIPTION_STATUSES } from '../database/schema.ts'
-
-const Uuid = Type.String({ format: 'uuid' })
-const Time = Type.String({ format: 'date-time' })
-
-/** E-mail addresses are ASCII: what looks like one of another script can never become somebody else's. */
-const Email = Type.String({ format: 'email', maxLength: 254 })
-
-/** Characters are counted after NFC, which may make fewer of them; this bounds the work of counting. */
-const Password = Type.String({ minLength: 1, maxLength: 1024 })
+import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
 export const LoginBody = Type.Object(
   {
-    // The format alone would admit `urn:uuid:` before it, which the database does not know.
-    companyId: Type.String({ format: 'uuid', maxLength: 36 }),
+    companyId: Id,
     email: Email,
     password: Password,
   },
@@ -61,7 +52,7 @@ export const TokenReply = Type.Object({
   ...SessionReply.properties,
 })
 
-export const SessionParams = Type.Object({ id: Type.String({ format: 'uuid', maxLength: 36 }) })
+export const SessionParams = Type.Object({ id: Id })
 
 export const SessionsReply = Type.Object({
   sessions: Type.Array(

@@ -1,7 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
+import { Time, Uuid } from '../http/fields.ts'
 
-const Time = Type.String({ format: 'date-time' })
 const Hint = Type.String({ description: 'the last four characters of the secret' })
 
 /** All other fields are null where `configured` is false. */
@@ -11,10 +11,7 @@ export const StatusReply = Type.Object({
   hint: Type.Union([Hint, Type.Null()]),
   algorithm: Type.Union([Type.Literal('HMAC-SHA256'), Type.Null()]),
   createdAt: Type.Union([Time, Type.Null()]),
-  createdBy: Type.Union([
-    Type.Object({ id: Type.String({ format: 'uuid' }), email: Type.String() }),
-    Type.Null(),
-  ]),
+  createdBy: Type.Union([Type.Object({ id: Uuid, email: Type.String() }), Type.Null()]),
   lastUsedAt: Type.Union([Time, Type.Null()]),
 })
 
