@@ -40,11 +40,9 @@ function parseData(text: string): unknown {
 }
 
 function openSigner(secret: string): Webhook {
-  try {
-    return new Webhook(secret)
-  } catch {
+  if (!/^whsec_[A-Za-z0-9+/]+=*$/.test(secret))
     return fail('SIGNING_SECRET must be the secret as it was shown: whsec_ and base64.')
-  }
+  return new Webhook(secret)
 }
 
 const { type, data, help } = readOptions()

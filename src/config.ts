@@ -121,8 +121,9 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
     }
     const numeric = schema.type === 'integer' || schema.type === 'number'
     values[name] = numeric && /^\d{1,12}(\.\d{1,6})?$/.test(text) ? Number(text) : text
+    const words = 'anyOf' in schema && schema.anyOf.map((one: { const?: unknown }) => one.const).join(', ')
     for (const error of Value.Errors(schema, values[name]))
-      faults.push(`${name}: ${error.message.toLowerCase()}`)
+      faults.push(`${name}: ${words ? `must be one of ${words}` : error.message.toLowerCase()}`)
   }
   const read = values as Static<typeof Environment>
   const production = read.NODE_ENV === 'production'
@@ -175,13 +176,15 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
   if (!publicUrl && read.PUBLIC_URL !== undefined)
     faults.push('PUBLIC_URL: must be http(s)://host[:port] without a path')
   if (read.SMTP_URL !== undefined && !isSmtpUrl(read.SMTP_URL))
-    faults.push('SMTP_URL: must be smtp://user:password@host:port, or smtps://')
+    faults.push(
+      'SMTP_URL: must be smtp://user:password@host:port, or smtps://; ?requireTLS=false alone may follow',
+    )
   if (read.MAIL_FROM !== undefined && !SENDER.test(read.MAIL_FROM))
     faults.push('MAIL_FROM: must be an address, or a name and an address: Gatehouse <no-reply@example.com>')
   const mail = {
     smtpUrl: read.SMTP_URL,
     // Whoever can take TLS out of the way could read the links; the URL says where that is of no concern.
-    requireTls: production && !/[?&]requireTLS=/i.test(read.SMTP_URL ?? ''),
+    requireTls: production && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
     from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,
   }
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
@@ -233,9 +236,16 @@ export function loadConfig(env: Record<string, string | undefined>): Config {
 /** `address` or `Name <address>`; nothing that could begin another header (RFC 5322, section 3.4). */
 const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
 
+const WITHOUT_TLS = '?requireTLS=false'
+
 function isSmtpUrl(text: string): boolean {
   const url = URL.parse(text)
-  return url !== null && /^smtps?:$/.test(url.protocol) && url.hostname !== ''
+  return (
+    url !== null &&
+    /^smtps?:$/.test(url.protocol) &&
+    url.hostname !== '' &&
+    (url.search === '' || url.search === WITHOUT_TLS)
+  )
 }
 
 /** Where mail of this service comes from, if nobody says: its own name, unless that is an address. */

@@ -111,6 +111,10 @@ Sign in:
 
   curl ${address}/api/auth/login -H 'content-type: application/json' \\
     -d '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
+
+For the walk in the README:
+
+  export BASE=${address}/api COMPANY_ID=${companyId} EMAIL=${email} PASSWORD=${password}
 `
 }
 

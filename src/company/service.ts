@@ -36,9 +36,7 @@ interface Context {
  * What companies and people may be called: anything that can be read, but nothing that ends a line or turns
  * the direction of what follows it.
  */
-export const NAME_PATTERN = '^(?=.*\\S)[^\\p{Cc}\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]+$'
-const NAME = new RegExp(NAME_PATTERN, 'u')
-const MAX_NAME_LENGTH = 100
+const NAME = /^[^\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,100}$/u
 
 /** What may stand on each side of the @, and of the dots there: what sign-in takes as an address. */
 const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
@@ -247,8 +245,7 @@ export async function auditOperator(
 
 function requireName(text: string, path: string): string {
   const name = text.normalize('NFC').trim()
-  const isName = NAME.test(name) && name.length <= MAX_NAME_LENGTH
-  refuseFault(isName ? null : `must be a line of 1 to ${MAX_NAME_LENGTH} characters`, path)
+  refuseFault(NAME.test(name) ? null : 'must be one line of 1 to 100 characters', path)
   return name
 }
 

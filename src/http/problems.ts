@@ -17,6 +17,10 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing at this path.'],
 }
 
+/** In place of the validator's, which speak of schemas. */
+const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
+const FORMATS: Record<string, string> = { email: 'must be an e-mail address', uuid: 'must be a UUID' }
+
 function isFastifyError(error: unknown): error is FastifyError {
   return error instanceof Error && 'code' in error
 }
@@ -47,7 +51,7 @@ function toProblem(error: unknown): Problem {
           const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
           return {
             path: `${where}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
-            message: keyword === 'additionalProperties' ? 'is not known here' : (message ?? 'is not valid'),
+            message: MESSAGES[keyword] ?? FORMATS[String(params['format'])] ?? message ?? 'is not valid',
           }
         })
       return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {

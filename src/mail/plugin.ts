@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Kysely } from 'kysely'
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { Database } from '../database/schema.ts'
 import type { System } from '../system.ts'
@@ -20,15 +20,26 @@ interface Options {
 /** Sends mail from when the service listens until it closes, and shows what waits. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
   const { db, system } = rest
+  const ended = new Counter({
+    name: 'mail_attempts_total',
+    help: 'Attempts to send a mail, by how they ended: sent, postponed, given up, fault',
+    labelNames: ['end'],
+    registers: [registry],
+  })
+  const transport = openTransport(config)
   const sender = createSender({
     ...rest,
-    transport: openTransport(config),
-    note(facts, error) {
-      if (error === undefined) app.log.info(facts, 'mail sent')
-      else app.log.warn({ ...facts, err: error }, 'mail not sent')
+    transport,
+    note(end, facts) {
+      ended.inc({ end })
+      if (end === 'sent') app.log.info(facts, 'mail sent')
+      else app.log[end === 'postponed' ? 'warn' : 'error'](facts, `mail not sent: ${end}`)
     },
   })
-  app.addHook('onListen', async () => sender.start())
+  app.addHook('onListen', async () => {
+    app.log.info(`Mail goes to ${transport.destination}`)
+    sender.start()
+  })
   // From when the service drains, and no longer than that takes.
   app.addHook('preClose', async () => void sender.stop())
   app.addHook('onClose', async () => await sender.stop())

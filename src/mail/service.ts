@@ -42,8 +42,8 @@ interface SenderOptions {
   transport: Transport
   /** The letter that a mail is to be at this moment; null if there is nobody to send it to any more. */
   compose(mail: repository.DueMail, now: number): Promise<Letter | null>
-  /** Told of each attempt: facts for the log, and the error if it failed. */
-  note(facts: Record<string, unknown>, error?: unknown): void
+  /** Told how each attempt ended, with facts for the log. */
+  note(end: 'sent' | 'postponed' | 'given up' | 'fault', facts: Record<string, unknown>): void
 }
 
 /**
@@ -82,7 +82,7 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       const leaseEndsAt = new Date(now + LEASE_MS)
       return await repository.takeDueMailsAcrossCompanies(db, { now: new Date(now), leaseEndsAt, max })
     } catch (error) {
-      note({ mail: 'the outbox cannot be read' }, error)
+      note('fault', { err: error })
       await pause(OUTAGE_PAUSE_MS)
       return []
     }
@@ -102,30 +102,44 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       const message = {
         ...renderLetter(letter),
         id: mail.mail_id,
+        kind: mail.kind,
         to: mail.recipient,
         at: new Date(now),
       }
       const { file } = await transport.send(message, AbortSignal.timeout(SEND_MS))
-      await repository.settleMail(db, mail, { sentAt: new Date(system.now()) })
-      note({ ...about, ...(file !== undefined && { file }) })
+      await noteSent(mail)
+      note('sent', { ...about, ...(file !== undefined && { file }) })
     } catch (error) {
-      note(about, error)
-      await postpone(mail, error).catch((reason) => note(about, reason))
+      const reason = error instanceof SendFailure ? { reason: error.message } : { err: error }
+      const ended = await postpone(mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
+      const { end, ...facts } = ended
+      note(end, { ...about, ...reason, ...facts })
     }
   }
 
-  async function postpone(mail: repository.DueMail, error: unknown): Promise<void> {
+  /** What is not noted goes out again, so a database that is away for a moment is asked again. */
+  async function noteSent(mail: repository.DueMail): Promise<void> {
+    for (let triesLeft = 10; ; triesLeft -= 1) {
+      try {
+        return await repository.settleMail(db, mail, { sentAt: new Date(system.now()) })
+      } catch (error) {
+        if (triesLeft === 0 || stopping.signal.aborted) throw error
+        await pause(OUTAGE_PAUSE_MS)
+      }
+    }
+  }
+
+  async function postpone(mail: repository.DueMail, error: unknown) {
     const now = system.now()
     const text = error instanceof SendFailure ? error.message : 'internal'
     const isForGood = error instanceof SendFailure && error.isForGood
-    const isOver = isForGood || now - mail.created_at.getTime() >= GIVE_UP_AFTER_MS
-    await repository.settleMail(
-      db,
-      mail,
-      isOver
-        ? { failedAt: new Date(now), error: text }
-        : { nextAttemptAt: new Date(now + delayAfter(mail.attempts)), error: text },
-    )
+    if (isForGood || now - mail.created_at.getTime() >= GIVE_UP_AFTER_MS) {
+      await repository.settleMail(db, mail, { failedAt: new Date(now), error: text })
+      return { end: 'given up' } as const
+    }
+    const nextAttemptAt = new Date(now + delayAfter(mail.attempts))
+    await repository.settleMail(db, mail, { nextAttemptAt, error: text })
+    return { end: 'postponed', nextAttemptAt } as const
   }
 
   /** Twice as long each time, less up to a half, so that what failed together does not come back together. */

@@ -2,6 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTransport } from 'nodemailer'
 import type { Config } from '../config.ts'
+import type { MailKind } from '../database/schema.ts'
 import type { RenderedLetter } from './letter.ts'
 
 /** The way out of the house: an SMTP server, or a folder where there is none. */
@@ -9,11 +10,14 @@ import type { RenderedLetter } from './letter.ts'
 export interface Message extends RenderedLetter {
   /** Names the message; the same when it has to be sent again. */
   id: string
+  kind: MailKind
   to: string
   at: Date
 }
 
 export interface Transport {
+  /** Where mail goes, for people. */
+  destination: string
   /**
    * Resolves when the message was taken over, with the file that it is in, if it is in one.
    * @throws SendFailure
@@ -27,7 +31,7 @@ const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTim
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
-  const toMail = ({ id, to, at, ...letter }: Message) => ({
+  const toMail = ({ id, kind: _, to, at, ...letter }: Message) => ({
     ...letter,
     from: mail.from,
     // As an object it is taken as it is: a comma in it makes no second recipient.
@@ -50,7 +54,9 @@ export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'
       ...(mail.requireTls && { requireTLS: true }),
       ...TIMEOUTS,
     })
+    const { host } = new URL(mail.smtpUrl)
     return {
+      destination: `the mail server ${host}`,
       async send(message, signal) {
         try {
           await server.sendMail({ ...toMail(message), signal })
@@ -66,9 +72,12 @@ export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'
   const composer = createTransport({ streamTransport: true, buffer: true, newline: 'unix' })
   const folder = join(dataDir, 'mail')
   return {
+    destination: `files in ${folder}`,
     async send(message) {
       const { message: bytes } = await composer.sendMail(toMail(message))
-      const file = join(folder, `${message.at.toISOString().replaceAll(':', '-')}-${message.id}.eml`)
+      const time = message.at.toISOString().replaceAll(':', '-')
+      const to = message.to.replace(/[^\w@.+-]/g, '_')
+      const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
       await mkdir(folder, { recursive: true })
       // Its link is as good as a password.
       await writeFile(file, bytes, { mode: 0o600 })
@@ -90,7 +99,9 @@ export class SendFailure extends Error {
 
   constructor(cause: unknown) {
     const { code = 'unknown', responseCode } = (cause ?? {}) as { code?: string; responseCode?: number }
-    super(responseCode === undefined ? code : `${code} ${responseCode}`)
+    // Without an answer the words are those of our own side: what could not be reached, and where.
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    super(responseCode === undefined ? `${code}: ${reason}` : `${code} ${responseCode}`)
     this.isForGood = (responseCode ?? 0) >= 500 && /^(EENVELOPE|EMESSAGE)$/.test(code)
   }
 }

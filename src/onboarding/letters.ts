@@ -44,6 +44,7 @@ export function createLetters({ db, config, system }: Context) {
   /** @returns null if there is nobody to whom this is to be said any more, or never was */
   return async function compose(mail: DueMail, now: number): Promise<Letter | null> {
     const { company_id: companyId, recipient: email, kind, facts } = mail
+    const idLine = `The id of the company, which signing in asks for: ${companyId}`
     const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])
     if (kind === 'invitation') {
       const companyName = account ? undefined : await companies.findActiveCompanyName(db, companyId)
@@ -55,6 +56,7 @@ export function createLetters({ db, config, system }: Context) {
         paragraphs: [
           `${companyName} invites you to its account, with the role ${facts.role}.`,
           `The link works once, until ${until}. If you do not know ${companyName}, do nothing.`,
+          idLine,
         ],
         link: { label: 'Accept the invitation', url },
       }
@@ -75,7 +77,7 @@ export function createLetters({ db, config, system }: Context) {
           paragraphs: [
             `Somebody gave this e-mail address for an account of ${companyName}, ${asked}. Confirm that it is yours, and you can sign in:`,
             `The link works once, until ${until}. If it was not you, do nothing: without it nobody can sign in.`,
-            `To sign in you also need the id of your company: ${companyId}`,
+            idLine,
           ],
           link: { label: 'Confirm the address', url },
         }
@@ -88,6 +90,7 @@ export function createLetters({ db, config, system }: Context) {
           paragraphs: [
             `Somebody asked to reset your password, ${asked}. To choose a new one:`,
             `The link works once, until ${until}. If it was not you, do nothing: your password stays as it is.`,
+            idLine,
           ],
           link: { label: 'Choose a new password', url },
         }

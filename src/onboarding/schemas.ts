@@ -1,8 +1,8 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { NAME_PATTERN } from '../company/service.ts'
 import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
-const Name = Type.String({ minLength: 1, maxLength: 100, pattern: NAME_PATTERN })
+/** Which may be chosen is told in company/service.ts. */
+const Name = Type.String({ minLength: 1, maxLength: 200 })
 /** What is no token at all is answered as one that does not work. */
 const Token = Type.String({ maxLength: 1024 })
 

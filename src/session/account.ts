@@ -63,7 +63,7 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
   /**
    * Changes the password of who knows the current one; the user's other sessions end. Guesses count as those
    * at sign-in do, and together with them.
-   * @throws Problem invalid_credentials, invalid_request, rate_limited
+   * @throws Problem invalid_request, rate_limited
    * @throws HashingOverload
    */
   async function changePassword(
@@ -73,13 +73,23 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
   ): Promise<void> {
     const { company_id: companyId, user_id: userId, session_id: sessionId, email } = caller
     companies.checkPassword(newPassword, { email, companyName: caller.company_name }, '/newPassword')
+    if (newPassword.normalize('NFC') === currentPassword.normalize('NFC')) {
+      const message = 'must be another than the current one'
+      throw new Problem('invalid_request', `newPassword ${message}`, {
+        errors: [{ path: '/newPassword', message }],
+      })
+    }
     const guesser = [companyId, email, limitAddress]
     const guesses = await counters.takeHit(limits.signInFailures, guesser, now)
     const returnGuess = () => counters.returnHit(limits.signInFailures, guesser, now)
     const refuse = async (): Promise<never> => {
       await audit(db, caller, { action: 'password_change', outcome: 'refused', sessionId, ipAddress, now })
       if (guesses.remaining === 0) await companies.noteLockout(db, companyId, email, new Date(now))
-      throw new Problem('invalid_credentials', 'The current password is wrong.', { limit: guesses })
+      // Not 401, which would tell clients that the session has ended.
+      throw new Problem('invalid_request', 'The current password is wrong.', {
+        errors: [{ path: '/currentPassword', message: 'is wrong' }],
+        limit: guesses,
+      })
     }
 
     const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])

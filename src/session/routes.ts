@@ -236,7 +236,7 @@ const ownSession: FastifyPluginAsyncTypebox<OwnOptions> = async (app, { sessions
         tags: ['session'],
         security,
         body: PasswordChangeBody,
-        response: answers({ 204: Type.Null() }, ...WITH_BODY, ...WITH_SESSION, 'invalid_credentials'),
+        response: answers({ 204: Type.Null() }, ...WITH_BODY, ...WITH_SESSION),
       },
     },
     async (request, reply) => {

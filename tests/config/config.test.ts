@@ -170,7 +170,17 @@ describe('the configuration', () => {
       'DASHBOARD_ORIGINS',
       ['*', 'null', 'app.example.com', 'https://app.example.com/x', 'https://APP.example.com'],
     ],
-    ['SMTP_URL', ['localhost', 'http://smtp.example', 'smtp:', 'smtp://']],
+    [
+      'SMTP_URL',
+      [
+        'localhost',
+        'http://smtp.example',
+        'smtp:',
+        'smtp://',
+        'smtp://x.example?requiretls=false',
+        'smtp://x:99999',
+      ],
+    ],
     [
       'MAIL_FROM',
       ['gate', '<gate@x.example', 'a@x.example, b@x.example', 'A <a@x.example>\r\nBcc: b@x.example'],

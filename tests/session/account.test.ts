@@ -188,7 +188,8 @@ describe('a change of the password', () => {
     const person = await house.addUser(admin)
     const { accessToken } = await house.loginAs(person)
     const answer = await change({ token: accessToken }, { ...json, currentPassword: 'not it at all' })
-    expectProblem(answer, [401, 'invalid_credentials'])
+    expectProblem(answer, [400, 'invalid_request'])
+    expect(answer.body.errors).toEqual([{ path: '/currentPassword', message: 'is wrong' }])
     expect((await house.login(person)).status).toBe(200)
     const audit = await house.db
       .selectFrom('audit_events')
@@ -219,6 +220,14 @@ describe('a change of the password', () => {
     },
   )
 
+  test('to the same one is refused', async () => {
+    const person = await house.addUser(admin)
+    const { accessToken } = await house.loginAs(person)
+    const answer = await change({ token: accessToken }, { ...json, newPassword: json.currentPassword })
+    expectProblem(answer, [400, 'invalid_request'])
+    expect(answer.body.errors[0].path).toBe('/newPassword')
+  })
+
   test('by two at once has one winner, and the other no longer knows the current one', async () => {
     const person = await house.addUser(admin)
     const sessions = [await house.loginAs(person), await house.loginAs(person)]
@@ -227,7 +236,7 @@ describe('a change of the password', () => {
         change({ token: accessToken }, { ...json, newPassword: `password of number ${at}` }, { at }),
       ),
     )
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 401])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 400])
     const winner = answers.findIndex(({ status }) => status === 204)
     expect((await house.login({ ...person, password: `password of number ${winner}` })).status).toBe(200)
     expect((await house.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(401)
@@ -249,7 +258,7 @@ describe('a change of the password', () => {
     for (let count = 0; count < 4; count += 1)
       expect((await own.login({ ...person, password: 'not it' })).status).toBe(401)
     const answers = await Promise.all(times(20, (index) => guess(index % 2)))
-    expect(answers.filter(({ status }) => status === 401)).toHaveLength(6)
+    expect(answers.filter(({ status }) => status === 400)).toHaveLength(6)
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(14)
     expect((await own.login(person)).status).toBe(429)
     own.clock.advance(901)
