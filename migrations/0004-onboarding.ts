@@ -3,8 +3,8 @@ import { type Kysely, sql } from 'kysely'
 /** What lets companies come in and users help themselves: one-time tokens, and mail that waits to be sent. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const statements = [
-    // One row a purpose and address: a newer token takes the place of an older. Of a token only its hash is
-    // stored, and it is made when its mail is sent.
+    // Of a token only its hash is stored. It is made when its mail is sent, and takes the place of older ones of
+    // its purpose and address when the mail server has accepted that.
     sql`create table one_time_tokens (
       company_id uuid not null references companies,
       purpose text not null check (purpose in ('verify', 'reset', 'invite')),
@@ -13,10 +13,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       role text references roles check ((role is not null) = (purpose = 'invite')),
       created_at timestamptz not null,
       expires_at timestamptz not null,
-      primary key (company_id, purpose, email)
+      primary key (company_id, purpose, email, token_hash)
     )`,
     // Not unique: 256 random bits need no constraint, and one without company_id could not be distributed.
     sql`create index one_time_tokens_by_hash on one_time_tokens (token_hash)`,
+    sql`create index one_time_tokens_by_end on one_time_tokens (expires_at)`,
 
     // No foreign keys: who asks for an account that does not exist leaves the same row as anyone else.
     sql`create table mail_outbox (
@@ -37,6 +38,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     sql`comment on column mail_outbox.next_attempt_at is
       'when it is due; whoever takes it to send it moves this on, so that nobody else does meanwhile'`,
     sql`create index mail_outbox_due on mail_outbox (next_attempt_at) where sent_at is null and failed_at is null`,
+    sql`create index mail_outbox_settled on mail_outbox (coalesce(sent_at, failed_at))
+      where coalesce(sent_at, failed_at) is not null`,
+    // A hit changes no column of it, and so stays a heap-only update.
+    sql`create index rate_counters_by_end on rate_counters (window_ends_at)`,
 
     sql`alter table users add locked_out_at timestamptz`,
     sql`comment on column users.locked_out_at is

@@ -50,7 +50,7 @@ async function serve(config: Config, connection: Connection, system: System) {
   const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
   const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
 
-  const stopPruning = startPruning(connection, system, app.log)
+  const stopPruning = startPruning(connection.db, system, app.log)
 
   let stopping = false
   async function stop(signal: string): Promise<void> {
@@ -84,12 +84,12 @@ async function serve(config: Config, connection: Connection, system: System) {
 }
 
 /** Prunes once an hour, each instance at another time of it, however many started together. */
-function startPruning({ maintenance }: Connection, system: System, log: FastifyBaseLogger): () => void {
+function startPruning(db: Connection['db'], system: System, log: FastifyBaseLogger): () => void {
   const stopping = new AbortController()
   async function prune(): Promise<void> {
     setTimeout(prune, PRUNE_EVERY_MS).unref()
     try {
-      const pruned = await pruneAcrossCompanies(maintenance, system.now(), stopping.signal)
+      const pruned = await pruneAcrossCompanies(db, system.now(), stopping.signal)
       log.info({ pruned }, 'housekeeping')
     } catch (error) {
       log.warn({ err: error }, 'housekeeping failed')

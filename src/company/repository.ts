@@ -1,5 +1,5 @@
-import type { Transaction } from 'kysely'
-import { sql } from 'kysely'
+import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
+import { type AuditEntry, auditIfAny } from '../database/audit.ts'
 import { inOrder } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import type {
@@ -99,6 +99,15 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
   return row !== undefined
 }
 
+function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'users'>) {
+  return exists(
+    selectFrom('companies')
+      .select('company_id')
+      .whereRef('companies.company_id', '=', 'users.company_id')
+      .where('companies.status', '=', 'active'),
+  )
+}
+
 /** The account and what a sign-in checks; null if there is none. */
 export type FoundAccount =
   | (AccountRow & { password_hash: string; email_verified_at: Date | null; locked_out_at: Date | null })
@@ -118,7 +127,7 @@ export async function findAccountsByEmail(
   return inOrder(items.length, rows)
 }
 
-/** Replaces a hash that was read before, unless it has changed since. */
+/** Replaces a hash that was read before, unless it has changed since, or user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
   companyId: string,
@@ -131,6 +140,8 @@ export async function replacePasswordHash(
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('password_hash', '=', change.before)
+    .where('status', '=', 'active')
+    .where(ofActiveCompany)
     .returning('user_id')
     .executeTakeFirst()
   return updated !== undefined
@@ -155,37 +166,44 @@ export async function proveAddress(
     .where('company_id', '=', companyId)
     .where('email', '=', email)
     .where('status', '=', 'active')
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('companies')
-          .select('company_id')
-          .whereRef('companies.company_id', '=', 'users.company_id')
-          .where('companies.status', '=', 'active'),
-      ),
-    )
+    .where(ofActiveCompany)
     .returning('user_id')
     .executeTakeFirst()
   return updated?.user_id
 }
 
-/** Notes that somebody has guessed the password of this address until no more guesses were taken. */
-export async function noteLockout(db: Executor, companyId: string, email: string, at: Date): Promise<void> {
-  await db
-    .updateTable('users')
-    .set({ locked_out_at: at })
-    .where('company_id', '=', companyId)
-    .where('email', '=', email)
-    .execute()
+/**
+ * Notes that somebody has guessed the password of this address until no more guesses were taken, with the
+ * audit entry of the last guess: one statement and one commit, whether or not it is a user's address.
+ */
+export async function noteLockout(
+  db: Executor,
+  companyId: string,
+  email: string,
+  audit: AuditEntry,
+): Promise<void> {
+  await sql`
+    with noted as (
+      update users set locked_out_at = ${audit.occurredAt} where company_id = ${companyId} and email = ${email}
+    ), guess as (select 1), audited as (${auditIfAny('guess', companyId, audit)})
+    select`.execute(db)
 }
 
-/** Forgets that; true for the one who did. */
-export async function clearLockout(db: Executor, companyId: string, userId: string): Promise<boolean> {
+/** Forgets that for who signs in with that password; true for the one who did. */
+export async function clearLockout(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  passwordHash: string,
+): Promise<boolean> {
   const cleared = await db
     .updateTable('users')
     .set({ locked_out_at: null })
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('locked_out_at', 'is not', null)
+    .where('password_hash', '=', passwordHash)
+    .where('status', '=', 'active')
     .returning('user_id')
     .executeTakeFirst()
   return cleared !== undefined

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Limit } from '../config.ts'
-import { type LimitState, rateLimited } from '../errors.ts'
+import { type LimitState, Problem, rateLimited, statusOf } from '../errors.ts'
 import { type Batch, createBatch } from './batch.ts'
 import type { Executor } from './connect.ts'
 
@@ -16,6 +16,17 @@ export interface Counters {
    * @throws Problem rate_limited if the window has all its hits already; then nothing more is counted
    */
   takeHit(limit: Limit, subject: readonly string[], now: number): Promise<LimitState>
+  /**
+   * Counts one hit for what `work` is about to do, and takes it back if that fails through no fault of the
+   * caller's, who is told to try again.
+   * @throws Problem rate_limited
+   */
+  countFor<Result>(
+    limit: Limit,
+    subject: readonly string[],
+    now: number,
+    work: (state: LimitState) => Promise<Result>,
+  ): Promise<Result>
   /** Takes one hit back: what was counted beforehand turned out not to be one. */
   returnHit(limit: Limit, subject: readonly string[], now: number): Promise<void>
 }
@@ -47,7 +58,7 @@ export function createCounters(db: Executor): Counters {
     return found
   }
 
-  return {
+  const counters: Counters = {
     async takeHit(limit, subject, now) {
       const { hits, windowEndsAt } = await batchesOf(limit).take({ counter: counterOf(limit, subject), now })
       const state = {
@@ -58,10 +69,22 @@ export function createCounters(db: Executor): Counters {
       if (hits > limit.max) throw rateLimited(state)
       return state
     },
+    async countFor(limit, subject, now, work) {
+      const state = await counters.takeHit(limit, subject, now)
+      try {
+        return await work(state)
+      } catch (error) {
+        const isOurs = !(error instanceof Problem) || statusOf(error.code) >= 500
+        // What went wrong is told, and not what went wrong after it.
+        if (isOurs) await counters.returnHit(limit, subject, now).catch(() => {})
+        throw error
+      }
+    },
     async returnHit(limit, subject, now) {
       await batchesOf(limit).giveBack({ counter: counterOf(limit, subject), now })
     },
   }
+  return counters
 }
 
 /** What is counted: a limit and whom it holds for. Digested, so that the table holds no addresses. */

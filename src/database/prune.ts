@@ -53,11 +53,13 @@ export async function pruneAcrossCompanies(db: Executor, now: number, signal?: A
     tokens: await repeat(() =>
       count(sql`
         with lapsed as (
-          select company_id, purpose, email from one_time_tokens where expires_at < ${before(KEPT_MS.tokens)}
+          select company_id, purpose, email, token_hash from one_time_tokens
+          where expires_at < ${before(KEPT_MS.tokens)}
           limit ${MAX_ROWS} for update skip locked
         )
         delete from one_time_tokens t using lapsed l
-        where t.company_id = l.company_id and t.purpose = l.purpose and t.email = l.email`),
+        where t.company_id = l.company_id and t.purpose = l.purpose and t.email = l.email
+          and t.token_hash = l.token_hash`),
     ),
     counters: await repeat(() =>
       count(sql`
@@ -103,9 +105,14 @@ async function pruneSessionsAfter(
       where ${last === undefined} or (company_id, session_id) > (${last?.company_id ?? null}::uuid, ${last?.session_id ?? null}::uuid)
       order by company_id, session_id
       limit ${MAX_SESSIONS_SEEN}
+    ), ended as (
+      select s.company_id, s.session_id from page p
+      join sessions s on s.company_id = p.company_id and s.session_id = p.session_id
+      where p.ended_at < ${before}
+      order by s.company_id, s.session_id
+      for update of s skip locked
     ), gone as (
-      delete from sessions s using page p
-      where s.company_id = p.company_id and s.session_id = p.session_id and p.ended_at < ${before}
+      delete from sessions s using ended e where s.company_id = e.company_id and s.session_id = e.session_id
       returning 1
     )
     select company_id, session_id, (select count(*)::int from page) as seen, (select count(*)::int from gone) as deleted

@@ -7,6 +7,8 @@ export interface Letter {
   paragraphs: string[]
   /** What the reader may do; stands after the first paragraph. */
   link?: { label: string; url: string }
+  /** Called when a mail server has accepted it; may be called again. */
+  whenSent?(): Promise<void>
 }
 
 export interface RenderedLetter {

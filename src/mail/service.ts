@@ -32,6 +32,8 @@ const LEASE_MS = 180_000
 /** What is under way when an instance is stopped has this long, within the time of a whole shutdown. */
 const STOP_MS = 5_000
 const OUTAGE_PAUSE_MS = 5_000
+/** With the time of sending and of each statement they end before the lease does. */
+const MAX_NOTE_TRIES = 4
 const GIVE_UP_AFTER_MS = 86_400_000
 const FIRST_DELAY_MS = 2_000
 const MAX_DELAY_MS = 3_600_000
@@ -49,7 +51,7 @@ interface SenderOptions {
 /**
  * Sends what is due, as long as it runs. Any number may run on one database: each mail is taken by one of
  * them, and by another only if that one has not said within three minutes what became of it. So it is sent
- * once, unless an instance dies between the server's acceptance and its own note of it.
+ * once, unless an instance dies, or loses the database, between the server's acceptance and its note of that.
  */
 export function createSender({ db, system, transport, compose, note }: SenderOptions) {
   const stopping = new AbortController()
@@ -65,9 +67,9 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
         const work = deliver(mail).finally(() => underWay.delete(work))
         underWay.add(work)
       }
-      // With no room left there may be more to take, as soon as there is room.
       if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
-      else await pause(POLL_MS)
+      // Where all the room was taken there may be more.
+      else if (mails.length < room) await pause(POLL_MS)
     }
     await Promise.all(underWay)
   }
@@ -95,6 +97,7 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       companyId: mail.company_id,
       attempt: mail.attempts,
     }
+    let wasSent = false
     try {
       const now = system.now()
       const letter = await compose(mail, now)
@@ -107,9 +110,12 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
         at: new Date(now),
       }
       const { file } = await transport.send(message, AbortSignal.timeout(SEND_MS))
-      await noteSent(mail)
+      wasSent = true
+      await noteSent(mail, letter)
       note('sent', { ...about, ...(file !== undefined && { file }) })
     } catch (error) {
+      // Only the note of it is missing: whoever takes it in three minutes has to send it again.
+      if (wasSent) return note('fault', { ...about, err: error })
       const reason = error instanceof SendFailure ? { reason: error.message } : { err: error }
       const ended = await postpone(mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
       const { end, ...facts } = ended
@@ -118,9 +124,10 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
   }
 
   /** What is not noted goes out again, so a database that is away for a moment is asked again. */
-  async function noteSent(mail: repository.DueMail): Promise<void> {
-    for (let triesLeft = 10; ; triesLeft -= 1) {
+  async function noteSent(mail: repository.DueMail, letter: Letter): Promise<void> {
+    for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
       try {
+        await letter.whenSent?.()
         return await repository.settleMail(db, mail, { sentAt: new Date(system.now()) })
       } catch (error) {
         if (triesLeft === 0 || stopping.signal.aborted) throw error

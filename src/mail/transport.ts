@@ -76,7 +76,7 @@ export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'
     async send(message) {
       const { message: bytes } = await composer.sendMail(toMail(message))
       const time = message.at.toISOString().replaceAll(':', '-')
-      const to = message.to.replace(/[^\w@.+-]/g, '_')
+      const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
       const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
       await mkdir(folder, { recursive: true })
       // Its link is as good as a password.
@@ -91,17 +91,39 @@ function domainOf(sender: string): string {
   return /@([^\s<>@]+)>?$/.exec(sender)?.[1] ?? 'localhost'
 }
 
-/** A message that did not get out; the message says why without the server's words, which may quote an address. */
+/** What Nodemailer says of a failure, without words: those of a server may quote an address. */
+interface Failure {
+  code?: string
+  originalCode?: string
+  command?: string
+  responseCode?: number
+  response?: string
+  address?: string
+  port?: number
+}
+
+/** A message that did not get out, with codes for people to look up: what failed, at which command, and where. */
 export class SendFailure extends Error {
   override name = 'SendFailure'
-  /** Whether the server will not take it later either: a 5xx to the recipient or the message (RFC 5321, 4.2.1). */
+  /**
+   * Whether the server will not take it later either: a 5xx to the recipient (RFC 5321, section 4.2.1). To
+   * anything else, or for reasons of policy (RFC 3463, 5.7), it may be our own settings that are at fault.
+   */
   readonly isForGood: boolean
 
   constructor(cause: unknown) {
-    const { code = 'unknown', responseCode } = (cause ?? {}) as { code?: string; responseCode?: number }
-    // Without an answer the words are those of our own side: what could not be reached, and where.
-    const reason = cause instanceof Error ? cause.message : String(cause)
-    super(responseCode === undefined ? `${code}: ${reason}` : `${code} ${responseCode}`)
-    this.isForGood = (responseCode ?? 0) >= 500 && /^(EENVELOPE|EMESSAGE)$/.test(code)
+    const {
+      code,
+      originalCode,
+      command,
+      responseCode = 0,
+      response = '',
+      address,
+      port,
+    } = (cause ?? {}) as Failure
+    const place = address && `${address}:${port}`
+    super([code ?? 'unknown', originalCode, place, command, responseCode || null].filter(Boolean).join(' '))
+    this.isForGood =
+      command === 'RCPT TO' && responseCode >= 500 && responseCode !== 530 && !/\b5\.7\.\d/.test(response)
   }
 }

@@ -5,7 +5,7 @@ import type { Database, TokenPurpose } from '../database/schema.ts'
 import type { DueMail, Letter } from '../mail/service.ts'
 import type { System } from '../system.ts'
 import { generateToken, LIFETIME_SECONDS } from './one-time-token.ts'
-import { replaceToken } from './repository.ts'
+import * as repository from './repository.ts'
 
 /**
  * What each mail says. A letter is written when it is sent: by the account as it is then, and with a token
@@ -26,19 +26,24 @@ const PAGES: Record<TokenPurpose, string> = {
 }
 
 export function createLetters({ db, config, system }: Context) {
-  /** A link with a new token, which takes the place of any before it. */
+  /** A link with a new token, which takes the place of older ones once its letter was sent. */
   async function newLink(
-    { company_id: companyId, recipient }: DueMail,
+    { company_id: companyId, recipient: email }: DueMail,
     purpose: TokenPurpose,
     now: number,
     role: string | null = null,
   ) {
     const { token, hash } = generateToken(system, purpose)
     const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
-    const createdAt = new Date(now)
-    await replaceToken(db, companyId, { purpose, email: recipient, hash, role, createdAt, expiresAt })
-    // In the fragment, which no server and no log sees (ASVS 14.2.1).
-    return { url: `${config.publicUrl}/${PAGES[purpose]}#token=${token}`, until: toText(expiresAt) }
+    const row = { purpose, email, hash, role, createdAt: new Date(now), expiresAt }
+    await repository.insertToken(db, companyId, row)
+    return {
+      // In the fragment, which no server and no log sees (ASVS 14.2.1).
+      url: `${config.publicUrl}/${PAGES[purpose]}#token=${token}`,
+      until: toText(expiresAt),
+      // Not before, so that an earlier link works as long as the later one has not come.
+      whenSent: () => repository.deleteOlderTokens(db, companyId, row),
+    }
   }
 
   /** @returns null if there is nobody to whom this is to be said any more, or never was */
@@ -49,7 +54,7 @@ export function createLetters({ db, config, system }: Context) {
     if (kind === 'invitation') {
       const companyName = account ? undefined : await companies.findActiveCompanyName(db, companyId)
       if (companyName === undefined || facts.role === undefined) return null
-      const { url, until } = await newLink(mail, 'invite', now, facts.role)
+      const { url, until, whenSent } = await newLink(mail, 'invite', now, facts.role)
       return {
         name: email,
         subject: `Your invitation to ${companyName}`,
@@ -59,6 +64,7 @@ export function createLetters({ db, config, system }: Context) {
           idLine,
         ],
         link: { label: 'Accept the invitation', url },
+        whenSent,
       }
     }
 
@@ -70,20 +76,22 @@ export function createLetters({ db, config, system }: Context) {
     switch (kind) {
       case 'verify_email': {
         if (account.email_verified_at) return null
-        const { url, until } = await newLink(mail, 'verify', now)
+        const { url, until, whenSent } = await newLink(mail, 'verify', now)
         return {
           name,
-          subject: `Confirm your address for ${companyName}`,
+          // Anybody can register any address, under any name: the subject is ours alone.
+          subject: 'Confirm your e-mail address',
           paragraphs: [
             `Somebody gave this e-mail address for an account of ${companyName}, ${asked}. Confirm that it is yours, and you can sign in:`,
             `The link works once, until ${until}. If it was not you, do nothing: without it nobody can sign in.`,
             idLine,
           ],
           link: { label: 'Confirm the address', url },
+          whenSent,
         }
       }
       case 'password_reset': {
-        const { url, until } = await newLink(mail, 'reset', now)
+        const { url, until, whenSent } = await newLink(mail, 'reset', now)
         return {
           name,
           subject: `Reset your password for ${companyName}`,
@@ -93,6 +101,7 @@ export function createLetters({ db, config, system }: Context) {
             idLine,
           ],
           link: { label: 'Choose a new password', url },
+          whenSent,
         }
       }
       case 'password_changed':

@@ -9,29 +9,42 @@ import type { Database, TokenPurpose } from '../database/schema.ts'
 
 type TokenRow = Selectable<Database['one_time_tokens']>
 
-/** Makes this the one token of its purpose and address; the one before it is no longer known. */
-export async function replaceToken(
-  db: Executor,
-  companyId: string,
-  token: {
-    purpose: TokenPurpose
-    email: string
-    hash: Buffer
-    role: string | null
-    createdAt: Date
-    expiresAt: Date
-  },
-): Promise<void> {
-  const changing = {
-    token_hash: token.hash,
-    role: token.role,
-    created_at: token.createdAt,
-    expires_at: token.expiresAt,
-  }
+export interface NewToken {
+  purpose: TokenPurpose
+  email: string
+  hash: Buffer
+  role: string | null
+  createdAt: Date
+  expiresAt: Date
+}
+
+export async function insertToken(db: Executor, companyId: string, token: NewToken): Promise<void> {
   await db
     .insertInto('one_time_tokens')
-    .values({ company_id: companyId, purpose: token.purpose, email: token.email, ...changing })
-    .onConflict((conflict) => conflict.columns(['company_id', 'purpose', 'email']).doUpdateSet(changing))
+    .values({
+      company_id: companyId,
+      purpose: token.purpose,
+      email: token.email,
+      token_hash: token.hash,
+      role: token.role,
+      created_at: token.createdAt,
+      expires_at: token.expiresAt,
+    })
+    .execute()
+}
+
+/** Forgets the tokens of the same purpose and address that are older than this one. */
+export async function deleteOlderTokens(
+  db: Executor,
+  companyId: string,
+  { purpose, email, createdAt }: NewToken,
+): Promise<void> {
+  await db
+    .deleteFrom('one_time_tokens')
+    .where('company_id', '=', companyId)
+    .where('purpose', '=', purpose)
+    .where('email', '=', email)
+    .where('created_at', '<', createdAt)
     .execute()
 }
 
@@ -57,7 +70,10 @@ export async function findTokenAcrossCompanies(
 
 export type UsedToken = Pick<TokenRow, 'company_id' | 'email' | 'role'>
 
-/** Uses a token up; undefined if it does not work, or no more. */
+/**
+ * Uses a token up, and with it all others of its purpose and address; undefined if it does not work, or no
+ * more. Whoever comes second waits for the row, and finds it gone.
+ */
 export async function useTokenAcrossCompanies(
   db: Executor,
   purpose: TokenPurpose,
@@ -65,9 +81,15 @@ export async function useTokenAcrossCompanies(
   now: Date,
 ): Promise<UsedToken | undefined> {
   const { rows } = await sql<UsedToken>`
-    delete from one_time_tokens t using companies c
-    where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now}
-      and c.company_id = t.company_id and c.status = 'active'
-    returning t.company_id, t.email, t.role`.execute(db)
+    with used as (
+      select t.company_id, t.purpose, t.email, t.role
+      from one_time_tokens t join companies c on c.company_id = t.company_id
+      where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'
+      for update of t
+    ), gone as (
+      delete from one_time_tokens t using used u
+      where t.company_id = u.company_id and t.purpose = u.purpose and t.email = u.email
+    )
+    select company_id, email, role from used`.execute(db)
   return rows[0]
 }

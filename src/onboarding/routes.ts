@@ -63,6 +63,7 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
     },
     async (request, reply) => {
       const { companyId, limit } = await onboarding.verifyEmail(request.body.token, askerOf(request))
+      request.facts.companyId = companyId
       reply.headers(limitHeaders(limit))
       return { companyId, status: 'active' as const }
     },
@@ -86,6 +87,7 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
         },
       },
       async (request, reply) => {
+        request.facts.companyId = request.body.companyId
         await onboarding.requestMail(kind, request.body, askerOf(request))
         reply.code(202)
         return {}

@@ -49,27 +49,24 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     }: { companyName: string; name: string; email: string; password: string },
     { limitAddress, ipAddress, now }: Asker,
   ): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-    const admin = { companyName, name, email, password }
-    const checked = companies.checkNewUser(admin)
-    const limit = await counters.takeHit(limits.register, [limitAddress], now)
-    const passwordHash = await hasher.hash(password)
-    const created = await db.transaction().execute(async (tx) => {
-      const { companyId, userId } = await companies.insertCompanyWithAdmin(tx, system, {
-        ...checked,
-        passwordHash,
-        emailVerifiedAt: null,
-        createdAt: new Date(now),
+    const checked = companies.checkNewUser({ companyName, name, email, password })
+    const recipient = checked.email
+    return await counters.countFor(limits.register, [limitAddress], now, async (limit) => {
+      const passwordHash = await hasher.hash(password)
+      const mayMail = await isMailable('register', recipient, now)
+      return await db.transaction().execute(async (tx) => {
+        const { companyId, userId } = await companies.insertCompanyWithAdmin(tx, system, {
+          ...checked,
+          passwordHash,
+          emailVerifiedAt: null,
+          createdAt: new Date(now),
+        })
+        const mail = { kind: 'verify_email', recipient, facts: { ipAddress }, now } as const
+        if (mayMail) await queueMail(tx, system, companyId, mail)
+        await audit(tx, companyId, { action: 'register', actor: userId, ipAddress, now })
+        return { companyId, userId, limit }
       })
-      await queueMail(tx, system, companyId, {
-        kind: 'verify_email',
-        recipient: checked.email,
-        facts: { ipAddress },
-        now,
-      })
-      await audit(tx, companyId, { action: 'register', actor: userId, ipAddress, now })
-      return { companyId, userId }
     })
-    return { ...created, limit }
   }
 
   /**
@@ -101,15 +98,31 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     { companyId, email }: { companyId: string; email: string },
     { ipAddress, now }: Asker,
   ): Promise<void> {
+    const id = companyId.toLowerCase()
     const recipient = companies.normalizeEmail(email)
     try {
-      await counters.takeHit(limits.mail, [recipient], now)
+      // By company, so that nobody can use up the mail of an address by asking for it elsewhere.
+      await counters.countFor(limits.mail, [kind, id, recipient], now, async () => {
+        await db.transaction().execute(async (tx) => {
+          await queueMail(tx, system, id, { kind, recipient, facts: { ipAddress }, now })
+          await audit(tx, id, { action: `ask_${kind}`, actor: recipient, ipAddress, now })
+        })
+      })
     } catch (error) {
       // Enough of them are on their way.
-      if (error instanceof Problem && error.code === 'rate_limited') return
+      if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
+    }
+  }
+
+  /** Whether an address has not had too much mail lately that anybody can have sent to it. */
+  async function isMailable(why: string, recipient: string, now: number): Promise<boolean> {
+    try {
+      await counters.takeHit(limits.mail, [why, recipient], now)
+      return true
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'rate_limited') return false
       throw error
     }
-    await queueMail(db, system, companyId.toLowerCase(), { kind, recipient, facts: { ipAddress }, now })
   }
 
   /**

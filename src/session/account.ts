@@ -2,10 +2,11 @@ import type { Kysely } from 'kysely'
 import * as companies from '../company/service.ts'
 import type { Limits } from '../config.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import { appendAudit } from '../database/audit.ts'
+import { isTooLong } from '../crypto/password-policy.ts'
+import { type AuditEntry, appendAudit } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
-import { Problem } from '../errors.ts'
+import { type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import type { SessionWithAccount } from './repository.ts'
@@ -56,80 +57,85 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
     await db.transaction().execute(async (tx) => {
       if (!(await repository.endOwnSession(tx, companyId, userId, sessionId, ending)))
         throw new Problem('not_found', 'You have no live session with this id.')
-      await audit(tx, caller, { action: 'session_end', outcome: 'done', sessionId, ipAddress, now })
+      const entry = { action: 'session_end', outcome: 'done', sessionId, ipAddress, now }
+      await appendAudit(tx, companyId, toEntry(caller, entry))
     })
   }
 
   /**
    * Changes the password of who knows the current one; the user's other sessions end. Guesses count as those
    * at sign-in do, and together with them.
-   * @throws Problem invalid_request, rate_limited
+   * @throws Problem invalid_request, session_ended, rate_limited
    * @throws HashingOverload
    */
   async function changePassword(
     caller: SessionWithAccount,
-    { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
+    passwords: { currentPassword: string; newPassword: string },
     { ipAddress, limitAddress, now }: Caller,
-  ): Promise<void> {
+  ): Promise<LimitState> {
     const { company_id: companyId, user_id: userId, session_id: sessionId, email } = caller
+    const { currentPassword, newPassword } = passwords
     companies.checkPassword(newPassword, { email, companyName: caller.company_name }, '/newPassword')
-    if (newPassword.normalize('NFC') === currentPassword.normalize('NFC')) {
-      const message = 'must be another than the current one'
-      throw new Problem('invalid_request', `newPassword ${message}`, {
-        errors: [{ path: '/newPassword', message }],
-      })
-    }
+    if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
+      throw faultAt('/newPassword', 'must be another than the current one')
+    if (isTooLong(currentPassword)) throw faultAt('/currentPassword', 'is wrong')
+
+    const entry = (outcome: string) =>
+      toEntry(caller, { action: 'password_change', outcome, sessionId, ipAddress, now })
     const guesser = [companyId, email, limitAddress]
-    const guesses = await counters.takeHit(limits.signInFailures, guesser, now)
-    const returnGuess = () => counters.returnHit(limits.signInFailures, guesser, now)
-    const refuse = async (): Promise<never> => {
-      await audit(db, caller, { action: 'password_change', outcome: 'refused', sessionId, ipAddress, now })
-      if (guesses.remaining === 0) await companies.noteLockout(db, companyId, email, new Date(now))
+    async function replace(limit: LimitState): Promise<LimitState> {
+      const isChanged = await counters.countFor(limits.signInFailures, guesser, now, async (guesses) => {
+        const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])
+        const before = account?.password_hash
+        const isRight = (await hasher.verify(before, currentPassword)) && before !== undefined
+        if (isRight && (await commit({ before, after: await hasher.hash(newPassword) }))) return true
+        if (guesses.remaining > 0) await appendAudit(db, companyId, entry('refused'))
+        else await companies.noteLockout(db, companyId, email, entry('refused'))
+        return false
+      })
       // Not 401, which would tell clients that the session has ended.
-      throw new Problem('invalid_request', 'The current password is wrong.', {
-        errors: [{ path: '/currentPassword', message: 'is wrong' }],
-        limit: guesses,
+      if (!isChanged) throw faultAt('/currentPassword', 'is wrong')
+      await counters.returnHit(limits.signInFailures, guesser, now)
+      return limit
+    }
+
+    async function commit(change: { before: string; after: string }): Promise<boolean> {
+      const at = new Date(now)
+      return await db.transaction().execute(async (tx) => {
+        // Of two who change it at once one wins; the other no longer knows the current one.
+        if (!(await companies.replacePasswordHash(tx, companyId, userId, change))) return false
+        // It may have ended while the password was checked, and then has no say any more.
+        if (!(await repository.isOpen(tx, companyId, sessionId)))
+          throw new Problem('session_ended', 'The session has ended; sign in again.')
+        await repository.endSessions(
+          tx,
+          companyId,
+          userId,
+          { reason: 'password_changed', now: at },
+          sessionId,
+        )
+        await repository.deleteResetTokens(tx, companyId, email)
+        const mail = { kind: 'password_changed', recipient: email, facts: { ipAddress }, now } as const
+        await queueMail(tx, system, companyId, mail)
+        await appendAudit(tx, companyId, entry('done'))
+        return true
       })
     }
 
-    const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])
-    const before = account?.password_hash
-    let after: string
-    try {
-      if (!(await hasher.verify(before, currentPassword)) || before === undefined) return await refuse()
-      after = await hasher.hash(newPassword)
-    } catch (error) {
-      // What was not checked was not guessed.
-      if (!(error instanceof Problem)) await returnGuess()
-      throw error
-    }
-    const at = new Date(now)
-    const isChanged = await db.transaction().execute(async (tx) => {
-      // Of two who change it at once one wins; the other no longer knows the current one.
-      if (!(await companies.replacePasswordHash(tx, companyId, userId, { before, after }))) return false
-      await repository.endSessions(tx, companyId, userId, { reason: 'password_changed', now: at }, sessionId)
-      await queueMail(tx, system, companyId, {
-        kind: 'password_changed',
-        recipient: email,
-        facts: { ipAddress },
-        now,
-      })
-      await audit(tx, caller, { action: 'password_change', outcome: 'done', sessionId, ipAddress, now })
-      return true
-    })
-    if (!isChanged) return await refuse()
-    await returnGuess()
+    return await counters.countFor(limits.passwordChanges, [companyId, userId], now, replace)
   }
 
-  async function audit(
-    executor: Kysely<Database>,
-    { company_id: companyId, user_id: userId }: SessionWithAccount,
+  function toEntry(
+    { user_id: userId }: SessionWithAccount,
     entry: { action: string; outcome: string; sessionId: string; ipAddress: string; now: number },
-  ): Promise<void> {
+  ): AuditEntry {
     const { now, ...rest } = entry
-    const auditId = newId(system)
-    await appendAudit(executor, companyId, { ...rest, auditId, occurredAt: new Date(now), actor: userId })
+    return { ...rest, auditId: newId(system), occurredAt: new Date(now), actor: userId }
   }
 
   return { listSessions, endSession, changePassword }
+}
+
+function faultAt(path: string, message: string): Problem {
+  return new Problem('invalid_request', `${path.slice(1)} ${message}`, { errors: [{ path, message }] })
 }

@@ -403,8 +403,31 @@ export async function endOwnSession(
     .where('session_id', '=', sessionId)
     .where('user_id', '=', userId)
     .where('ended_at', 'is', null)
-    .where('expires_at', '>', now)
+    // By the clock of another instance it may be alive a little longer.
+    .where('expires_at', '>', sql<Date>`${now}::timestamptz - interval '1 hour'`)
     .returning('session_id')
     .executeTakeFirst()
   return ended !== undefined
+}
+
+/** Whether nobody has ended the session; its time may be over. */
+export async function isOpen(db: Executor, companyId: string, sessionId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('sessions')
+    .select('session_id')
+    .where('company_id', '=', companyId)
+    .where('session_id', '=', sessionId)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** Makes void what was mailed to somebody who had forgotten their password. */
+export async function deleteResetTokens(db: Executor, companyId: string, email: string): Promise<void> {
+  await db
+    .deleteFrom('one_time_tokens')
+    .where('company_id', '=', companyId)
+    .where('purpose', '=', 'reset')
+    .where('email', '=', email)
+    .execute()
 }

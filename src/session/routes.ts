@@ -182,7 +182,7 @@ const ownSession: FastifyPluginAsyncTypebox<OwnOptions> = async (app, { sessions
     {
       schema: {
         operationId: 'listSessions',
-        summary: "The user's live sessions",
+        summary: "The user's live sessions, those used last first; at most 1 000",
         tags: ['session'],
         security,
         response: answers({ 200: SessionsReply }, ...WITH_SESSION),
@@ -240,8 +240,8 @@ const ownSession: FastifyPluginAsyncTypebox<OwnOptions> = async (app, { sessions
       },
     },
     async (request, reply) => {
-      await account.changePassword(request.caller, request.body, callerOf(request))
-      reply.code(204)
+      const limit = await account.changePassword(request.caller, request.body, callerOf(request))
+      reply.code(204).headers(limitHeaders(limit))
       return null
     },
   )

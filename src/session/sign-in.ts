@@ -105,9 +105,9 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       ipAddress: attempt.ipAddress,
     })
     const refuse = async (): Promise<never> => {
-      await appendAudit(db, companyId, audit('refused'))
-      // That was the last guess; the user is told when they are back.
-      if (guesses.remaining === 0) await companies.noteLockout(db, companyId, email, new Date(now))
+      // After the last guess the user is told, once they are back.
+      if (guesses.remaining > 0) await appendAudit(db, companyId, audit('refused'))
+      else await companies.noteLockout(db, companyId, email, audit('refused'))
       throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
         limit: guesses,
       })
@@ -161,15 +161,21 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     const open = (executor: Kysely<Database>) =>
       repository.openSession(executor, companyId, row, audit('done', session.session_id, session.user_id))
     const formerHash = attempt.formerCookie === undefined ? null : hashOpaque(attempt.formerCookie)
-    const opened =
-      formerHash === null && lockedOutAt === null
-        ? await open(db)
-        : await db.transaction().execute(async (tx) => {
-            if (!(await open(tx))) return false
-            if (formerHash !== null) await endFormerSession(tx, formerHash, attempt)
-            if (lockedOutAt !== null) await tellOfLockout(tx, account, attempt)
-            return true
-          })
+    const openWithRest = async (tx: Transaction<Database>) => {
+      // First, since it locks the user's row for good.
+      if (lockedOutAt !== null) await tellOfLockout(tx, { ...account, passwordHash }, attempt)
+      if (!(await open(tx))) return false
+      if (formerHash !== null) await endFormerSession(tx, formerHash, attempt)
+      return true
+    }
+    const isSimple = formerHash === null && lockedOutAt === null
+    const opened = await (isSimple ? open(db) : db.transaction().execute(openWithRest)).catch(
+      async (error: unknown) => {
+        // The guess was right.
+        await returnGuess().catch(() => {})
+        throw error
+      },
+    )
     // Disabled, suspended or given another password while the old one was checked.
     if (!opened) return await refuse()
     await returnGuess()
@@ -210,10 +216,10 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
   /** A sign-in after many wrong guesses may be one that guessed right (ASVS 6.3.5). */
   async function tellOfLockout(
     tx: Transaction<Database>,
-    { company_id: companyId, user_id: userId, email }: AccountRow,
+    { company_id: companyId, user_id: userId, email, passwordHash }: AccountRow & { passwordHash: string },
     { ipAddress, userAgent, now }: SignInAttempt,
   ): Promise<void> {
-    if (!(await companies.clearLockout(tx, companyId, userId))) return
+    if (!(await companies.clearLockout(tx, companyId, userId, passwordHash))) return
     const facts = { ipAddress, userAgent: userAgent?.slice(0, MAX_USER_AGENT) }
     await queueMail(tx, system, companyId, { kind: 'sign_in_after_lockout', recipient: email, facts, now })
   }

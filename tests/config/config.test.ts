@@ -55,6 +55,7 @@ const defaults = {
     regenerate: { name: 'regenerate', max: 5, windowSeconds: 3600 },
     register: { name: 'register', max: 5, windowSeconds: 3600 },
     mail: { name: 'mail', max: 3, windowSeconds: 3600 },
+    passwordChanges: { name: 'password-changes', max: 10, windowSeconds: 3600 },
     oneTimeTokens: { name: 'one-time-tokens', max: 10, windowSeconds: 60 },
     ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },
     badSignatures: { name: 'bad-signatures', max: 60, windowSeconds: 60 },

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { expectProblem } from '../http/problem.ts'
 import { createCountingHasher, openHouse, times } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
@@ -30,6 +31,7 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
     ['a company name of spaces', { companyName: ' \u3000 ' }, '/companyName'],
     ['a company name of 101 characters', { companyName: 'x'.repeat(101) }, '/companyName'],
     ['a line break in the company name', { companyName: 'Acme\r\nBcc: eve@evil.example' }, '/companyName'],
+    ['a link in the company name', { companyName: 'Win at https://evil.example' }, '/companyName'],
     ['a tab in the name', { name: 'Ada\tLovelace' }, '/name'],
     ['a line separator in the name', { name: 'Ada\u2028Lovelace' }, '/name'],
     ['a change of direction in the name', { name: 'Ada\u202egpj.exe' }, '/name'],
@@ -145,6 +147,7 @@ test('what happens to an account by mail is in the audit trail: who, what, when,
     .execute()
   const entry = { outcome: 'done', actor: person.userId, ip_address: '127.0.0.1' }
   expect(entries).toEqual([
+    { action: 'ask_password_reset', ...entry, actor: person.email },
     { action: 'password_reset', ...entry },
     { action: 'register', ...entry },
     { action: 'verify_email', ...entry },
@@ -188,6 +191,30 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
     house.clock.advance(3601)
     const later = await house.call('/auth/register', { json: valid(), headers: from('203.0.113.1') })
     expect(later.status).toBe(201)
+  })
+
+  test('what was turned away for want of room is not counted', async () => {
+    const full = await openHouse({ env: { RATE_LIMIT_SCALE: '1' }, hasher: await createPasswordHasher(1, 0) })
+    const answers = await Promise.all(times(5, () => full.call('/auth/register', { json: valid() })))
+    const turnedAway = answers.filter(({ status }) => status === 503).length
+    expect(turnedAway).toBeGreaterThan(0)
+    for (let left = turnedAway; left > 0; left -= 1)
+      expect((await full.call('/auth/register', { json: valid() })).status).toBe(201)
+    expect((await full.call('/auth/register', { json: valid() })).status).toBe(429)
+  })
+
+  test('3 mails an hour to one address, whoever registers it; the others can be asked for later', async () => {
+    const email = newEmail()
+    for (let count = 0; count < 5; count += 1) {
+      const headers = from(`203.0.113.${100 + count}`)
+      expect((await house.call('/auth/register', { json: { ...valid(), email }, headers })).status).toBe(201)
+    }
+    const queued = await house.db
+      .selectFrom('mail_outbox')
+      .select('kind')
+      .where('recipient', '=', email)
+      .execute()
+    expect(queued).toHaveLength(3)
   })
 
   test('10 one-time tokens a minute of an address, whatever they are for (ASVS 6.6.3)', async () => {

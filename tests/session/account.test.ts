@@ -1,7 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
 import { expectProblem } from '../http/problem.ts'
-import { createCountingHasher, openHouse, PASSWORD, times } from '../support/house.ts'
+import {
+  createClock,
+  createCountingHasher,
+  openHouse,
+  PASSWORD,
+  type Person,
+  times,
+} from '../support/house.ts'
 
 const hasher = await createCountingHasher()
 const house = await openHouse({ instances: 2, hasher })
@@ -134,6 +142,20 @@ describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
       expect((await end(id, { token: accessToken })).status).toBe(400)
   })
 
+  test('works by a clock that is a minute ahead, too', async () => {
+    const [slow, fast] = [createClock(), createClock()]
+    const apart = await openHouse({ instances: 2, clocks: [slow, fast] })
+    const person = await apart.addCompany()
+    const cookie = await apart.cookieOf(person)
+    const { sessions } = (await apart.call('/auth/sessions', { method: 'GET', cookie })).body
+    fast.advance(12 * 3600 + 30)
+    slow.advance(12 * 3600 - 30)
+    const { accessToken } = await apart.loginAs(person, { at: 1 })
+    const ending = { method: 'DELETE', token: accessToken, at: 1 }
+    expect((await apart.call(`/auth/sessions/${sessions[0].id}`, ending)).status).toBe(204)
+    expect((await apart.getSession({ cookie })).status).toBe(401)
+  })
+
   test('by cookie takes a page of ours (ASVS 3.5.1)', async () => {
     const person = await house.addUser(admin)
     const cookie = await house.cookieOf(person)
@@ -242,10 +264,77 @@ describe('a change of the password', () => {
     expect((await house.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(401)
   })
 
+  test('happens ten times an hour at most, right or wrong (ASVS 2.4.1)', async () => {
+    const own = await openHouse({ env: { RATE_LIMIT_SCALE: '1' } })
+    const person = await own.addCompany()
+    const { accessToken } = await own.loginAs(person)
+    const statuses = []
+    for (let count = 0; count < 11; count += 1) {
+      const passwords = {
+        currentPassword: count ? `password ${count}` : PASSWORD,
+        newPassword: `password ${count + 1}`,
+      }
+      statuses.push((await own.call('/auth/password/change', { token: accessToken, json: passwords })).status)
+    }
+    expect(statuses).toEqual([...times(10, () => 204), 429])
+  })
+
+  test('from one that is too long to be the current one hashes nothing (ASVS 6.2.1)', async () => {
+    const person = await house.addUser(admin)
+    const { accessToken } = await house.loginAs(person)
+    hasher.verified = 0
+    const answer = await change({ token: accessToken }, { ...json, currentPassword: 'x'.repeat(1_000) })
+    expectProblem(answer, [400, 'invalid_request'])
+    expect(hasher.verified).toBe(0)
+  })
+
+  test('makes void what was mailed to somebody who had forgotten it', async () => {
+    const person = await house.addUser(admin)
+    await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+    const tokensOf = () =>
+      house.db.selectFrom('one_time_tokens').select('purpose').where('email', '=', person.email).execute()
+    await expect.poll(tokensOf).toEqual([{ purpose: 'reset' }])
+    const { accessToken } = await house.loginAs(person)
+    expect((await change({ token: accessToken }, json)).status).toBe(204)
+    expect(await tokensOf()).toEqual([])
+  })
+
+  describe('changes nothing if, while the current one is checked,', () => {
+    const meanwhile: [string, (person: Person, token: string) => Promise<unknown>][] = [
+      ['the session is ended', (_, token) => house.call('/auth/logout', { token, at: 1 })],
+      [
+        'the user is disabled',
+        (person) => changeUserStatus(house.context, person.companyId, person, 'disabled'),
+      ],
+      [
+        'the company is suspended',
+        (person) => changeCompanyStatus(house.context, person.companyId, 'suspended'),
+      ],
+    ]
+    test.each(meanwhile)('%s (ASVS 7.4.2, 8.3.2)', async (_what, happen) => {
+      const person = await house.addCompany()
+      const { accessToken } = await house.loginAs(person)
+      const hash = () =>
+        house.db
+          .selectFrom('users')
+          .select('password_hash')
+          .where('user_id', '=', person.userId)
+          .executeTakeFirst()
+      const before = await hash()
+      hasher.beforeVerifying = async () => {
+        hasher.beforeVerifying = undefined
+        await happen(person, accessToken)
+      }
+      const { status } = await change({ token: accessToken }, json)
+      expect([400, 401]).toContain(status)
+      expect(await hash()).toEqual(before)
+    })
+  })
+
   test('counts wrong guesses together with those at sign-in (ASVS 6.1.1, 6.3.1)', async () => {
     const own = await openHouse({
       instances: 2,
-      env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' },
+      env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60', LIMIT_PASSWORD_CHANGES: '1000/60' },
     })
     const person = await own.addCompany()
     const { accessToken } = await own.loginAs(person)

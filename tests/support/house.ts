@@ -76,7 +76,10 @@ export async function createCountingHasher(...options: Parameters<typeof createP
   const counting = {
     verified: 0,
     hashed: 0,
+    /** What happens while a password waits for its turn. */
+    beforeVerifying: undefined as (() => Promise<void>) | undefined,
     async verify(phc: string | undefined, password: string) {
+      await counting.beforeVerifying?.()
       counting.verified += 1
       return await hasher.verify(phc, password)
     },

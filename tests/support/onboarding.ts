@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import { invite } from '../../src/onboarding/service.ts'
 import { type House, PASSWORD, type Person } from './house.ts'
 import type { openMailbox } from './mailbox.ts'
@@ -36,13 +37,33 @@ export function useHouse(house: House, mailbox: Mailbox) {
     return person
   }
 
+  /** Resolves when there is no mail left to send. */
+  async function allSent(): Promise<void> {
+    await expect
+      .poll(
+        async () =>
+          await house.db
+            .selectFrom('mail_outbox')
+            .select('kind')
+            .where('sent_at', 'is', null)
+            .where('failed_at', 'is', null)
+            .execute(),
+        { timeout: 20_000 },
+      )
+      .toEqual([])
+  }
+
+  /** The token of a new mail, later than those before it. */
   async function tokenOf(purpose: Purpose, { companyId }: { companyId: string }, email = newEmail()) {
+    house.clock.advance(1)
     if (purpose === 'invite') await invite(house.context, companyId, { email, role: 'viewer' })
     else {
       const path = purpose === 'reset' ? '/auth/password/forgot' : '/auth/verify-email/resend'
       await house.call(path, { json: { companyId, email } })
     }
-    return (await mailbox.mailTo(email)).token
+    const { token } = await mailbox.mailTo(email)
+    await allSent()
+    return token
   }
 
   /** Uses a token for what it is for, or for something else. */
@@ -56,5 +77,5 @@ export function useHouse(house: House, mailbox: Mailbox) {
     return house.call(path, { json, at })
   }
 
-  return { register, verify, join, tokenOf, use }
+  return { register, verify, join, allSent, tokenOf, use }
 }
