@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { type Answer, type House, openHouse } from '../support/house.ts'
+import { openMailbox } from '../support/mailbox.ts'
 import { exchange } from './raw.ts'
 
 const house = await openHouse()
@@ -162,7 +163,8 @@ test('an unforeseen fault is logged with its cause, and none of the values that 
 })
 
 test('no line holds a secret, wherever a client put it, nor can break out of its line (ASVS 14.2.1, 16.2.5, 16.4.1)', async () => {
-  const quiet = await openHouse()
+  const mailbox = await openMailbox()
+  const quiet = await openHouse({ env: { SMTP_URL: mailbox.url } })
   const [own = ''] = quiet.addresses
   const person = await quiet.addCompany()
   const key = await quiet.newSecret(person)
@@ -187,6 +189,7 @@ test('no line holds a secret, wherever a client put it, nor can break out of its
     quiet.call(path, { method: 'GET', headers })
   const ingest = (headers: Record<string, string>) =>
     quiet.send(person.companyId, key, { type: 'a', data: { secret: canary() } }, { headers })
+  const onboard = (path: string, json: object) => quiet.call(path, { json })
   const raw = (bytes: string) => exchange(own, bytes)
 
   const asked = await Promise.all([
@@ -236,6 +239,30 @@ test('no line holds a secret, wherever a client put it, nor can break out of its
     ingest({ 'webhook-signature': `v1,${canary()}` }),
     quiet.send(person.companyId, key, { type: canary(), data: {} }),
     quiet.send(person.companyId, key, { type: 'a', id: injection(), data: {} }),
+    onboard('/auth/register', {
+      companyName: canary(),
+      name: canary(),
+      email: `${canary()}@x.example`,
+      password: canary(),
+    }),
+    onboard('/auth/register', {
+      companyName: injection(),
+      name: 'A',
+      email: 'a@x.example',
+      password: canary(),
+    }),
+    onboard('/auth/verify-email', { token: `verify_${canary()}` }),
+    onboard(`/auth/verify-email?token=${canary()}`, { token: canary() }),
+    onboard('/auth/verify-email/resend', { companyId: person.companyId, email: `${canary()}@x.example` }),
+    onboard('/auth/password/forgot', { companyId: canary(), email: `${canary()}@x.example` }),
+    onboard('/auth/password/reset', { token: `reset_${canary()}`, newPassword: canary() }),
+    onboard('/auth/invitations/preview', { token: `invite_${canary()}` }),
+    onboard('/auth/invitations/accept', { token: canary(), name: canary(), password: canary() }),
+    quiet.call('/auth/password/change', {
+      token,
+      json: { currentPassword: canary(), newPassword: canary() },
+    }),
+    quiet.call(`/auth/sessions/${canary()}`, { method: 'DELETE', token }),
     raw(`${canary()}\r\n\r\n`),
     raw(`GET /${canary()} HTTP/1.1\r\nHost: x\r\n${canary()}\r\n\r\n`),
     raw(`GET / HTTP/1.1\r\nHost: ${canary()}\r\nHost: ${canary()}\r\n\r\n`),

@@ -117,6 +117,27 @@ describe('on SIGTERM the service', () => {
     expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
   })
 
+  test('does not wait long for a mail server that says nothing', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1')
+    await once(silent, 'listening')
+    const address = silent.address()
+    if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+    const connected = once(silent, 'connection')
+    const service = await start({ SMTP_URL: `smtp://127.0.0.1:${address.port}` })
+    const { companyId, email } = admin
+    const { statusCode, body } = await request(`${service.address}/api/auth/password/forgot`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ companyId, email }),
+    })
+    await body.dump()
+    expect(statusCode).toBe(202)
+    await connected
+    service.child.kill('SIGTERM')
+    expect(await service.exit).toEqual([0, null])
+    silent.close()
+  })
+
   test('ends at once when told twice', async () => {
     const service = await start()
     const socket = open(service.address)

@@ -167,6 +167,8 @@ describe('a company', () => {
 
   test.each([
     ['/auth/session', 'GET'],
+    ['/auth/sessions', 'GET'],
+    ['/auth/password/change', 'POST'],
     ['/auth/logout', 'POST'],
     ['/auth/webhook-secret/status', 'POST'],
     ['/auth/webhook-secret/regenerate', 'POST'],
