@@ -70,6 +70,11 @@ export class Problem extends Error {
   }
 }
 
+/** The refusal of one field of a body; `path` is its JSON pointer. */
+export function invalidField(path: string, message: string, detail = `${path.slice(1)} ${message}`): Problem {
+  return new Problem('invalid_request', detail, { errors: [{ path, message }] })
+}
+
 /** The refusal of a caller who met a limit. */
 export function rateLimited(limit: LimitState): Problem {
   const { max, windowSeconds, resetSeconds } = limit

@@ -5,7 +5,7 @@ import { appendAudit } from '../database/audit.ts'
 import type { Executor } from '../database/connect.ts'
 import { constraintOf } from '../database/faults.ts'
 import type { Database, SubscriptionStatus } from '../database/schema.ts'
-import { Problem } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import * as repository from './repository.ts'
 
@@ -261,19 +261,15 @@ function requireEmail(text: string): string {
 }
 
 function refuseFault(message: string | null, path: string): void {
-  if (message) throw faultAt(path, message)
-}
-
-function faultAt(path: string, message: string): Problem {
-  return new Problem('invalid_request', `${path.slice(1)} ${message}`, { errors: [{ path, message }] })
+  if (message) throw invalidField(path, message)
 }
 
 function emailTaken(): Problem {
-  return faultAt('/email', 'belongs to a user of this company already')
+  return invalidField('/email', 'belongs to a user of this company already')
 }
 
 function noSuchRole(): Problem {
-  return faultAt('/role', 'is not one of the roles: admin, analyst, developer, viewer')
+  return invalidField('/role', 'is not one of the roles: admin, analyst, developer, viewer')
 }
 
 /** Roles, plans and states are data, so it is the database that knows which exist. */
@@ -284,7 +280,7 @@ async function reportingUnknownNames<T>(work: Promise<T>): Promise<T> {
     const constraint = constraintOf(error)
     if (constraint === 'users_role_fkey') throw noSuchRole()
     if (constraint === 'subscriptions_plan_fkey')
-      throw faultAt('/plan', 'is not one of the plans: starter, growth, enterprise')
+      throw invalidField('/plan', 'is not one of the plans: starter, growth, enterprise')
     throw error
   }
 }

@@ -5,7 +5,7 @@ import type { PasswordHasher } from '../crypto/password.ts'
 import { appendAudit } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database, MailKind, TokenPurpose } from '../database/schema.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { invalidField, type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import * as sessions from '../session/service.ts'
 import { newId, type System } from '../system.ts'
@@ -265,7 +265,6 @@ export async function invite(
 }
 
 function noSuchToken(): Problem {
-  return new Problem('invalid_request', 'The link does not work, or no more; ask for a new one.', {
-    errors: [{ path: '/token', message: 'is unknown, used, replaced or expired' }],
-  })
+  const detail = 'The link does not work, or no more; ask for a new one.'
+  return invalidField('/token', 'is unknown, used, replaced or expired', detail)
 }

@@ -6,7 +6,7 @@ import { isTooLong } from '../crypto/password-policy.ts'
 import { type AuditEntry, appendAudit } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { invalidField, type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import type { SessionWithAccount } from './repository.ts'
@@ -77,8 +77,8 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
     const { currentPassword, newPassword } = passwords
     companies.checkPassword(newPassword, { email, companyName: caller.company_name }, '/newPassword')
     if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
-      throw faultAt('/newPassword', 'must be another than the current one')
-    if (isTooLong(currentPassword)) throw faultAt('/currentPassword', 'is wrong')
+      throw invalidField('/newPassword', 'must be another than the current one')
+    if (isTooLong(currentPassword)) throw invalidField('/currentPassword', 'is wrong')
 
     const entry = (outcome: string) =>
       toEntry(caller, { action: 'password_change', outcome, sessionId, ipAddress, now })
@@ -94,7 +94,7 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
         return false
       })
       // Not 401, which would tell clients that the session has ended.
-      if (!isChanged) throw faultAt('/currentPassword', 'is wrong')
+      if (!isChanged) throw invalidField('/currentPassword', 'is wrong')
       await counters.returnHit(limits.signInFailures, guesser, now)
       return limit
     }
@@ -134,8 +134,4 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
   }
 
   return { listSessions, endSession, changePassword }
-}
-
-function faultAt(path: string, message: string): Problem {
-  return new Problem('invalid_request', `${path.slice(1)} ${message}`, { errors: [{ path, message }] })
 }

@@ -8,7 +8,7 @@ import { appendAudit } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
 import type { Counters } from '../database/counters.ts'
 import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { invalidField, type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import type { SessionWithAccount } from './repository.ts'
@@ -83,10 +83,7 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     // An id has two spellings, and one of them is counted and recorded.
     const companyId = attempt.companyId.toLowerCase()
     if (isTooLong(password)) {
-      const message = `must have at most ${MAX_LENGTH} characters`
-      throw new Problem('invalid_request', `The password ${message}.`, {
-        errors: [{ path: '/password', message }],
-      })
+      throw invalidField('/password', `must have at most ${MAX_LENGTH} characters`)
     }
     const email = companies.normalizeEmail(attempt.email)
     const limit = await counters.takeHit(limits.signInAttempts, [attempt.limitAddress], now)
