@@ -72,7 +72,8 @@ export type UsedToken = Pick<TokenRow, 'company_id' | 'email' | 'role'>
 
 /**
  * Uses a token up, and with it all others of its purpose and address; undefined if it does not work, or no
- * more. Whoever comes second waits for the row, and finds it gone.
+ * more. All are locked, in one order, so that whoever comes second, with this or another of them, waits and
+ * finds them gone.
  */
 export async function useTokenAcrossCompanies(
   db: Executor,
@@ -81,11 +82,17 @@ export async function useTokenAcrossCompanies(
   now: Date,
 ): Promise<UsedToken | undefined> {
   const { rows } = await sql<UsedToken>`
-    with used as (
-      select t.company_id, t.purpose, t.email, t.role
-      from one_time_tokens t join companies c on c.company_id = t.company_id
-      where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'
+    with locked as (
+      select t.* from one_time_tokens sent
+      join one_time_tokens t
+        on t.company_id = sent.company_id and t.purpose = sent.purpose and t.email = sent.email
+      where sent.token_hash = ${hash} and sent.purpose = ${purpose}
+      order by t.token_hash
       for update of t
+    ), used as (
+      select t.company_id, t.purpose, t.email, t.role
+      from locked t join companies c on c.company_id = t.company_id
+      where t.token_hash = ${hash} and t.expires_at > ${now} and c.status = 'active'
     ), gone as (
       delete from one_time_tokens t using used u
       where t.company_id = u.company_id and t.purpose = u.purpose and t.email = u.email

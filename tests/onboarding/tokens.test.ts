@@ -209,11 +209,14 @@ describe('an invitation', () => {
     const { token: first } = await mailbox.mailTo(email)
     await invite(house.context, person.companyId, { email, role: 'analyst' })
     const { token: second } = await mailbox.mailTo(email)
-    const answers = await Promise.all(times(20, (i) => use('invite', i % 2 ? first : second, { at: i % 2 })))
+    const answers = await Promise.all(
+      times(20, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
+    )
+    for (const { status } of answers) expect([201, 400]).toContain(status)
     const accepted = answers.filter(({ status }) => status === 201)
     expect(accepted).toHaveLength(1)
     const users = (await usersOf(person)).filter((user) => user.email === email)
-    expect(users.map(({ user_id, role }) => [user_id, role])).toEqual([[accepted[0]?.body.userId, 'analyst']])
+    expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
   })
 
   test("is void once its address is a user's in another way, and changes nothing about that user", async () => {
