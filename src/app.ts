@@ -103,7 +103,7 @@ export async function buildApp({ config, db, system, hasher, registry, logStream
     db,
     system,
     registry,
-    compose: createLetters({ db, config, system }),
+    compose: createLetters({ db, config, system, counters }),
   })
   const ingest = createIngest({ db, poolSize: config.databasePoolSize })
 

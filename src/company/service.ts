@@ -246,8 +246,8 @@ export async function auditOperator(
 function requireName(text: string, path: string): string {
   const name = text.normalize('NFC').trim()
   refuseFault(NAME.test(name) ? null : 'must be one line of 1 to 100 characters', path)
-  // Names stand in mail that anybody can have sent to anybody.
-  refuseFault(name.includes('://') ? 'must not contain an address of a page' : null, path)
+  // Names stand in mail that anybody can have sent to anybody, and mail programs make links of these.
+  refuseFault(/:\/\/|www\.|\w\.\w+\//i.test(name) ? 'must not contain the address of a page' : null, path)
   return name
 }
 

@@ -7,7 +7,7 @@ export interface Letter {
   paragraphs: string[]
   /** What the reader may do; stands after the first paragraph. */
   link?: { label: string; url: string }
-  /** Called when a mail server has accepted it; may be called again. */
+  /** Makes older links void; called once a mail server has accepted the letter. */
   whenSent?(): Promise<void>
 }
 

@@ -27,15 +27,15 @@ export async function queueMail(
 /** Asking an empty index costs Postgres some 30 µs, so nobody needs to be told that there is mail. */
 const POLL_MS = 250
 const SEND_MS = 30_000
-/** Longer than sending may last, even where another instance's clock is a minute ahead. */
-const LEASE_MS = 180_000
+/** Longer than all that follows may last, even where another instance's clock is a minute ahead. */
+const LEASE_MS = 300_000
 /** What is under way when an instance is stopped has this long, within the time of a whole shutdown. */
 const STOP_MS = 5_000
 const OUTAGE_PAUSE_MS = 5_000
 /** With the time of sending and of each statement they end before the lease does. */
 const MAX_NOTE_TRIES = 4
 const GIVE_UP_AFTER_MS = 86_400_000
-const FIRST_DELAY_MS = 2_000
+const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
 
 interface SenderOptions {
@@ -50,7 +50,7 @@ interface SenderOptions {
 
 /**
  * Sends what is due, as long as it runs. Any number may run on one database: each mail is taken by one of
- * them, and by another only if that one has not said within three minutes what became of it. So it is sent
+ * them, and by another only if that one has not said within five minutes what became of it. So it is sent
  * once, unless an instance dies, or loses the database, between the server's acceptance and its note of that.
  */
 export function createSender({ db, system, transport, compose, note }: SenderOptions) {
@@ -111,10 +111,11 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
       }
       const { file } = await transport.send(message, AbortSignal.timeout(SEND_MS))
       wasSent = true
-      await noteSent(mail, letter)
+      await letter.whenSent?.().catch((error) => note('fault', { ...about, err: error }))
+      await noteSent(mail)
       note('sent', { ...about, ...(file !== undefined && { file }) })
     } catch (error) {
-      // Only the note of it is missing: whoever takes it in three minutes has to send it again.
+      // Only the note of it is missing: whoever takes it next has to send it again.
       if (wasSent) return note('fault', { ...about, err: error })
       const reason = error instanceof SendFailure ? { reason: error.message } : { err: error }
       const ended = await postpone(mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
@@ -124,10 +125,9 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
   }
 
   /** What is not noted goes out again, so a database that is away for a moment is asked again. */
-  async function noteSent(mail: repository.DueMail, letter: Letter): Promise<void> {
+  async function noteSent(mail: repository.DueMail): Promise<void> {
     for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
       try {
-        await letter.whenSent?.()
         return await repository.settleMail(db, mail, { sentAt: new Date(system.now()) })
       } catch (error) {
         if (triesLeft === 0 || stopping.signal.aborted) throw error
@@ -151,7 +151,7 @@ export function createSender({ db, system, transport, compose, note }: SenderOpt
 
   /** Twice as long each time, less up to a half, so that what failed together does not come back together. */
   function delayAfter(attempts: number): number {
-    const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempts)
+    const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempts - 1))
     const chance = system.randomBytes(2).readUInt16BE() / 65_536
     return longest * (1 - chance / 2)
   }

@@ -122,7 +122,7 @@ export class SendFailure extends Error {
       port,
     } = (cause ?? {}) as Failure
     const place = address && `${address}:${port}`
-    super([code ?? 'unknown', originalCode, place, command, responseCode || null].filter(Boolean).join(' '))
+    super([code ?? 'unknown', originalCode, place, command, responseCode].filter(Boolean).join(' '))
     this.isForGood =
       command === 'RCPT TO' && responseCode >= 500 && responseCode !== 530 && !/\b5\.7\.\d/.test(response)
   }

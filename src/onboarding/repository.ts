@@ -14,38 +14,43 @@ export interface NewToken {
   email: string
   hash: Buffer
   role: string | null
+  /** When it was asked for. */
   createdAt: Date
   expiresAt: Date
 }
 
-export async function insertToken(db: Executor, companyId: string, token: NewToken): Promise<void> {
-  await db
-    .insertInto('one_time_tokens')
-    .values({
-      company_id: companyId,
-      purpose: token.purpose,
-      email: token.email,
-      token_hash: token.hash,
-      role: token.role,
-      created_at: token.createdAt,
-      expires_at: token.expiresAt,
-    })
-    .execute()
+/** Adds a token; false if one of its purpose and address was asked for later, and this one is not wanted. */
+export async function insertToken(
+  db: Executor,
+  companyId: string,
+  { purpose, email, hash, role, createdAt, expiresAt }: NewToken,
+): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    insert into one_time_tokens (company_id, purpose, email, token_hash, role, created_at, expires_at)
+    select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${createdAt}, ${expiresAt}
+    where not exists (
+      select from one_time_tokens
+      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at > ${createdAt}
+    )`.execute(db)
+  return numAffectedRows === 1n
 }
 
-/** Forgets the tokens of the same purpose and address that are older than this one. */
+/** Forgets the tokens of the same purpose and address that were asked for before this one. */
 export async function deleteOlderTokens(
   db: Executor,
   companyId: string,
   { purpose, email, createdAt }: NewToken,
 ): Promise<void> {
-  await db
-    .deleteFrom('one_time_tokens')
-    .where('company_id', '=', companyId)
-    .where('purpose', '=', purpose)
-    .where('email', '=', email)
-    .where('created_at', '<', createdAt)
-    .execute()
+  await sql`
+    with locked as (
+      select token_hash from one_time_tokens
+      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at < ${createdAt}
+      order by token_hash
+      for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.purpose = ${purpose} and t.email = ${email}
+      and t.token_hash = l.token_hash`.execute(db)
 }
 
 /** What a token that still works is for; it goes on working. */

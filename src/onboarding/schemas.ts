@@ -1,7 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
-/** Which may be chosen is told in company/service.ts. */
+/** Which names may be chosen: company/service.ts. */
 const Name = Type.String({ minLength: 1, maxLength: 100, description: 'one line' })
 /** What is no token at all is answered as one that does not work. */
 const Token = Type.String({ maxLength: 1024 })

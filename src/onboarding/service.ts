@@ -53,7 +53,6 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     const recipient = checked.email
     return await counters.countFor(limits.register, [limitAddress], now, async (limit) => {
       const passwordHash = await hasher.hash(password)
-      const mayMail = await isMailable('register', recipient, now)
       return await db.transaction().execute(async (tx) => {
         const { companyId, userId } = await companies.insertCompanyWithAdmin(tx, system, {
           ...checked,
@@ -62,7 +61,7 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
           createdAt: new Date(now),
         })
         const mail = { kind: 'verify_email', recipient, facts: { ipAddress }, now } as const
-        if (mayMail) await queueMail(tx, system, companyId, mail)
+        await queueMail(tx, system, companyId, mail)
         await audit(tx, companyId, { action: 'register', actor: userId, ipAddress, now })
         return { companyId, userId, limit }
       })
@@ -111,17 +110,6 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     } catch (error) {
       // Enough of them are on their way.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
-    }
-  }
-
-  /** Whether an address has not had too much mail lately that anybody can have sent to it. */
-  async function isMailable(why: string, recipient: string, now: number): Promise<boolean> {
-    try {
-      await counters.takeHit(limits.mail, [why, recipient], now)
-      return true
-    } catch (error) {
-      if (error instanceof Problem && error.code === 'rate_limited') return false
-      throw error
     }
   }
 

@@ -78,51 +78,50 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
     companies.checkPassword(newPassword, { email, companyName: caller.company_name }, '/newPassword')
     if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
       throw invalidField('/newPassword', 'must be another than the current one')
-    if (isTooLong(currentPassword)) throw invalidField('/currentPassword', 'is wrong')
-
+    // Not 401, which would tell clients that the session has ended.
+    const wrong = () => invalidField('/currentPassword', 'is wrong')
+    if (isTooLong(currentPassword)) throw wrong()
     const entry = (outcome: string) =>
       toEntry(caller, { action: 'password_change', outcome, sessionId, ipAddress, now })
-    const guesser = [companyId, email, limitAddress]
-    async function replace(limit: LimitState): Promise<LimitState> {
-      const isChanged = await counters.countFor(limits.signInFailures, guesser, now, async (guesses) => {
-        const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])
-        const before = account?.password_hash
-        const isRight = (await hasher.verify(before, currentPassword)) && before !== undefined
-        if (isRight && (await commit({ before, after: await hasher.hash(newPassword) }))) return true
-        if (guesses.remaining > 0) await appendAudit(db, companyId, entry('refused'))
-        else await companies.noteLockout(db, companyId, email, entry('refused'))
-        return false
-      })
-      // Not 401, which would tell clients that the session has ended.
-      if (!isChanged) throw invalidField('/currentPassword', 'is wrong')
-      await counters.returnHit(limits.signInFailures, guesser, now)
-      return limit
+
+    /** The hash that the current password matches; null if it is wrong. */
+    async function matchCurrent(guesses: LimitState): Promise<string | null> {
+      const [account] = await companies.findAccountsByEmail(db, [{ companyId, email }])
+      const hash = account?.password_hash
+      if ((await hasher.verify(hash, currentPassword)) && hash !== undefined) return hash
+      if (guesses.remaining > 0) await appendAudit(db, companyId, entry('refused'))
+      else await companies.noteLockout(db, companyId, email, entry('refused'))
+      return null
     }
 
-    async function commit(change: { before: string; after: string }): Promise<boolean> {
-      const at = new Date(now)
+    /** False if somebody else has changed it meanwhile, or the user may do nothing any more. */
+    async function replace(before: string, after: string): Promise<boolean> {
+      const ending = { reason: 'password_changed', now: new Date(now) } as const
+      const mail = { kind: 'password_changed', recipient: email, facts: { ipAddress }, now } as const
       return await db.transaction().execute(async (tx) => {
-        // Of two who change it at once one wins; the other no longer knows the current one.
-        if (!(await companies.replacePasswordHash(tx, companyId, userId, change))) return false
+        // In the order in which a reset locks them: tokens, user, sessions.
+        await repository.deleteResetTokens(tx, companyId, email)
+        if (!(await companies.replacePasswordHash(tx, companyId, userId, { before, after }))) return false
         // It may have ended while the password was checked, and then has no say any more.
         if (!(await repository.isOpen(tx, companyId, sessionId)))
           throw new Problem('session_ended', 'The session has ended; sign in again.')
-        await repository.endSessions(
-          tx,
-          companyId,
-          userId,
-          { reason: 'password_changed', now: at },
-          sessionId,
-        )
-        await repository.deleteResetTokens(tx, companyId, email)
-        const mail = { kind: 'password_changed', recipient: email, facts: { ipAddress }, now } as const
+        await repository.endSessions(tx, companyId, userId, ending, sessionId)
         await queueMail(tx, system, companyId, mail)
         await appendAudit(tx, companyId, entry('done'))
         return true
       })
     }
 
-    return await counters.countFor(limits.passwordChanges, [companyId, userId], now, replace)
+    // By address too, so that who has stolen a session cannot keep its owner from changing the password.
+    const changer = [companyId, userId, limitAddress]
+    return await counters.countFor(limits.passwordChanges, changer, now, async (limit) => {
+      const guesser = [companyId, email, limitAddress]
+      const before = await counters.countFor(limits.signInFailures, guesser, now, matchCurrent)
+      if (before === null) throw wrong()
+      await counters.returnHit(limits.signInFailures, guesser, now).catch(() => {})
+      if (!(await replace(before, await hasher.hash(newPassword)))) throw wrong()
+      return limit
+    })
   }
 
   function toEntry(

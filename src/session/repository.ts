@@ -277,6 +277,9 @@ export async function rotateSessions(
   })
 }
 
+/** By the clock of another instance a session that has just expired may be alive, and use would renew it. */
+const CLOCK_SLACK = sql`interval '1 hour'`
+
 export interface Ending {
   reason: EndReason
   now: Date
@@ -337,8 +340,7 @@ export async function endCookieSessionAcrossCompanies(
 }
 
 /**
- * Ends all live sessions of a company, or of one of its users, except that one; returns how many. One that
- * expired a moment ago is among them: by the clock of another instance it may be alive, and use would renew it.
+ * Ends all live sessions of a company, or of one of its users, except that one; returns how many.
  */
 export async function endSessions(
   db: Executor,
@@ -351,7 +353,7 @@ export async function endSessions(
     with locked as (
       select company_id, session_id from sessions
       where company_id = ${companyId} and (${userId}::uuid is null or user_id = ${userId}::uuid)
-        and ended_at is null and expires_at > ${now}::timestamptz - interval '1 hour'
+        and ended_at is null and expires_at > ${now}::timestamptz - ${CLOCK_SLACK}
         and session_id is distinct from ${exceptSessionId}::uuid
       order by company_id, session_id
       for update
@@ -403,8 +405,7 @@ export async function endOwnSession(
     .where('session_id', '=', sessionId)
     .where('user_id', '=', userId)
     .where('ended_at', 'is', null)
-    // By the clock of another instance it may be alive a little longer.
-    .where('expires_at', '>', sql<Date>`${now}::timestamptz - interval '1 hour'`)
+    .where('expires_at', '>', sql<Date>`${now}::timestamptz - ${CLOCK_SLACK}`)
     .returning('session_id')
     .executeTakeFirst()
   return ended !== undefined
@@ -424,10 +425,14 @@ export async function isOpen(db: Executor, companyId: string, sessionId: string)
 
 /** Makes void what was mailed to somebody who had forgotten their password. */
 export async function deleteResetTokens(db: Executor, companyId: string, email: string): Promise<void> {
-  await db
-    .deleteFrom('one_time_tokens')
-    .where('company_id', '=', companyId)
-    .where('purpose', '=', 'reset')
-    .where('email', '=', email)
-    .execute()
+  await sql`
+    with locked as (
+      select token_hash from one_time_tokens
+      where company_id = ${companyId} and purpose = 'reset' and email = ${email}
+      order by token_hash
+      for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.purpose = 'reset' and t.email = ${email}
+      and t.token_hash = l.token_hash`.execute(db)
 }

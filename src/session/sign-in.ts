@@ -26,6 +26,9 @@ interface Context {
   counters: Counters
 }
 
+/** Rolls back what was written for a session that was not opened. */
+class NotOpened extends Error {}
+
 export interface SignInAttempt {
   companyId: string
   email: string
@@ -124,7 +127,7 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
       }
     } catch (error) {
       // Nothing was guessed.
-      await returnGuess()
+      await returnGuess().catch(() => {})
       throw error
     }
     if (!found || !maySignIn(found)) return await refuse()
@@ -158,24 +161,26 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     const open = (executor: Kysely<Database>) =>
       repository.openSession(executor, companyId, row, audit('done', session.session_id, session.user_id))
     const formerHash = attempt.formerCookie === undefined ? null : hashOpaque(attempt.formerCookie)
-    const openWithRest = async (tx: Transaction<Database>) => {
-      // First, since it locks the user's row for good.
+    const openWithRest = async (tx: Transaction<Database>): Promise<true> => {
+      // First: two who share the lock of the user's row, as `open` takes it, and then both write it, would
+      // wait for each other.
       if (lockedOutAt !== null) await tellOfLockout(tx, { ...account, passwordHash }, attempt)
-      if (!(await open(tx))) return false
+      if (!(await open(tx))) throw new NotOpened()
       if (formerHash !== null) await endFormerSession(tx, formerHash, attempt)
       return true
     }
     const isSimple = formerHash === null && lockedOutAt === null
-    const opened = await (isSimple ? open(db) : db.transaction().execute(openWithRest)).catch(
-      async (error: unknown) => {
-        // The guess was right.
-        await returnGuess().catch(() => {})
-        throw error
-      },
-    )
+    const opening = isSimple ? open(db) : db.transaction().execute(openWithRest)
+    const opened = await opening.catch(async (error: unknown) => {
+      if (error instanceof NotOpened) return false
+      // The guess was right.
+      await returnGuess().catch(() => {})
+      throw error
+    })
     // Disabled, suspended or given another password while the old one was checked.
     if (!opened) return await refuse()
-    await returnGuess()
+    // The session is open: a count that stays is the lesser harm.
+    await returnGuess().catch(() => {})
     return { session, cookie, limit }
   }
 

@@ -264,7 +264,7 @@ describe('a change of the password', () => {
     expect((await house.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(401)
   })
 
-  test('happens ten times an hour at most, right or wrong (ASVS 2.4.1)', async () => {
+  test('is tried ten times an hour at most from an address (ASVS 2.4.1)', async () => {
     const own = await openHouse({ env: { RATE_LIMIT_SCALE: '1' } })
     const person = await own.addCompany()
     const { accessToken } = await own.loginAs(person)
