@@ -219,6 +219,29 @@ describe('an invitation', () => {
     expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
   })
 
+  test('that was asked for earlier and comes later is dropped: the later one stands', async () => {
+    let refusals = 1
+    const busy = await openMailbox({
+      onMessage() {
+        if (refusals-- > 0) throw Object.assign(new Error('later'), { responseCode: 451 })
+      },
+    })
+    const own = await openHouse({ env: { SMTP_URL: busy.url } })
+    const { companyId } = await own.addCompany()
+    const email = newEmail()
+    await invite(own.context, companyId, { email, role: 'admin' })
+    const errors = () => own.db.selectFrom('mail_outbox').select('last_error').execute()
+    await expect.poll(errors).toEqual([{ last_error: expect.stringContaining('451') }])
+    own.clock.advance(1)
+    await invite(own.context, companyId, { email, role: 'viewer' })
+    const { token } = await busy.mailTo(email)
+    own.clock.advance(10)
+    await useHouse(own, busy).allSent()
+    expect(busy.mails).toHaveLength(1)
+    const preview = await own.call('/auth/invitations/preview', { json: { token } })
+    expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
+  })
+
   test("is void once its address is a user's in another way, and changes nothing about that user", async () => {
     const person = await join()
     const email = newEmail()
