@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { passwordFault } from '../crypto/password-policy.ts'
-import { appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import type { Executor } from '../database/connect.ts'
 import { constraintOf } from '../database/faults.ts'
 import type { Database, SubscriptionStatus } from '../database/schema.ts'
@@ -233,14 +233,8 @@ export async function auditOperator(
   action: string,
   subject?: string,
 ): Promise<void> {
-  await appendAudit(db, companyId, {
-    auditId: newId(system),
-    occurredAt: new Date(system.now()),
-    action,
-    outcome: 'done',
-    actor: 'operator',
-    subject,
-  })
+  const facts = { action, outcome: 'done', actor: 'operator', subject }
+  await appendAudit(db, companyId, newEntry(system, new Date(system.now()), facts))
 }
 
 function requireName(text: string, path: string): string {

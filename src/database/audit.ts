@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { newId, type System } from '../system.ts'
 import type { Executor } from './connect.ts'
 
 export interface AuditEntry {
@@ -12,6 +13,15 @@ export interface AuditEntry {
   subject?: string | undefined
   sessionId?: string | undefined
   ipAddress?: string | undefined
+}
+
+/** An entry about what happened at that time. */
+export function newEntry(
+  system: System,
+  occurredAt: Date,
+  facts: Omit<AuditEntry, 'auditId' | 'occurredAt'>,
+): AuditEntry {
+  return { ...facts, auditId: newId(system), occurredAt }
 }
 
 /** The company id of what concerns no single company. */

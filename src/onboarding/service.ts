@@ -2,13 +2,13 @@ import type { Kysely, Transaction } from 'kysely'
 import * as companies from '../company/service.ts'
 import type { Config } from '../config.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import { appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database, MailKind, TokenPurpose } from '../database/schema.ts'
 import { invalidField, type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import * as sessions from '../session/service.ts'
-import { newId, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import { hashToken } from './one-time-token.ts'
 import * as repository from './repository.ts'
 
@@ -219,15 +219,8 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     companyId: string,
     { action, actor, ipAddress, now }: { action: string; actor: string; ipAddress: string; now: number },
   ): Promise<void> {
-    const auditId = newId(system)
-    await appendAudit(tx, companyId, {
-      auditId,
-      occurredAt: new Date(now),
-      action,
-      outcome: 'done',
-      actor,
-      ipAddress,
-    })
+    const facts = { action, outcome: 'done', actor, ipAddress }
+    await appendAudit(tx, companyId, newEntry(system, new Date(now), facts))
   }
 
   return { register, verifyEmail, requestMail, resetPassword, previewInvitation, acceptInvitation }

@@ -3,12 +3,12 @@ import * as companies from '../company/service.ts'
 import type { Limits } from '../config.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
-import { type AuditEntry, appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, type LimitState, Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
-import { newId, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import type { SessionWithAccount } from './repository.ts'
 import * as repository from './repository.ts'
 
@@ -57,8 +57,8 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
     await db.transaction().execute(async (tx) => {
       if (!(await repository.endOwnSession(tx, companyId, userId, sessionId, ending)))
         throw new Problem('not_found', 'You have no live session with this id.')
-      const entry = { action: 'session_end', outcome: 'done', sessionId, ipAddress, now }
-      await appendAudit(tx, companyId, toEntry(caller, entry))
+      const facts = { action: 'session_end', outcome: 'done', actor: userId, sessionId, ipAddress }
+      await appendAudit(tx, companyId, newEntry(system, ending.now, facts))
     })
   }
 
@@ -81,8 +81,8 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
     // Not 401, which would tell clients that the session has ended.
     const wrong = () => invalidField('/currentPassword', 'is wrong')
     if (isTooLong(currentPassword)) throw wrong()
-    const entry = (outcome: string) =>
-      toEntry(caller, { action: 'password_change', outcome, sessionId, ipAddress, now })
+    const facts = { action: 'password_change', actor: userId, sessionId, ipAddress }
+    const entry = (outcome: string) => newEntry(system, new Date(now), { ...facts, outcome })
 
     /** The hash that the current password matches; null if it is wrong. */
     async function matchCurrent(guesses: LimitState): Promise<string | null> {
@@ -122,14 +122,6 @@ export function createAccount({ db, limits, system, hasher, counters }: Context)
       if (!(await replace(before, await hasher.hash(newPassword)))) throw wrong()
       return limit
     })
-  }
-
-  function toEntry(
-    { user_id: userId }: SessionWithAccount,
-    entry: { action: string; outcome: string; sessionId: string; ipAddress: string; now: number },
-  ): AuditEntry {
-    const { now, ...rest } = entry
-    return { ...rest, auditId: newId(system), occurredAt: new Date(now), actor: userId }
   }
 
   return { listSessions, endSession, changePassword }

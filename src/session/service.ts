@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { Config } from '../config.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import { appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database, EndReason } from '../database/schema.ts'
@@ -220,22 +220,14 @@ export function createSessions({ db, config, system, tokens, hasher, counters }:
   ): Promise<void> {
     const { company_id: companyId, session_id: sessionId, user_id: userId } = session
     const ending = { reason: 'logout', now: new Date(now) } as const
-    const auditId = newId(system)
     if (scope === 'session') {
-      await logOut({ companyId, sessionId, now: ending.now, auditId, ipAddress })
+      await logOut({ companyId, sessionId, now: ending.now, auditId: newId(system), ipAddress })
       return
     }
+    const facts = { action: 'logout_all', outcome: 'done', actor: userId, sessionId, ipAddress }
     await db.transaction().execute(async (tx) => {
       await repository.endSessions(tx, companyId, userId, ending)
-      await appendAudit(tx, companyId, {
-        auditId,
-        occurredAt: ending.now,
-        action: 'logout_all',
-        outcome: 'done',
-        actor: userId,
-        sessionId,
-        ipAddress,
-      })
+      await appendAudit(tx, companyId, newEntry(system, ending.now, facts))
     })
   }
 

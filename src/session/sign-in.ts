@@ -4,7 +4,7 @@ import type { Config } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { HashingOverload, isOutdated, type PasswordHasher } from '../crypto/password.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
-import { appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import { createBatch } from '../database/batch.ts'
 import type { Counters } from '../database/counters.ts'
 import type { AccountRow, Database, SessionKind } from '../database/schema.ts'
@@ -95,15 +95,9 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     const guesses = await counters.takeHit(limits.signInFailures, guesser, now)
     const returnGuess = () => counters.returnHit(limits.signInFailures, guesser, now)
 
-    const audit = (outcome: string, sessionId?: string, actor = email) => ({
-      auditId: newId(system),
-      occurredAt: new Date(now),
-      action: 'sign_in',
-      outcome,
-      actor,
-      sessionId,
-      ipAddress: attempt.ipAddress,
-    })
+    const { ipAddress } = attempt
+    const audit = (outcome: string, sessionId?: string, actor = email) =>
+      newEntry(system, new Date(now), { action: 'sign_in', outcome, actor, sessionId, ipAddress })
     const refuse = async (): Promise<never> => {
       // After the last guess the user is told, once they are back.
       if (guesses.remaining > 0) await appendAudit(db, companyId, audit('refused'))
@@ -204,15 +198,9 @@ export function createSignIn({ db, config, system, hasher, counters }: Context) 
     const ending = { reason: 'logout', now: new Date(now) } as const
     const ended = await repository.endCookieSessionAcrossCompanies(tx, cookieHash, ending)
     if (!ended) return
-    await appendAudit(tx, ended.company_id, {
-      auditId: newId(system),
-      occurredAt: ending.now,
-      action: 'logout',
-      outcome: 'done',
-      actor: ended.user_id,
-      sessionId: ended.session_id,
-      ipAddress,
-    })
+    const { company_id: companyId, session_id: sessionId, user_id: actor } = ended
+    const facts = { action: 'logout', outcome: 'done', actor, sessionId, ipAddress }
+    await appendAudit(tx, companyId, newEntry(system, ending.now, facts))
   }
 
   /** A sign-in after many wrong guesses may be one that guessed right (ASVS 6.3.5). */

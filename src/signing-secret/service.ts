@@ -2,11 +2,11 @@ import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
 import type { Limit } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
-import { appendAudit } from '../database/audit.ts'
+import { appendAudit, newEntry } from '../database/audit.ts'
 import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
 import { type LimitState, Problem } from '../errors.ts'
-import { newId, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 
 /** The secret that a company's senders sign events with: shown once, stored sealed, replaced at once. */
@@ -64,14 +64,9 @@ export function createSigningSecrets({ db, sealer, system, counters, limit }: Co
           createdBy: userId,
         })
         if (!done) return false
-        await appendAudit(tx, companyId, {
-          auditId: newId(system),
-          occurredAt: createdAt,
-          action: 'signing_secret_regenerate',
-          outcome: 'done',
-          actor: userId,
-          ipAddress: caller.ipAddress,
-        })
+        const { ipAddress } = caller
+        const facts = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, ipAddress }
+        await appendAudit(tx, companyId, newEntry(system, createdAt, facts))
         return true
       })
       // Otherwise another regeneration was faster: what is now current is what this one replaces.

@@ -2,10 +2,10 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:cry
 import { createSigner, createVerifier } from 'fast-jwt'
 import type { Kysely } from 'kysely'
 import type { Sealer } from '../crypto/sealing.ts'
-import { appendAudit, PLATFORM } from '../database/audit.ts'
+import { appendAudit, newEntry, PLATFORM } from '../database/audit.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, PublicJwk } from '../database/schema.ts'
-import { newId, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import { insertKey, listKeys, resealKey, type StoredKey } from './repository.ts'
 
 /**
@@ -145,14 +145,8 @@ export async function rotateKeys(options: {
     if (!(await insertKey(tx, key))) {
       throw new Error('another rotation ran at the same time; look at `keys list`')
     }
-    await appendAudit(tx, PLATFORM, {
-      auditId: newId(system),
-      occurredAt: key.createdAt,
-      action: 'keys_rotate',
-      outcome: 'done',
-      actor: 'operator',
-      subject: key.keyId,
-    })
+    const facts = { action: 'keys_rotate', outcome: 'done', actor: 'operator', subject: key.keyId }
+    await appendAudit(tx, PLATFORM, newEntry(system, key.createdAt, facts))
   })
   return { keyId: key.keyId, signsFrom: key.signsFrom }
 }
