@@ -9,7 +9,10 @@ export default defineConfig({
     maxWorkers: '100%',
     // Files share the loaded modules; what they test lives in databases and services of their own.
     isolate: false,
-    testTimeout: 30_000,
+    // How long something may take on a busy machine is not what any test is about: hashing takes the time that
+    // everything else leaves.
+    testTimeout: 60_000,
+    expect: { poll: { timeout: 25_000 } },
     hookTimeout: 60_000,
   },
 })

@@ -142,7 +142,10 @@ describe('a mail server that is away', async () => {
     }
     expect(mailbox.mails).toEqual([])
     const metrics = await house.registries[0]?.metrics()
-    expect(metrics).toMatch(/^mail_waiting 16$/m)
+    // Of the resets an earlier one is dropped when its turn comes after a later one's.
+    const waiting = Number(/^mail_waiting (\d+)$/m.exec(metrics ?? '')?.[1])
+    expect(waiting).toBeGreaterThan(10)
+    expect(waiting).toBeLessThanOrEqual(16)
     expect(Number(/^mail_oldest_seconds (\d+)/m.exec(metrics ?? '')?.[1])).toBeGreaterThanOrEqual(30)
 
     await mailbox.start()
@@ -151,6 +154,7 @@ describe('a mail server that is away', async () => {
     await settled(house)
     const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
     expect(delivered.filter((to) => to !== person.email).toSorted()).toEqual(addresses.toSorted())
+    expect(delivered).toContain(person.email)
     expect(await house.registries[0]?.metrics()).toMatch(/^mail_waiting 0$/m)
     expect(house.logs.join('')).toContain('"msg":"mail not sent: postponed"')
   })
