@@ -86,7 +86,7 @@ export function machine(): Machine {
 }
 
 /** Whether each scenario was answered, and never wrongly: of all errors only a limit that was met is none. */
-export function isClean(figures: Figures[]): boolean {
+export function isClean(figures: Pick<Figures, 'succeeded' | 'errors'>[]): boolean {
   return figures.every(
     ({ succeeded, errors }) => succeeded > 0 && Object.keys(errors).every((code) => code.startsWith('429')),
   )

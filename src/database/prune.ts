@@ -41,7 +41,7 @@ export async function pruneAcrossCompanies(db: Executor, now: number, signal?: A
 
   async function pruneSessions(): Promise<number> {
     let deleted = 0
-    let last: SessionPage | undefined
+    let last = FIRST
     do {
       last = await pruneSessionsAfter(db, last, before(KEPT_MS.sessions))
       deleted += last.deleted
@@ -93,16 +93,16 @@ interface SessionPage {
   deleted: number
 }
 
+const NIL = '00000000-0000-0000-0000-000000000000'
+/** Before all sessions. */
+const FIRST: SessionPage = { company_id: NIL, session_id: NIL, seen: 0, deleted: 0 }
+
 /** Looks at the sessions that follow that one, and deletes those that ended before `before`. */
-async function pruneSessionsAfter(
-  db: Executor,
-  last: SessionPage | undefined,
-  before: Date,
-): Promise<SessionPage> {
+async function pruneSessionsAfter(db: Executor, last: SessionPage, before: Date): Promise<SessionPage> {
   const { rows } = await sql<SessionPage>`
     with page as (
       select company_id, session_id, least(ended_at, expires_at) as ended_at from sessions
-      where ${last === undefined} or (company_id, session_id) > (${last?.company_id ?? null}::uuid, ${last?.session_id ?? null}::uuid)
+      where (company_id, session_id) > (${last.company_id}::uuid, ${last.session_id}::uuid)
       order by company_id, session_id
       limit ${MAX_SESSIONS_SEEN}
     ), ended as (
@@ -117,5 +117,5 @@ async function pruneSessionsAfter(
     )
     select company_id, session_id, (select count(*)::int from page) as seen, (select count(*)::int from gone) as deleted
     from page order by company_id desc, session_id desc limit 1`.execute(db)
-  return rows[0] ?? { company_id: '', session_id: '', seen: 0, deleted: 0 }
+  return rows[0] ?? FIRST
 }

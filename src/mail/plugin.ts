@@ -17,6 +17,8 @@ interface Options {
   compose(mail: DueMail, now: number): Promise<Letter | null>
 }
 
+const LEVELS = { sent: 'info', postponed: 'warn', 'given up': 'error', fault: 'error' } as const
+
 /** Sends mail from when the service listens until it closes, and shows what waits. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
   const { db, system } = rest
@@ -32,8 +34,7 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
     transport,
     note(end, facts) {
       ended.inc({ end })
-      if (end === 'sent') app.log.info(facts, 'mail sent')
-      else app.log[end === 'postponed' ? 'warn' : 'error'](facts, `mail not sent: ${end}`)
+      app.log[LEVELS[end]](facts, `mail: ${end}`)
     },
   })
   app.addHook('onListen', async () => {

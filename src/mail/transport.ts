@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createTransport } from 'nodemailer'
+import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config.ts'
 import type { MailKind } from '../database/schema.ts'
 import type { RenderedLetter } from './letter.ts'
@@ -91,18 +91,10 @@ function domainOf(sender: string): string {
   return /@([^\s<>@]+)>?$/.exec(sender)?.[1] ?? 'localhost'
 }
 
-/** What Nodemailer says of a failure, without words: those of a server may quote an address. */
-interface Failure {
-  code?: string
-  originalCode?: string
-  command?: string
-  responseCode?: number
-  response?: string
-  address?: string
-  port?: number
-}
-
-/** A message that did not get out, with codes for people to look up: what failed, at which command, and where. */
+/**
+ * A message that did not get out, with codes for people to look up: what failed, at which command, and where.
+ * None of a server's words, which may quote an address.
+ */
 export class SendFailure extends Error {
   override name = 'SendFailure'
   /**
@@ -112,18 +104,15 @@ export class SendFailure extends Error {
   readonly isForGood: boolean
 
   constructor(cause: unknown) {
-    const {
-      code,
-      originalCode,
-      command,
-      responseCode = 0,
-      response = '',
-      address,
-      port,
-    } = (cause ?? {}) as Failure
+    const failure: Partial<NodemailerError & { address: string; port: number }> =
+      cause instanceof Error ? cause : {}
+    const { code = 'unknown', originalCode, address, port, command, responseCode } = failure
     const place = address && `${address}:${port}`
-    super([code ?? 'unknown', originalCode, place, command, responseCode].filter(Boolean).join(' '))
+    super([code, originalCode, place, command, responseCode].filter(Boolean).join(' '))
     this.isForGood =
-      command === 'RCPT TO' && responseCode >= 500 && responseCode !== 530 && !/\b5\.7\.\d/.test(response)
+      failure.permanent === true &&
+      command === 'RCPT TO' &&
+      responseCode !== 530 &&
+      !/\b5\.7\.\d/.test(failure.response ?? '')
   }
 }

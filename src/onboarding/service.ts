@@ -90,7 +90,7 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
 
   /**
    * Queues a mail for whoever has this address. Nothing is looked up here, so that the answer takes as long
-   * and says as much for an address that nobody has.
+   * and says as much for an address that nobody has; nor audited, where anybody could fill what is kept for ever.
    */
   async function requestMail(
     kind: Extract<MailKind, 'verify_email' | 'password_reset'>,
@@ -101,12 +101,9 @@ export function createOnboarding({ db, config, system, hasher, counters }: Conte
     const recipient = companies.normalizeEmail(email)
     try {
       // By company, so that nobody can use up the mail of an address by asking for it elsewhere.
-      await counters.countFor(limits.mail, [kind, id, recipient], now, async () => {
-        await db.transaction().execute(async (tx) => {
-          await queueMail(tx, system, id, { kind, recipient, facts: { ipAddress }, now })
-          await audit(tx, id, { action: `ask_${kind}`, actor: recipient, ipAddress, now })
-        })
-      })
+      await counters.countFor(limits.mail, [kind, id, recipient], now, () =>
+        queueMail(db, system, id, { kind, recipient, facts: { ipAddress }, now }),
+      )
     } catch (error) {
       // Enough of them are on their way.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error

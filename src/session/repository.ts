@@ -195,7 +195,8 @@ export async function rotateSessions(
         ${items.map((item) => item.ipAddress)}::text[]
       ) with ordinality as i (company_id, session_id, user_id, spent, key, now, audit_id, ip, ord)
     ), locked as (
-      select ${sessionColumns}, s.ended_at, s.recent_keys, s.window_started_at, s.window_rotations, i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
+      select ${sessionColumns}, s.ended_at, s.recent_keys, s.window_started_at, s.window_rotations,
+        i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
         -- A rotation that we waited for is later than our own clock reading.
         greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
         extract(epoch from i.db_now - s.window_started_at) as window_age

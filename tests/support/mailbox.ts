@@ -19,11 +19,13 @@ export interface ReceivedMail {
 interface MailboxOptions {
   /** Called with each message before it is accepted; an error refuses it, with its `responseCode`. */
   onMessage?: (mail: ReceivedMail) => Promise<void> | void
+  /** How recipients are refused, by their addresses; who is not here is taken. */
+  refusals?: Record<string, [code: number, text: string]>
 }
 
 const MAX_WAIT_MS = 20_000
 
-export async function openMailbox({ onMessage }: MailboxOptions = {}) {
+export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions = {}) {
   const mails: ReceivedMail[] = []
   const taken = new Set<ReceivedMail>()
   let port = 0
@@ -35,6 +37,11 @@ export async function openMailbox({ onMessage }: MailboxOptions = {}) {
       disabledCommands: ['AUTH', 'STARTTLS'],
       logger: false,
       closeTimeout: 100,
+      onRcptTo({ address }, _session, callback) {
+        const [responseCode, text] = refusals[address] ?? []
+        if (text === undefined) callback()
+        else callback(Object.assign(new Error(text), { responseCode }))
+      },
       onData(stream, session, callback) {
         const chunks: Buffer[] = []
         stream.on('data', (chunk: Buffer) => chunks.push(chunk))
