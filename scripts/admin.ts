@@ -1,18 +1,19 @@
 import { fstatSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
-import { changeSubscription, createCompany, createUser, generatePassword } from '../src/company/service.ts'
-import { createPasswordHasher } from '../src/crypto/password.ts'
+import { SUBSCRIPTION_STATUSES } from '../src/company/account.ts'
+import { generatePassword } from '../src/crypto/password-policy.ts'
 import { createSealer } from '../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../src/database/migrate.ts'
-import { pruneAcrossCompanies } from '../src/database/prune.ts'
-import { SUBSCRIPTION_STATUSES, type SubscriptionStatus } from '../src/database/schema.ts'
-import { explain, openDatabase, openMasterKeys, readConfig } from '../src/local.ts'
-import { invite } from '../src/onboarding/service.ts'
-import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../src/session/operator.ts'
-import { resealSecrets } from '../src/signing-secret/service.ts'
+import type { SubscriptionStatus } from '../src/database/schema.ts'
+import { createLimitedHasher } from '../src/limits/hashing.ts'
+import { changeCompanyStatus, changeSubscription, createCompany } from '../src/operator/companies.ts'
+import { rotateKeys } from '../src/operator/keys.ts'
+import { pruneAcrossCompanies } from '../src/operator/prune.ts'
+import { endSessionsOfCompany, endSessionsOfUser } from '../src/operator/sessions.ts'
+import { changeUserStatus, createUser, invite } from '../src/operator/users.ts'
+import { explain, open } from '../src/startup.ts'
 import { ID, realSystem } from '../src/system.ts'
-import { rotateKeys } from '../src/token/key-ring.ts'
 import { listKeys } from '../src/token/repository.ts'
 
 /** The operator's command line: what is never done over HTTP. */
@@ -55,14 +56,14 @@ const OPTIONS = {
 } as const
 type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
 type Values = Partial<Record<Option, string>>
-type Context = Awaited<ReturnType<typeof open>>
+type Context = Awaited<ReturnType<typeof openContext>>
 type Result = Record<string, unknown>
 
 interface Command {
-  /** Options that must be given, and that may be. */
+  /** Options that must be given, and that can be. */
   required?: Option[]
   optional?: Option[]
-  /** Takes a company's id besides. */
+  /** Takes the id of a company besides. */
   takesId?: boolean
   run(context: Context, values: Values, id: string): Promise<Result>
 }
@@ -144,15 +145,17 @@ const COMMANDS: Record<string, Command> = {
     optional: ['user'],
     run: async (context, { company = '', user }) => ({
       companyId: company,
-      ended: await endSessionsByOperator(context, company, user ?? null),
+      ended:
+        user === undefined
+          ? await endSessionsOfCompany(context, company)
+          : await endSessionsOfUser(context, company, user),
     }),
   },
 
   'keys rotate': {
     async run(context) {
-      const resealed = await resealSecrets(context)
-      const { keyId, signsFrom } = await rotateKeys(context)
-      return { keyId, signsFrom: signsFrom.toISOString(), resealedSecrets: resealed }
+      const { keyId, signsFrom, resealedSecrets } = await rotateKeys(context)
+      return { keyId, signsFrom: signsFrom.toISOString(), resealedSecrets }
     },
   },
   prune: {
@@ -180,14 +183,14 @@ function userOf({ user, email }: Values) {
   throw new UsageError('name the user by --user or by --email')
 }
 
-/** The password on standard input, or one that is made up and shown. */
+/** The password on standard input, or one that is generated and shown. */
 async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
   const input = fstatSync(0)
   const piped = input.isFIFO() || input.isFile() || input.isSocket()
   if (piped && !input.isFile()) console.error('Reading the password from standard input, to its end.')
   const given = piped ? (await text(process.stdin)).replace(/\r?\n$/, '') : ''
   if (given !== '') return { password: given, shown: {} }
-  const password = generatePassword(realSystem)
+  const password = generatePassword(realSystem.randomBytes)
   return { password, shown: { password } }
 }
 
@@ -230,18 +233,18 @@ function parse(args: string[]) {
   }
 }
 
-async function open(mayMigrate: boolean) {
-  const config = readConfig(process.env)
+async function openContext(canMigrate: boolean) {
   const system = realSystem
-  const { maintenance: db, close } = await openDatabase(config, system)
+  const { config, connection } = await open(process.env, system)
+  const { maintenance: db, close } = connection
   try {
-    const pending = mayMigrate || !config.databaseUrl ? [] : await pendingMigrations(db)
+    const pending = canMigrate || !config.databaseUrl ? [] : await pendingMigrations(db)
     if (pending.length > 0) {
       throw new UsageError(`the database lacks ${pending.join(', ')}: run \`npm run admin -- migrate\` first`)
     }
     const migrated = await migrate(db)
-    const sealer = createSealer(await openMasterKeys(config, system), system.randomBytes)
-    return { db, close, migrated, system, sealer, hasher: await createPasswordHasher() }
+    const sealer = createSealer(config.masterKeys, system.randomBytes)
+    return { db, close, migrated, system, sealer, hasher: await createLimitedHasher() }
   } catch (error) {
     await close()
     throw error
@@ -252,7 +255,7 @@ try {
   const parsed = readCommand(process.argv.slice(2))
   if (!parsed) console.log(USAGE)
   else {
-    const context = await open(parsed.command === COMMANDS['migrate'])
+    const context = await openContext(parsed.command === COMMANDS['migrate'])
     try {
       const result = await parsed.command.run(context, parsed.options, parsed.id)
       if (parsed.json) console.log(JSON.stringify(result))

@@ -4,14 +4,14 @@ import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildApp } from '../src/app.ts'
-import { createCompany, createUser } from '../src/company/service.ts'
 import { loadConfig } from '../src/config.ts'
-import { createPasswordHasher } from '../src/crypto/password.ts'
 import { connect } from '../src/database/connect.ts'
-import { startEmbeddedPostgres } from '../src/database/embedded/server.ts'
 import { migrate } from '../src/database/migrate.ts'
 import { createRegistry } from '../src/http/observe.ts'
-import { changeCompanyStatus, changeUserStatus } from '../src/session/operator.ts'
+import { createLimitedHasher } from '../src/limits/hashing.ts'
+import { startEmbeddedPostgres } from '../src/local/postgres/server.ts'
+import { changeCompanyStatus, createCompany } from '../src/operator/companies.ts'
+import { changeUserStatus, createUser } from '../src/operator/users.ts'
 import { realSystem } from '../src/system.ts'
 
 /**
@@ -35,7 +35,7 @@ const connection = connect({ url: postgres.url, poolSize: 10 })
 const { db } = connection
 await migrate(db)
 const system = realSystem
-const hasher = await createPasswordHasher()
+const hasher = await createLimitedHasher()
 const context = { db, hasher, system }
 const config = loadConfig({
   DATABASE_URL: postgres.url,

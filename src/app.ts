@@ -1,37 +1,35 @@
-import type { Server } from 'node:http'
-import fastifyCookie from '@fastify/cookie'
-import { Type, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import fastify, { LogController } from 'fastify'
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
+import { createMailComposer } from './company/compose-mail.ts'
 import type { Config } from './config.ts'
-import type { PasswordHasher } from './crypto/password.ts'
 import { createSealer } from './crypto/sealing.ts'
 import type { Connection } from './database/connect.ts'
-import { createCounters } from './database/counters.ts'
-import { bodyPlugin, NoBody } from './http/body.ts'
-import { framingPlugin } from './http/framing.ts'
-import { headersPlugin } from './http/headers.ts'
-import { limitsPlugin } from './http/limits.ts'
-import { createListener } from './http/listener.ts'
-import { logSettings, observePlugin } from './http/observe.ts'
-import { openapiPlugin, openapiRoutes } from './http/openapi.ts'
-import { answerRouterError, problemsPlugin } from './http/problems.ts'
+import { createHttpApp } from './http/http-app.ts'
+import { openapiRoutes } from './http/openapi-document.ts'
+import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
+import { createAdmission } from './limits/admission.ts'
+import { createCounters } from './limits/counters.ts'
+import type { LimitedHasher } from './limits/hashing.ts'
 import { mailPlugin } from './mail/plugin.ts'
-import { createLetters } from './onboarding/letters.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
 import { createOnboarding } from './onboarding/service.ts'
-import { createAccount } from './session/account.ts'
+import { loginRoutes } from './session/login-routes.ts'
+import { createLogout } from './session/logout.ts'
+import { createSessionLookUp } from './session/look-up.ts'
+import { createOwnSessions } from './session/own-sessions.ts'
+import { createPasswordChange } from './session/password-change.ts'
 import { permissionGuard } from './session/permission-guard.ts'
-import { ownSessionRoutes, signInRoutes } from './session/routes.ts'
-import { createSessions } from './session/service.ts'
+import { refreshRoutes } from './session/refresh-routes.ts'
+import { createRefresh } from './session/rotation.ts'
+import { ownSessionRoutes } from './session/routes.ts'
 import { sessionGuard } from './session/session-guard.ts'
+import { createSignIn } from './session/sign-in.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
-import { newId, type System } from './system.ts'
+import type { System } from './system.ts'
 import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
@@ -39,98 +37,57 @@ interface AppOptions {
   config: Config
   db: Connection['db']
   system: System
-  hasher: PasswordHasher
+  hasher: LimitedHasher
   registry: Registry
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream
 }
 
-/** Builds the service. What stands behind which credential is in the last block: the trust map. */
-export async function buildApp({ config, db, system, hasher, registry, logStream }: AppOptions) {
-  const app = fastify({
-    logger: logSettings(config.logLevel, logStream),
-    logController: new LogController({ disableRequestLogging: true }),
-    // A logger of each request's own would cost more than its one line, which names the request itself.
-    childLoggerFactory: (logger) => logger,
-    genReqId: () => newId(system),
-    trustProxy: config.trustProxy,
-    bodyLimit: 16 * 1024,
-    serverFactory: (handle): Server => createListener(handle, { system, log: () => app.log }),
-    // The listener answers what its parser refuses, in place of Fastify.
-    clientErrorHandler: () => {},
-    frameworkErrors: answerRouterError,
-    forceCloseConnections: 'idle',
-    // What arrives while draining is answered as ever, and its connection closed.
-    return503OnClosing: false,
-    // Nothing is coerced, dropped or filled in.
-    ajv: {
-      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },
-    },
-  }).withTypeProvider<TypeBoxTypeProvider>()
-
-  await app.register(observePlugin, { registry })
-  await app.register(limitsPlugin, { limits: config.limits })
-  await app.register(headersPlugin, { dashboardOrigins: config.dashboardOrigins })
-  await app.register(framingPlugin)
-  await app.register(problemsPlugin)
-  await app.register(bodyPlugin)
-  // Only to set cookies: which of those that come counts is decided in session/cookie.ts.
-  await app.register(fastifyCookie, { hook: false })
-  await app.register(openapiPlugin, { publicUrl: config.publicUrl })
-  app.addHook('onRoute', ({ schema, method }) => {
-    // What a route does not name is refused, as unknown fields are: parameters, and a body.
-    if (!schema) return
-    schema.querystring ??= Type.Object({}, { additionalProperties: false })
-    if (method !== 'GET' && method !== 'HEAD') schema.body ??= NoBody
-  })
-
+/** Builds the service. The last block is the trust map: which routes stand behind which credential. */
+export async function buildApp(options: AppOptions) {
+  const { config, db, system, hasher, registry } = options
+  const app = await createHttpApp(options)
   const sealer = createSealer(config.masterKeys, system.randomBytes)
   await app.register(tokenPlugin, { config, db, sealer, system })
-  const { tokens } = app
+
   const counters = createCounters(db)
-  const sessions = createSessions({ db, config, system, tokens, hasher, counters })
-  const signingSecrets = createSigningSecrets({
-    db,
-    sealer,
-    system,
-    counters,
-    limit: config.limits.regenerate,
-  })
-  const account = createAccount({ db, limits: config.limits, system, hasher, counters })
-  const onboarding = createOnboarding({ db, config, system, hasher, counters })
-  await app.register(mailPlugin, {
-    config,
-    db,
-    system,
-    registry,
-    compose: createLetters({ db, config, system, counters }),
-  })
-  const ingest = createIngest({ db, poolSize: config.databasePoolSize })
+  const admission = createAdmission({ places: hasher.capacity })
+  const context = { config, db, system, sealer, hasher, counters, admission, tokens: app.tokens }
+  const compose = createMailComposer(context)
+  await app.register(mailPlugin, { config, db, system, registry, compose })
+  const signingSecrets = createSigningSecrets(context)
 
   await app.register(
     async (api) => {
-      // Public: no credential, or the refresh token.
-      await api.register(signInRoutes, { config, sessions, system })
+      // No credential.
       await api.register(async (open) => {
-        open.addHook('onRequest', open.limits.anonymous)
-        await open.register(onboardingRoutes, { onboarding, system })
+        await open.register(publicGuard)
+        await open.register(loginRoutes, { config, system, admission, signIn: createSignIn(context) })
+        await open.register(onboardingRoutes, { system, onboarding: createOnboarding(context) })
         await open.register(keySetRoutes, { system })
         await open.register(openapiRoutes)
       })
-      // Session: access token or cookie.
-      await api.register(async (session) => {
-        await session.register(sessionGuard, { config, sessions, system })
-        await session.register(ownSessionRoutes, { sessions, account, system })
-        // Admin: the same, with a permission.
-        await session.register(async (admin) => {
-          await admin.register(permissionGuard, { permission: 'webhook-secret:manage' })
-          await admin.register(signingSecretRoutes, { signingSecrets, system })
+      // The refresh token.
+      await api.register(refreshRoutes, { system, refresh: createRefresh(context) })
+      // A session, by access token or cookie.
+      await api.register(async (signedIn) => {
+        await signedIn.register(sessionGuard, { config, system, sessions: createSessionLookUp(context) })
+        await signedIn.register(ownSessionRoutes, {
+          system,
+          logOut: createLogout(context),
+          ownSessions: createOwnSessions(context),
+          changePassword: createPasswordChange(context),
+        })
+        // A session whose user has a permission.
+        await signedIn.register(async (permitted) => {
+          await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
+          await permitted.register(signingSecretRoutes, { signingSecrets, system })
         })
       })
-      // Machine: a signature over the raw body.
+      // A signature over the raw body.
       await api.register(async (machine) => {
-        await machine.register(signatureGuard, { config, signingSecrets, system })
-        await machine.register(ingestRoutes, { ingest, system })
+        await machine.register(signatureGuard, { config, system, signingSecrets })
+        await machine.register(ingestRoutes, { system, ingest: createIngest(context) })
       })
     },
     { prefix: '/api' },

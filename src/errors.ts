@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { LimitState } from './limits/list.ts'
 
 /** Every public error, one line each: status, category, title. The code doubles as the problem's URN. */
 export const catalogue = {
@@ -34,30 +35,21 @@ export const catalogue = {
 
 export type ProblemCode = keyof typeof catalogue
 
-/** Where a caller stands with a limit. */
-export interface LimitState {
-  name: string
-  max: number
-  windowSeconds: number
-  remaining: number
-  resetSeconds: number
-}
-
 interface Extras {
-  /** What was wrong where, as JSON pointers into the body; only for `invalid_request`. */
+  /** What was wrong and where, as JSON pointers (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
   /** Why the session ended; only for `session_ended`. */
   reason?: string
   /** Seconds after which a retry may succeed: the Retry-After header. */
   retryAfterSeconds?: number
-  /** The state of the limit that was met: the RateLimit headers. */
+  /** The limit that was used up: the RateLimit headers. */
   limit?: LimitState
-  /** Headers that this answer needs besides. */
+  /** Further headers of this answer. */
   headers?: Record<string, string>
   cause?: unknown
 }
 
-/** A refusal that the caller may see. Thrown by services and guards; `detail` never carries a secret. */
+/** A refusal that the client sees. Services and guards throw it; `detail` never carries a secret. */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly extras: Extras
@@ -70,19 +62,9 @@ export class Problem extends Error {
   }
 }
 
-/** The refusal of one field of a body; `path` is its JSON pointer. */
-export function invalidField(path: string, message: string, detail = `${path.slice(1)} ${message}`): Problem {
-  return new Problem('invalid_request', detail, { errors: [{ path, message }] })
-}
-
-/** The refusal of a caller who met a limit. */
-export function rateLimited(limit: LimitState): Problem {
-  const { max, windowSeconds, resetSeconds } = limit
-  return new Problem(
-    'rate_limited',
-    `At most ${max} in ${windowSeconds} s are allowed here; try again in ${resetSeconds} s.`,
-    { limit, retryAfterSeconds: resetSeconds },
-  )
+/** The refusal of one value that was given, by the name under which it was given. */
+export function invalidField(field: string, message: string, detail = `${field} ${message}`): Problem {
+  return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
 /** RFC 9457, with the service's own members `category`, `code`, `requestId`, `errors`, `reason`. */

@@ -1,6 +1,6 @@
 import { randomBytes, randomFillSync } from 'node:crypto'
 
-/** The two things a program cannot compute: what time it is, and chance. Tests pass their own. */
+/** The two things that a program cannot compute: time and randomness. Tests pass their own. */
 export interface System {
   /** Milliseconds since the Unix epoch. */
   now(): number
@@ -10,7 +10,7 @@ export interface System {
 
 export const realSystem: System = { now: () => Date.now(), randomBytes: createPool() }
 
-/** Draws from the system in bulk, since each draw costs as much as much else of a request; what was given is wiped. */
+/** Draws from the operating system in bulk, since each draw is expensive. Bytes that were given out are wiped. */
 function createPool(): System['randomBytes'] {
   const pool = Buffer.alloc(8_192)
   let used = pool.length

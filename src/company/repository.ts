@@ -1,16 +1,8 @@
-import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
-import { type AuditEntry, auditIfAny } from '../database/audit.ts'
-import { inOrder } from '../database/batch.ts'
+import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type {
-  AccountRow,
-  CompanyStatus,
-  Database,
-  SubscriptionStatus,
-  UserStatus,
-} from '../database/schema.ts'
+import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '../database/schema.ts'
 
-/** Companies, their subscriptions and users: every function takes the company before anything else. */
+/** Companies, their subscriptions and users. What sign-in reads and writes of users is in identity-repository.ts. */
 
 export interface NewUser {
   userId: string
@@ -53,7 +45,7 @@ export async function insertCompany(
   return true
 }
 
-/** Inserts a user; false if the company has one with that address. */
+/** Inserts a user; false if the company has one with that e-mail. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
   const inserted = await db
     .insertInto('users')
@@ -99,116 +91,6 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
   return row !== undefined
 }
 
-function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'users'>) {
-  return exists(
-    selectFrom('companies')
-      .select('company_id')
-      .whereRef('companies.company_id', '=', 'users.company_id')
-      .where('companies.status', '=', 'active'),
-  )
-}
-
-/** The account and what a sign-in checks; null if there is none. */
-export type FoundAccount =
-  | (AccountRow & { password_hash: string; email_verified_at: Date | null; locked_out_at: Date | null })
-  | null
-
-/** Finds accounts by their addresses in the form that these are stored in, one outcome an item, in order. */
-export async function findAccountsByEmail(
-  db: Executor,
-  items: { companyId: string; email: string }[],
-): Promise<FoundAccount[]> {
-  const { rows } = await sql<NonNullable<FoundAccount> & { ord: number }>`
-    select i.ord::int, a.*, u.password_hash, u.email_verified_at, u.locked_out_at
-    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[])
-      with ordinality as i (company_id, email, ord)
-    join users u on u.company_id = i.company_id and u.email = i.email
-    join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`.execute(db)
-  return inOrder(items.length, rows)
-}
-
-/** Replaces a hash that was read before, unless it has changed since, or user or company is not active. */
-export async function replacePasswordHash(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  change: { before: string; after: string },
-): Promise<boolean> {
-  const updated = await db
-    .updateTable('users')
-    .set({ password_hash: change.after })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('password_hash', '=', change.before)
-    .where('status', '=', 'active')
-    .where(ofActiveCompany)
-    .returning('user_id')
-    .executeTakeFirst()
-  return updated !== undefined
-}
-
-/**
- * Notes that an address is a user's, who has shown that its mail reaches them, and their new password if
- * they chose one; undefined unless user and company are active.
- */
-export async function proveAddress(
-  db: Executor,
-  companyId: string,
-  email: string,
-  { at, passwordHash }: { at: Date; passwordHash?: string },
-): Promise<string | undefined> {
-  const updated = await db
-    .updateTable('users')
-    .set(({ fn, val }) => ({
-      email_verified_at: fn.coalesce('email_verified_at', val(at)),
-      ...(passwordHash !== undefined && { password_hash: passwordHash, locked_out_at: null }),
-    }))
-    .where('company_id', '=', companyId)
-    .where('email', '=', email)
-    .where('status', '=', 'active')
-    .where(ofActiveCompany)
-    .returning('user_id')
-    .executeTakeFirst()
-  return updated?.user_id
-}
-
-/**
- * Notes that somebody has guessed the password of this address until no more guesses were taken, with the
- * audit entry of the last guess: one statement and one commit, whether or not it is a user's address.
- */
-export async function noteLockout(
-  db: Executor,
-  companyId: string,
-  email: string,
-  audit: AuditEntry,
-): Promise<void> {
-  await sql`
-    with noted as (
-      update users set locked_out_at = ${audit.occurredAt} where company_id = ${companyId} and email = ${email}
-    ), guess as (select 1), audited as (${auditIfAny('guess', companyId, audit)})
-    select`.execute(db)
-}
-
-/** Forgets that for who signs in with that password; true for the one who did. */
-export async function clearLockout(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  passwordHash: string,
-): Promise<boolean> {
-  const cleared = await db
-    .updateTable('users')
-    .set({ locked_out_at: null })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('locked_out_at', 'is not', null)
-    .where('password_hash', '=', passwordHash)
-    .where('status', '=', 'active')
-    .returning('user_id')
-    .executeTakeFirst()
-  return cleared !== undefined
-}
-
 /** False if there is no such company. */
 export async function setCompanyStatus(
   db: Executor,
@@ -224,7 +106,7 @@ export async function setCompanyStatus(
   return updated !== undefined
 }
 
-/** The user's id, or undefined if the company has no user with that id or address. */
+/** The user's id, or undefined if the company has no user with that id or e-mail. */
 export async function setUserStatus(
   db: Executor,
   companyId: string,

@@ -1,12 +1,14 @@
 import { createRequire } from 'node:module'
 
+/** Which passwords can be chosen (ASVS 6.2): long enough, not too long, not common. No composition rules. */
+
 const MIN_LENGTH = 8
 export const MAX_LENGTH = 128
 
 const require = createRequire(import.meta.url)
 let common: Set<string> | undefined
 
-/** Read when first needed: the lists weigh several megabytes, and most processes never see a new password. */
+/** Read when first needed: the lists take several megabytes, and most processes never see a new password. */
 function commonPasswords(): Set<string> {
   if (common) return common
   const { dictionary }: typeof import('@zxcvbn-ts/language-common') = require('@zxcvbn-ts/language-common')
@@ -14,7 +16,7 @@ function commonPasswords(): Set<string> {
   return common
 }
 
-/** What keeps a password from being chosen, for the person who chose it, or null. No composition rules. */
+/** Why this person cannot choose this password, as the end of a sentence about it; null if they can. */
 export function passwordFault(
   password: string,
   person: { email: string; companyName: string },
@@ -31,9 +33,14 @@ export function passwordFault(
     : null
 }
 
-/** Whether a password that somebody signs in with is longer than any that can have been chosen. */
+/** Whether a password is longer than any that can have been chosen. */
 export function isTooLong(password: string): boolean {
   return lengthOf(password) > MAX_LENGTH
+}
+
+/** A password that nobody has to remember: 120 random bits. */
+export function generatePassword(randomBytes: (size: number) => Buffer): string {
+  return randomBytes(15).toString('base64url')
 }
 
 function lengthOf(password: string): number {

@@ -2,19 +2,19 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
 /**
  * Keys and secrets at rest: AES-256-GCM under a key derived from a master key. The context, such as company
- * and version, is authenticated with it, so that a sealed value moved to another row does not open.
+ * and version, is authenticated too, so a sealed value that is moved to another row does not open.
  */
 export interface Sealer {
   seal(plaintext: Buffer, context: string): string
-  /** @throws UnsealableError if the value was altered or moved, or sealed under a master key that is not configured. */
+  /** @throws DecryptionError for a value that was altered or moved, or sealed under a master key that is not configured */
   open(sealed: string, context: string): Buffer
   /** Whether the value is sealed under the master key in use. */
   isCurrent(sealed: string): boolean
 }
 
-/** Thrown for what does not open; the message says which key is missing or another. */
-export class UnsealableError extends Error {
-  override name = 'UnsealableError'
+/** A decryption that failed; the message says which key is missing or does not fit. */
+export class DecryptionError extends Error {
+  override name = 'DecryptionError'
 }
 
 const NONCE_BYTES = 12
@@ -44,7 +44,7 @@ export function createSealer(
       const [id = '', encoded = ''] = sealed.split('.')
       const key = keys.get(id)
       if (!key)
-        throw new UnsealableError(
+        throw new DecryptionError(
           `a value is sealed under the master key "${id}", which MASTER_KEYS does not have`,
         )
       const bytes = Buffer.from(encoded, 'base64url')
@@ -55,7 +55,7 @@ export function createSealer(
       try {
         return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
       } catch (cause) {
-        throw new UnsealableError(
+        throw new DecryptionError(
           `a value does not open with the master key "${id}" of MASTER_KEYS: it was altered, or another key had that id when it was sealed`,
           { cause },
         )

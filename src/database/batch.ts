@@ -2,9 +2,9 @@ import { Problem } from '../errors.ts'
 import * as faults from './faults.ts'
 
 /**
- * Many callers, one statement. What arrives while statements are in flight is collected and sent as the
- * next one, so a busy instance pays one round trip per batch, and an idle one sends a batch of one. It is no
- * timer: nobody waits for company, at most for what has arrived already (see `schedule`).
+ * Many requests, one statement. What arrives while statements are in flight is collected and sent as the next
+ * one: a busy instance pays one round trip per batch, an idle one sends a batch of one. There is no timer:
+ * nothing waits for more to come, at most for what has arrived already (see `schedule`).
  */
 
 export interface BatchOptions<Item, Outcome> {
@@ -12,9 +12,9 @@ export interface BatchOptions<Item, Outcome> {
   run(items: Item[]): Promise<Outcome[]>
   /** Items with equal keys go one after the other, in order: the second must see what the first did. */
   keyOf?(item: Item): string
-  /** Whether an error is the fault of some item or of what it touches, and its neighbours deserve better. */
+  /** Whether an error is the fault of one item, so that the others should be tried without it. */
   isItemFault?(error: unknown): boolean
-  /** Whether an error means that nothing would be answered now: then those who wait are told at once. */
+  /** Whether an error means that no statement would succeed now: then all that wait fail at once. */
   isOutage?(error: unknown): boolean
   /**
    * When an item that finds room is sent: at once by default. With `setImmediate` it goes with all that
@@ -46,9 +46,9 @@ export function createBatch<Item, Outcome>({
   maxInFlight = 2,
   maxWaiting = 10_000,
 }: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
-  /** Oldest first, no two with the same key. */
+  /** What can be sent: oldest first, no two with the same key. */
   let ready: Entry<Item, Outcome>[] = []
-  /** By each key that is ready or in flight: who must wait until it is settled, in order. */
+  /** For each key that is ready or in flight: what must wait until that is settled, in order. */
   const behind = new Map<string, Entry<Item, Outcome>[]>()
   let waiting = 0
   let inFlight = 0
@@ -65,7 +65,7 @@ export function createBatch<Item, Outcome>({
     }
   }
 
-  /** Makes ready who waited for this entry's key. */
+  /** Makes ready what waited for this entry's key. */
   function releaseKey({ item }: Entry<Item, Outcome>): void {
     if (!keyOf) return
     const key = keyOf(item)
@@ -105,8 +105,8 @@ export function createBatch<Item, Outcome>({
       })
     } catch (error) {
       if (entries.length > 1 && isItemFault(error)) {
-        // The statement is one transaction: it did nothing, so each item can be tried by itself. Nobody
-        // waits for that, since one of them may be slow again.
+        // The statement is one transaction and did nothing, so each item can be tried by itself. The next
+        // batch does not wait for that, since one of these items may be slow again.
         for (const entry of entries) void send([entry]).finally(flush)
         return
       }
@@ -118,7 +118,7 @@ export function createBatch<Item, Outcome>({
 
   function rejectWaiting(error: unknown): void {
     const queued = [...ready, ...[...behind.values()].flat()]
-    // Nobody is in flight for these keys; for the others somebody is, who will release them.
+    // Nothing is in flight for the keys of `ready`. For the others something is, and will release them.
     if (keyOf) for (const { item } of ready) behind.delete(keyOf(item))
     ready = []
     waiting = 0

@@ -10,7 +10,7 @@ export type Executor = Kysely<Database>
 
 export interface Connection {
   db: Kysely<Database>
-  /** One connection besides, so that readiness does not wait behind requests. */
+  /** A connection of its own, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
   /** For migrations and operators, whose statements may take their time. */
   maintenance: Kysely<Database>
@@ -28,7 +28,7 @@ interface ConnectOptions {
 
 const names = new Map<string, string>()
 
-/** One name a text: the statements of a program are few, so each connection prepares each of them once. */
+/** One name per text: the program has few statements, so each connection prepares each of them once. */
 function statementName(text: string): string {
   let name = names.get(text)
   if (!name) {
@@ -38,12 +38,12 @@ function statementName(text: string): string {
   return name
 }
 
-/** Prepares what has parameters, and never goes back to the pool with an answer still under way. */
+/** Prepares statements that have parameters, and never goes back to the pool while an answer is on its way. */
 class Client extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // The pool listens to idle clients only. One that is lost between the statements of a transaction would
-    // end the process; this way the next statement is told.
+    // The pool listens to idle clients only. One that is lost between two statements of a transaction would
+    // end the process without this; with it the next statement fails.
     this.on('error', () => {})
   }
 
@@ -68,7 +68,7 @@ const REQUEST_TIMEOUTS: pg.ClientConfig = {
 
 /**
  * A pool whose every wait is bounded: for a connection 3 s, for a lock 2 s, for a statement 5 s, for the
- * server's answer 8 s. What exceeds one fails, and is answered 503.
+ * server's answer 8 s. What takes longer fails, and the request is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
   const open = (max: number, timeouts = REQUEST_TIMEOUTS) => {

@@ -1,21 +1,14 @@
-import type { ColumnType, Generated, Selectable } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 
 /** Set at insertion, never changed. */
 type Fixed<T> = ColumnType<T, T, never>
+/** Written as text, read as what the text says; whoever reads it says of what type that is. */
+type Json = ColumnType<unknown, string, never>
 
+/** The values of columns that the database checks. */
 export type CompanyStatus = 'active' | 'suspended'
 export type UserStatus = 'active' | 'disabled'
-export const SUBSCRIPTION_STATUSES = ['trialing', 'active', 'past_due', 'canceled', 'suspended'] as const
-export type SubscriptionStatus = (typeof SUBSCRIPTION_STATUSES)[number]
-export const MAIL_KINDS = [
-  'verify_email',
-  'password_reset',
-  'invitation',
-  'password_changed',
-  'sign_in_after_lockout',
-  'refresh_reuse',
-] as const
-export type MailKind = (typeof MAIL_KINDS)[number]
+export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
 export type TokenPurpose = 'verify' | 'reset' | 'invite'
 export type SessionKind = 'token' | 'cookie'
 export type EndReason =
@@ -67,6 +60,7 @@ interface Users {
   created_at: Fixed<Date>
 }
 
+/** A view: who a user is and what they may do at this moment. */
 interface Accounts {
   company_id: Fixed<string>
   user_id: Fixed<string>
@@ -83,9 +77,6 @@ interface Accounts {
   current_period_end: Date
   features: string[]
 }
-
-/** Who a user is and what they may do: a row of the view `accounts`. */
-export type AccountRow = Selectable<Accounts>
 
 interface Sessions {
   company_id: Fixed<string>
@@ -124,24 +115,13 @@ interface Events {
   type: Fixed<string>
   occurred_at: Fixed<Date | null>
   received_at: Fixed<Date>
-  data: ColumnType<unknown, string, never>
-}
-
-/** RFC 7517, for ES256 (RFC 7518, section 6.2.1). */
-export interface PublicJwk {
-  kty: 'EC'
-  crv: 'P-256'
-  x: string
-  y: string
-  kid: string
-  alg: 'ES256'
-  use: 'sig'
+  data: Json
 }
 
 interface SigningKeys {
   sequence: Fixed<number>
   key_id: Fixed<string>
-  public_jwk: ColumnType<PublicJwk, string, never>
+  public_jwk: Json
   sealed_private_key: string
   created_at: Fixed<Date>
   signs_from: Fixed<Date>
@@ -175,19 +155,12 @@ interface OneTimeTokens {
   expires_at: Date
 }
 
-/** What a mail tells besides what its account says: who asked, from where, and for what. */
-export interface MailFacts {
-  ipAddress?: string | undefined
-  userAgent?: string | undefined
-  role?: string | undefined
-}
-
 interface MailOutbox {
   company_id: Fixed<string>
   mail_id: Fixed<string>
-  kind: Fixed<MailKind>
+  kind: Fixed<string>
   recipient: Fixed<string>
-  facts: ColumnType<MailFacts, string, never>
+  facts: Json
   created_at: Fixed<Date>
   attempts: Generated<number>
   next_attempt_at: Date

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
 
-/** What a body may be called: application/json, with no parameter but the one charset that JSON has. */
+/** The one media type of bodies, with no parameter but the one charset that JSON has. */
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
 
 export function requireJsonType(request: FastifyRequest): void {
@@ -31,14 +31,14 @@ export function parseBody(bytes: Buffer): object {
   })
 }
 
-/** The schema of a body that may be left out: Fastify validates a missing one as null. */
+/** The schema of a body that can be left out: Fastify validates a missing one as null. */
 export function optionalBody<Body extends TSchema>(schema: Body) {
   return Type.Union([schema, Type.Null()])
 }
 
 export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
 
-/** Bodies are strict JSON or nothing. An empty one is none, whatever its type: many HTTP clients send that. */
+/** Bodies are strict JSON or nothing. An empty one counts as none, since many HTTP clients send that. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 
-/** What Node's parser lets through though a proxy in front of us may have read it otherwise (RFC 9112). */
+/** Refuses what Node's parser lets through though a proxy in front of us may read it in another way (RFC 9112). */
 
 const MAX_HEADERS = 100
 /** uri-host [ ":" port ] (RFC 9110, section 7.2); nothing here uses it, so its form is all that counts. */
@@ -18,7 +18,7 @@ function faultOf(message: IncomingMessage): string | null {
   }
   if (headers.host === undefined && httpVersion === '1.1') return 'A request has a Host header.'
   if (headers.host !== undefined && !HOST.test(headers.host)) return 'The Host header has no valid form.'
-  // Nobody here undoes another coding, and HTTP/1.0 knows none (section 6.1).
+  // No other coding is decoded here, and HTTP/1.0 knows none (section 6.1).
   const coding = headers['transfer-encoding']
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
@@ -51,4 +51,4 @@ async function plugin(app: FastifyInstance): Promise<void> {
   })
 }
 
-export const framingPlugin = fp(plugin, { name: 'framing' })
+export const framingPlugin = fp(plugin, { name: 'framing', dependencies: ['headers'] })

@@ -1,13 +1,21 @@
-import { IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
+import type { OutgoingHttpHeaders } from 'node:http'
 import fastifyCors from '@fastify/cors'
-import type { FastifyInstance } from 'fastify'
+import fastifyHelmet from '@fastify/helmet'
+import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import helmet from 'helmet'
 
-/** What helmet sets, rendered once: it is the same for every answer, also for those before any hook runs. */
-export const SECURITY_HEADERS = renderOnce(
-  helmet({
+/** The headers that every answer carries, by the id of its request: those of hooks, router and parser alike. */
+export type CommonHeaders = (requestId: string) => OutgoingHttpHeaders
+
+export async function createCommonHeaders(): Promise<CommonHeaders> {
+  const security = await renderSecurityHeaders()
+  return (requestId) => ({ ...security, 'cache-control': 'no-store', 'x-request-id': requestId })
+}
+
+/** Helmet's headers. They are the same for every answer, so an app of its own renders them once, with a 404. */
+async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
+  const app = fastify()
+  await app.register(fastifyHelmet, {
     // Answers are data: nothing in them may run, load or be framed, even if a browser is made to render one.
     contentSecurityPolicy: {
       useDefaults: false,
@@ -16,51 +24,47 @@ export const SECURITY_HEADERS = renderOnce(
     strictTransportSecurity: { maxAge: 31_536_000, includeSubDomains: true },
     referrerPolicy: { policy: 'no-referrer' },
     frameguard: { action: 'deny' },
-  }),
-)
-
-function renderOnce(middleware: ReturnType<typeof helmet>): OutgoingHttpHeaders {
-  const request = new IncomingMessage(new Socket())
-  const response = new ServerResponse(request)
-  middleware(request, response, (error) => {
-    if (error) throw error
   })
-  return { ...response.getHeaders() }
+  const { headers } = await app.inject('/')
+  await app.close()
+  const isOfAnswer = (name: string) => /^(content-(type|length)|date|connection)$/.test(name)
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
-/** What every answer carries. */
-async function plugin(
-  app: FastifyInstance,
-  { dashboardOrigins }: { dashboardOrigins: string[] },
-): Promise<void> {
+interface Options {
+  commonHeaders: CommonHeaders
+  dashboardOrigins: string[]
+}
+
+async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }: Options): Promise<void> {
   app.addHook('onRequest', (request, reply, done) => {
-    reply.headers(SECURITY_HEADERS)
-    reply.header('cache-control', 'no-store')
-    reply.header('x-request-id', request.id)
+    reply.headers(commonHeaders(request.id))
     done()
   })
-  let closing = false
+  let isClosing = false
   app.addHook('preClose', async () => {
-    closing = true
+    isClosing = true
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    // Whoever is answered while draining has to go on elsewhere.
-    if (closing) reply.header('connection', 'close')
+    // A client that is answered while the service drains has to go on elsewhere.
+    if (isClosing) reply.header('connection', 'close')
     done(null, payload)
   })
-  if (dashboardOrigins.length > 0) {
-    await app.register(fastifyCors, {
-      // Given the list, the plugin would tell other origins everything but their own name.
-      origin: (origin, callback) =>
-        callback(null, origin !== undefined && dashboardOrigins.includes(origin) && origin),
-      credentials: true,
-      methods: ['GET', 'POST', 'DELETE'],
-      allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-mode'],
-      exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
-      maxAge: 600,
-      // It would refuse an OPTIONS that is no preflight in plain text.
-      strictPreflight: false,
-    })
+  if (dashboardOrigins.length > 0) await app.register(fastifyCors, corsOptions(dashboardOrigins))
+}
+
+function corsOptions(dashboardOrigins: string[]) {
+  return {
+    // Given the list, the plugin would send other origins everything but their own name.
+    origin: (origin: string | undefined, callback: (error: null, origin: string | false) => void) =>
+      callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
+    credentials: true,
+    methods: ['GET', 'POST', 'DELETE'],
+    allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-mode'],
+    exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
+    maxAge: 600,
+    // The plugin would refuse an OPTIONS that is no preflight in plain text.
+    strictPreflight: false,
   }
 }
 

@@ -9,7 +9,7 @@ interface OpsOptions {
   hashesWaiting: () => number
 }
 
-/** The second listener, for operators and their machines only: liveness, readiness, metrics. */
+/** The second listener, for operators and their machines: liveness, readiness, metrics. */
 export function buildOps({
   connection,
   registry,
@@ -30,7 +30,7 @@ export function buildOps({
     })
   const { pool } = connection
   gauge('database_connections', 'Open connections to Postgres', () => pool.totalCount)
-  gauge('database_connections_idle', 'Open connections that nobody uses', () => pool.idleCount)
+  gauge('database_connections_idle', 'Open connections that are not in use', () => pool.idleCount)
   gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
   gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
 
@@ -38,7 +38,7 @@ export function buildOps({
   async function fault(): Promise<string | null> {
     if (draining) return 'draining'
     try {
-      // A release that is laid out under a running process concerns the next one.
+      // Migrations that are added while a process runs concern the next one.
       if (migrated) await ping(connection.health)
       else migrated = (await pendingMigrations(connection.health)).length === 0
     } catch {

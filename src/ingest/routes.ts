@@ -1,6 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import { answers, WITH_BODY } from '../http/openapi.ts'
+import { responses } from '../http/responses.ts'
 import type { System } from '../system.ts'
 import { IngestBody, IngestHeaders, IngestReply, MAX_BODY_BYTES } from './schemas.ts'
 import type { Ingest } from './service.ts'
@@ -16,18 +16,14 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system 
     '/events/ingest',
     {
       bodyLimit: MAX_BODY_BYTES,
-      attachValidation: true,
       schema: {
         operationId: 'ingestEvents',
         summary: 'Store one event, or a batch whole or not at all',
         tags: ['events'],
-        security: [{ signature: [] }],
         headers: IngestHeaders,
         body: IngestBody,
-        response: answers(
+        response: responses(
           { 202: IngestReply },
-          ...WITH_BODY,
-          'invalid_signature',
           'subscription_inactive',
           'feature_not_in_plan',
           'event_id_conflict',
@@ -35,7 +31,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system 
       },
     },
     async ({ sender, body }, reply) => {
-      const result = await ingest.ingest(sender, body, system.now())
+      const result = await ingest(sender, body, system.now())
       reply.code(202)
       return result
     },

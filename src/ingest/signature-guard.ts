@@ -3,14 +3,16 @@ import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { parseBody, requireJsonType } from '../http/body.ts'
 import { headerValues } from '../http/framing.ts'
+import { addProblems } from '../http/responses.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
 import { ID, type System } from '../system.ts'
+import type { Sender } from './items.ts'
 import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Who signed the request, with which version of their secret. Behind the signature guard. */
-    sender: { companyId: string; secretVersion: number; webhookId: string }
+    /** The company that signed the request, and with which version of its secret. Behind the signature guard. */
+    sender: Sender
   }
 }
 
@@ -24,32 +26,30 @@ interface Options {
 }
 
 /**
- * Lets in what a company signed. The signature is checked over the bytes that arrived, before they are
- * parsed. A remembered secret saves a round trip; the statement that stores the events confirms its version.
+ * Lets in what a company signed. The signature is checked over the bytes that arrived, before they are parsed.
+ * A remembered secret saves a round trip; the statement that stores the events confirms its version.
  */
 async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
   const countRequest = app.limits.perSubject(config.limits.ingest, (request) => request.sender.companyId)
-  // Checked against for a company that has no secret, or does not exist: the same work, and it never holds.
-  const nobodys = { key: system.randomBytes(32) }
+  // For a company that has no secret or does not exist: checking against it is the same work, and always fails.
+  const nobodysKey = system.randomBytes(32)
+  app.addHook('onRoute', (route) => {
+    Object.assign(route.schema ?? {}, { security: [{ signature: [] }] })
+    addProblems(route.schema, ['invalid_signature'])
+    // What the schema finds wrong is answered only once the secret is confirmed, below.
+    route.attachValidation = true
+  })
   app.decorateRequest('sender')
-
-  // In this scope bodies stay bytes until their signature held.
-  app.removeContentTypeParser('application/json')
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    async (request: FastifyRequest, body: Buffer) => {
-      requireJsonType(request)
-      return body
-    },
-  )
+  keepBodiesAsBytes(app)
 
   app.addHook('preValidation', async (request, reply) => {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const now = system.now()
-    request.sender = await authenticate(request, body, now)
-    const { companyId, secretVersion } = request.sender
-    request.facts.companyId = companyId
+    const signed = readSigned(request, body, now, config.signatureToleranceSeconds)
+    const { companyId } = signed
+    const secretVersion = await verify(signed)
+    request.sender = { companyId, secretVersion, webhookId: signed.id }
+    request.logContext.companyId = companyId
     await countRequest(request, reply)
     await signingSecrets.touch(companyId, secretVersion, now)
     try {
@@ -60,46 +60,66 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     }
   })
 
-  // Routes here attach what the schema found wrong instead of answering it.
   app.addHook('preHandler', async (request) => {
     if (!request.validationError) return
     await requireCurrentSecret(request)
     throw request.validationError
   })
 
-  async function authenticate(request: FastifyRequest, body: Buffer, now: number) {
-    const companyId = readHeader(request, 'x-company-id').toLowerCase()
-    const id = readHeader(request, 'webhook-id')
-    const timestamp = readHeader(request, 'webhook-timestamp')
-    const signature = readHeader(request, 'webhook-signature')
-    const ageSeconds = now / 1000 - (TIMESTAMP.test(timestamp) ? Number(timestamp) : Number.NaN)
-    if (!(Math.abs(ageSeconds) <= config.signatureToleranceSeconds)) {
-      throw invalidSignature(
-        `webhook-timestamp must be Unix seconds within ${config.signatureToleranceSeconds} s of this service's clock.`,
-      )
-    }
-    if (!ID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
-
-    const message: SignedMessage = { id, timestamp, body }
+  /** The version of the secret with which the message is signed. @throws Problem invalid_signature */
+  async function verify(signed: Signed): Promise<number> {
+    const { companyId, signature } = signed
     const recalled = signingSecrets.recall(companyId)
-    let holds = verifySignature((recalled ?? nobodys).key, message, signature)
-    let secret = recalled
-    if (!holds || !secret) {
-      // Not seen here yet, or replaced through another instance.
-      secret = await signingSecrets.load(companyId)
-      holds = verifySignature((secret ?? nobodys).key, message, signature)
-    }
-    if (!holds || !secret) throw invalidSignature()
-    return { companyId, secretVersion: secret.version, webhookId: id }
+    const holds = verifySignature(recalled?.key ?? nobodysKey, signed, signature)
+    if (recalled && holds) return recalled.version
+    // This instance has not seen the secret yet, or it was replaced through another one.
+    const loaded = await signingSecrets.load(companyId)
+    const holdsNow = verifySignature(loaded?.key ?? nobodysKey, signed, signature)
+    if (loaded && holdsNow) return loaded.version
+    throw invalidSignature()
   }
 
-  /** For refusals that reach no other statement: who may no longer send learns only that. */
+  /** For refusals that reach no other statement: a sender whose secret was replaced learns only that. */
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
     if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
 }
 
-/** The one header of that name: two could be read differently on the way, and Node would join them. */
+/** In this scope bodies stay bytes until their signature held. */
+function keepBodiesAsBytes(app: FastifyInstance): void {
+  app.removeContentTypeParser('application/json')
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    async (request: FastifyRequest, body: Buffer) => {
+      requireJsonType(request)
+      return body
+    },
+  )
+}
+
+interface Signed extends SignedMessage {
+  companyId: string
+  signature: string
+}
+
+/** What the headers say of a message, if it is recent enough. @throws Problem invalid_signature */
+function readSigned(request: FastifyRequest, body: Buffer, now: number, toleranceSeconds: number): Signed {
+  const companyId = readHeader(request, 'x-company-id').toLowerCase()
+  const id = readHeader(request, 'webhook-id')
+  const timestamp = readHeader(request, 'webhook-timestamp')
+  const signature = readHeader(request, 'webhook-signature')
+  const ageSeconds = now / 1000 - (TIMESTAMP.test(timestamp) ? Number(timestamp) : Number.NaN)
+  if (!(Math.abs(ageSeconds) <= toleranceSeconds)) {
+    throw invalidSignature(
+      `webhook-timestamp must be Unix seconds within ${toleranceSeconds} s of this service's clock.`,
+    )
+  }
+  if (!ID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
+  return { companyId, id, timestamp, signature, body }
+}
+
+/** The one header of that name: two could be read in two ways, and Node would join them. */
 function readHeader(request: FastifyRequest, name: string): string {
   const [value, ...others] = headerValues(request.raw, name)
   if (!value) throw invalidSignature(`The header ${name} is missing.`)
@@ -107,4 +127,7 @@ function readHeader(request: FastifyRequest, name: string): string {
   return value
 }
 
-export const signatureGuard = fp(plugin, { name: 'signature-guard', dependencies: ['limits', 'body'] })
+export const signatureGuard = fp(plugin, {
+  name: 'signature-guard',
+  dependencies: ['memory-limits', 'observe', 'responses', 'body'],
+})

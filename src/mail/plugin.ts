@@ -1,30 +1,23 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Kysely } from 'kysely'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config.ts'
-import type { Database } from '../database/schema.ts'
-import type { System } from '../system.ts'
 import { type Backlog, readBacklogAcrossCompanies } from './repository.ts'
-import { createSender, type DueMail, type Letter } from './service.ts'
+import { createSender, type SenderOptions } from './sender.ts'
 import { openTransport } from './transport.ts'
 
-interface Options {
+interface Options extends Pick<SenderOptions, 'db' | 'system' | 'compose'> {
   config: Config
-  db: Kysely<Database>
-  system: System
   registry: Registry
-  compose(mail: DueMail, now: number): Promise<Letter | null>
 }
 
-const LEVELS = { sent: 'info', postponed: 'warn', 'given up': 'error', fault: 'error' } as const
+const LEVELS = { sent: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
 /** Sends mail from when the service listens until it closes, and shows what waits. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
-  const { db, system } = rest
-  const ended = new Counter({
+  const attempts = new Counter({
     name: 'mail_attempts_total',
-    help: 'Attempts to send a mail, by how they ended: sent, postponed, given up, fault',
+    help: 'Attempts to send a mail, by how they ended: sent, postponed, failed, fault',
     labelNames: ['end'],
     registers: [registry],
   })
@@ -32,19 +25,22 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
   const sender = createSender({
     ...rest,
     transport,
-    note(end, facts) {
-      ended.inc({ end })
-      app.log[LEVELS[end]](facts, `mail: ${end}`)
+    note(end, context) {
+      attempts.inc({ end })
+      app.log[LEVELS[end]](context, `mail: ${end}`)
     },
   })
   app.addHook('onListen', async () => {
     app.log.info(`Mail goes to ${transport.destination}`)
     sender.start()
   })
-  // From when the service drains, and no longer than that takes.
+  // Mail stops when the service begins to drain, and the service waits for what is under way then.
   app.addHook('preClose', async () => void sender.stop())
   app.addHook('onClose', async () => await sender.stop())
+  showBacklog(registry, rest)
+}
 
+function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 'system'>): void {
   const gauge = (name: string, help: string, read: (backlog: Backlog) => number) =>
     new Gauge({
       name,

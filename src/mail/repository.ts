@@ -1,18 +1,19 @@
-import { type Selectable, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { Database, MailFacts, MailKind } from '../database/schema.ts'
+import type { MailData, MailKind } from './letters.ts'
 
 /**
- * The outbox. A mail is written with what caused it and sent later, by one instance at a time: whoever takes
- * it moves its next attempt past the time that sending may last.
+ * The outbox. A mail is written with what caused it and sent later, by one instance at a time: the instance that
+ * takes it moves its next attempt past the time that sending can last.
  */
 
 export interface QueuedMail {
   mailId: string
   kind: MailKind
-  /** An address in the form in which addresses are stored. */
+  /** An e-mail in the form in which e-mails are stored. */
   recipient: string
-  facts: MailFacts
+  /** In the column `facts`. */
+  data: MailData
   createdAt: Date
 }
 
@@ -24,18 +25,18 @@ export async function insertMail(db: Executor, companyId: string, mail: QueuedMa
       mail_id: mail.mailId,
       kind: mail.kind,
       recipient: mail.recipient,
-      facts: JSON.stringify(mail.facts),
+      facts: JSON.stringify(mail.data),
       created_at: mail.createdAt,
       next_attempt_at: mail.createdAt,
     })
     .execute()
 }
 
-/** A mail to be sent, by the attempt that it was taken for. */
-export type DueMail = Pick<
-  Selectable<Database['mail_outbox']>,
-  'company_id' | 'mail_id' | 'kind' | 'recipient' | 'facts' | 'created_at' | 'attempts'
->
+/** A mail to be sent, with the number of the attempt for which it was taken. */
+export interface DueMail extends QueuedMail {
+  companyId: string
+  attempts: number
+}
 
 /** Takes mails that are due, the longest due first, each until `leaseEndsAt`. */
 export async function takeDueMailsAcrossCompanies(
@@ -52,15 +53,22 @@ export async function takeDueMailsAcrossCompanies(
     )
     update mail_outbox m set attempts = m.attempts + 1, next_attempt_at = ${leaseEndsAt}
     from due where m.company_id = due.company_id and m.mail_id = due.mail_id
-    returning m.company_id, m.mail_id, m.kind, m.recipient, m.facts, m.created_at, m.attempts`.execute(db)
+    returning m.company_id as "companyId", m.mail_id as "mailId", m.kind, m.recipient, m.facts as data,
+      m.created_at as "createdAt", m.attempts`.execute(db)
   return rows
 }
 
-/** How an attempt ended. Nothing if the mail was taken again meanwhile, since then that attempt decides. */
+/** How an attempt ended. */
+type AttemptEnd =
+  | { sentAt: Date }
+  | { failedAt: Date; error: string }
+  | { nextAttemptAt: Date; error: string }
+
+/** Notes how an attempt ended; nothing if the mail was taken again meanwhile, since then that attempt decides. */
 export async function settleMail(
   db: Executor,
-  { company_id: companyId, mail_id: mailId, attempts }: DueMail,
-  end: { sentAt: Date } | { failedAt: Date; error: string } | { nextAttemptAt: Date; error: string },
+  { companyId, mailId, attempts }: DueMail,
+  end: AttemptEnd,
 ): Promise<void> {
   await db
     .updateTable('mail_outbox')
@@ -78,11 +86,8 @@ export async function settleMail(
     .execute()
 }
 
-/** Forgets a mail that there is nobody to send to. */
-export async function deleteMail(
-  db: Executor,
-  { company_id: companyId, mail_id: mailId }: DueMail,
-): Promise<void> {
+/** Deletes a mail that has no recipient any more. */
+export async function deleteMail(db: Executor, companyId: string, mailId: string): Promise<void> {
   await db
     .deleteFrom('mail_outbox')
     .where('company_id', '=', companyId)
@@ -90,7 +95,7 @@ export async function deleteMail(
     .execute()
 }
 
-/** How many mails wait, and since when the longest of them does. */
+/** How many mails wait, and since when the oldest of them does. */
 export interface Backlog {
   waiting: number
   oldest: Date | null

@@ -2,10 +2,10 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config.ts'
-import type { MailKind } from '../database/schema.ts'
-import type { RenderedLetter } from './letter.ts'
+import type { MailKind } from './letters.ts'
+import type { RenderedLetter } from './render.ts'
 
-/** The way out of the house: an SMTP server, or a folder where there is none. */
+/** Where mail leaves the service: an SMTP server, or a folder where there is none. */
 
 export interface Message extends RenderedLetter {
   /** Names the message; the same when it has to be sent again. */

@@ -1,7 +1,8 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
-import { addressOf, clientAddress, limitHeaders } from '../http/limits.ts'
-import { answers, WITH_BODY } from '../http/openapi.ts'
+import fp from 'fastify-plugin'
+import { limitHeaders } from '../limits/answer.ts'
+import { clientOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import {
   AcceptBody,
@@ -15,36 +16,32 @@ import {
   TokenBody,
   VerifyReply,
 } from './schemas.ts'
-import type { Asker, Onboarding } from './service.ts'
+import type { Onboarding, Origin } from './service.ts'
 
 interface Options {
   onboarding: Onboarding
   system: System
 }
 
-/** What anybody may ask for. A link that was mailed changes nothing when it is opened; what it leads to posts here. */
-export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, system }) => {
-  const common = { tags: ['onboarding'], security: [] }
-  const askerOf = (request: FastifyRequest): Asker => ({
-    limitAddress: addressOf(request),
-    ipAddress: clientAddress(request),
-    now: system.now(),
-  })
+/** What everybody can ask for. Opening a mailed link changes nothing: the page that it leads to posts the token. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, system }) => {
+  const tags = ['onboarding']
+  const originOf = (request: FastifyRequest): Origin => ({ client: clientOf(request), now: system.now() })
 
   app.post(
     '/auth/register',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'register',
         summary: 'Open a company; its admin can sign in once the mailed link was followed',
         body: RegisterBody,
-        response: answers({ 201: RegisterReply }, ...WITH_BODY),
+        response: { 201: RegisterReply },
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.register(request.body, askerOf(request))
-      Object.assign(request.facts, ids)
+      const { limit, ...ids } = await onboarding.register(request.body, originOf(request))
+      Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return { ...ids, status: 'pending_verification' as const }
     },
@@ -54,16 +51,16 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
     '/auth/verify-email',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'verifyEmail',
         summary: 'Prove an e-mail address by the token that was mailed to it',
         body: TokenBody,
-        response: answers({ 200: VerifyReply }, ...WITH_BODY),
+        response: { 200: VerifyReply },
       },
     },
     async (request, reply) => {
-      const { companyId, limit } = await onboarding.verifyEmail(request.body.token, askerOf(request))
-      request.facts.companyId = companyId
+      const { companyId, limit } = await onboarding.verifyEmail(request.body.token, originOf(request))
+      request.logContext.companyId = companyId
       reply.headers(limitHeaders(limit))
       return { companyId, status: 'active' as const }
     },
@@ -78,17 +75,17 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
       path,
       {
         schema: {
-          ...common,
+          tags,
           operationId,
           summary,
           description: 'The answer is the same whether or not there is such an account.',
           body: AccountBody,
-          response: answers({ 202: AcceptedReply }, ...WITH_BODY),
+          response: { 202: AcceptedReply },
         },
       },
       async (request, reply) => {
-        request.facts.companyId = request.body.companyId
-        await onboarding.requestMail(kind, request.body, askerOf(request))
+        request.logContext.companyId = request.body.companyId
+        await onboarding.requestMail(kind, request.body, originOf(request))
         reply.code(202)
         return {}
       },
@@ -99,16 +96,15 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
     '/auth/password/reset',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'resetPassword',
         summary: 'Choose a new password by the mailed token; all sessions of the user end',
         body: ResetBody,
-        response: answers({ 204: Type.Null() }, ...WITH_BODY),
+        response: { 204: Type.Null() },
       },
     },
     async (request, reply) => {
-      const { token, newPassword } = request.body
-      const limit = await onboarding.resetPassword(token, newPassword, askerOf(request))
+      const limit = await onboarding.resetPassword(request.body, originOf(request))
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
@@ -118,15 +114,15 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
     '/auth/invitations/preview',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'previewInvitation',
         summary: 'What an invitation is to; it stays open',
         body: TokenBody,
-        response: answers({ 200: PreviewReply }, ...WITH_BODY),
+        response: { 200: PreviewReply },
       },
     },
     async (request, reply) => {
-      const { invitation, limit } = await onboarding.previewInvitation(request.body.token, askerOf(request))
+      const { invitation, limit } = await onboarding.previewInvitation(request.body.token, originOf(request))
       reply.headers(limitHeaders(limit))
       return invitation
     },
@@ -136,18 +132,24 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox<Options> = async (app, 
     '/auth/invitations/accept',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'acceptInvitation',
         summary: 'Become a user of the company that invited',
         body: AcceptBody,
-        response: answers({ 201: AcceptReply }, ...WITH_BODY),
+        response: { 201: AcceptReply },
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, askerOf(request))
-      Object.assign(request.facts, ids)
+      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, originOf(request))
+      Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return ids
     },
   )
 }
+
+export const onboardingRoutes = fp(routes, {
+  name: 'onboarding-routes',
+  dependencies: ['public-guard'],
+  encapsulate: true,
+})

@@ -1,9 +1,9 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
-/** Which names may be chosen: company/service.ts. */
+/** Which names can be chosen: see company/checks.ts. */
 const Name = Type.String({ minLength: 1, maxLength: 100, description: 'one line' })
-/** What is no token at all is answered as one that does not work. */
+/** A text that is no token at all is answered like a token that does not work. */
 const Token = Type.String({ maxLength: 1024 })
 
 const closed = { additionalProperties: false }

@@ -1,18 +1,23 @@
 import type { Kysely, Transaction } from 'kysely'
-import * as companies from '../company/service.ts'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { checkName, checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { proveEmail } from '../company/identity-repository.ts'
+import { addUser, openCompany } from '../company/service.ts'
 import type { Config } from '../config.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import { appendAudit, newEntry } from '../database/audit.ts'
-import type { Counters } from '../database/counters.ts'
-import type { Database, MailKind, TokenPurpose } from '../database/schema.ts'
-import { invalidField, type LimitState, Problem } from '../errors.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
+import type { LinkedKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
-import * as sessions from '../session/service.ts'
+import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
-import { hashToken } from './one-time-token.ts'
-import * as repository from './repository.ts'
 
-/** How companies and people come in, and back in, by themselves: whoever reads the mail of an address owns it. */
+/** How companies and people come in, and back in, by themselves: an e-mail belongs to whoever reads its mail. */
 
 interface Context {
   db: Kysely<Database>
@@ -22,227 +27,168 @@ interface Context {
   counters: Counters
 }
 
-/** Who asks, for limits and for the record. */
-export interface Asker {
-  /** Whom limits count: the address, or the network that it is in. */
-  limitAddress: string
-  ipAddress: string
+/** Where a request comes from, and when. */
+export interface Origin {
+  client: Client
   now: number
 }
 
 export type Onboarding = ReturnType<typeof createOnboarding>
 
-export function createOnboarding({ db, config, system, hasher, counters }: Context) {
-  const { limits } = config
-
-  /**
-   * Opens a company in trial, whose admin can sign in once their address is verified.
-   * @throws Problem invalid_request, rate_limited
-   * @throws HashingOverload
-   */
-  async function register(
-    {
-      companyName,
-      name,
-      email,
-      password,
-    }: { companyName: string; name: string; email: string; password: string },
-    { limitAddress, ipAddress, now }: Asker,
-  ): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-    const checked = companies.checkNewUser({ companyName, name, email, password })
-    const recipient = checked.email
-    return await counters.countFor(limits.register, [limitAddress], now, async (limit) => {
-      const passwordHash = await hasher.hash(password)
-      return await db.transaction().execute(async (tx) => {
-        const { companyId, userId } = await companies.insertCompanyWithAdmin(tx, system, {
-          ...checked,
-          passwordHash,
-          emailVerifiedAt: null,
-          createdAt: new Date(now),
-        })
-        const mail = { kind: 'verify_email', recipient, facts: { ipAddress }, now } as const
-        await queueMail(tx, system, companyId, mail)
-        await audit(tx, companyId, { action: 'register', actor: userId, ipAddress, now })
-        return { companyId, userId, limit }
-      })
-    })
+export function createOnboarding(context: Context) {
+  return {
+    /**
+     * Opens a company in trial, whose admin can sign in once their e-mail is verified.
+     * @throws Problem invalid_request, rate_limited, overloaded
+     */
+    register: (company: NewCompany, origin: Origin) => register(context, company, origin),
+    /** Proves an e-mail by the token that was sent there. @throws Problem invalid_request, rate_limited */
+    verifyEmail: (token: string, origin: Origin) => verifyEmail(context, token, origin),
+    /** Queues a mail for the user with this e-mail, if there is one. */
+    requestMail: (kind: RequestedKind, account: { companyId: string; email: string }, origin: Origin) =>
+      requestMail(context, kind, account, origin),
+    /**
+     * Sets a new password by the token that was sent to the user's e-mail, which is proven by that. All of their
+     * sessions end.
+     * @throws Problem invalid_request, rate_limited, overloaded
+     */
+    resetPassword: (reset: { token: string; newPassword: string }, origin: Origin) =>
+      resetPassword(context, reset, origin),
+    /** What an invitation is to; it stays open. @throws Problem invalid_request, rate_limited */
+    previewInvitation: (token: string, origin: Origin) => previewInvitation(context, token, origin),
+    /**
+     * Makes the invited person a user, whose e-mail counts as verified.
+     * @throws Problem invalid_request, rate_limited, overloaded
+     */
+    acceptInvitation: (acceptance: Acceptance, origin: Origin) =>
+      acceptInvitation(context, acceptance, origin),
   }
-
-  /**
-   * Proves an address by the token that was sent there.
-   * @throws Problem invalid_request, rate_limited
-   */
-  async function verifyEmail(token: string, asker: Asker): Promise<{ companyId: string; limit: LimitState }> {
-    const limit = await countAttempt(asker)
-    const companyId = await spend(
-      'verify',
-      token,
-      asker.now,
-      async (tx, { company_id: companyId, email }) => {
-        const userId = await companies.proveAddress(tx, companyId, email, { at: new Date(asker.now) })
-        if (userId === undefined) throw noSuchToken()
-        await audit(tx, companyId, { ...asker, action: 'verify_email', actor: userId })
-        return companyId
-      },
-    )
-    return { companyId, limit }
-  }
-
-  /**
-   * Queues a mail for whoever has this address. Nothing is looked up here, so that the answer takes as long
-   * and says as much for an address that nobody has; nor audited, where anybody could fill what is kept for ever.
-   */
-  async function requestMail(
-    kind: Extract<MailKind, 'verify_email' | 'password_reset'>,
-    { companyId, email }: { companyId: string; email: string },
-    { ipAddress, now }: Asker,
-  ): Promise<void> {
-    const id = companyId.toLowerCase()
-    const recipient = companies.normalizeEmail(email)
-    try {
-      // By company, so that nobody can use up the mail of an address by asking for it elsewhere.
-      await counters.countFor(limits.mail, [kind, id, recipient], now, () =>
-        queueMail(db, system, id, { kind, recipient, facts: { ipAddress }, now }),
-      )
-    } catch (error) {
-      // Enough of them are on their way.
-      if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
-    }
-  }
-
-  /**
-   * Sets a new password by the token that was sent to the user's address, which is proven by that. All of
-   * their sessions end.
-   * @throws Problem invalid_request, rate_limited
-   * @throws HashingOverload
-   */
-  async function resetPassword(token: string, newPassword: string, asker: Asker): Promise<LimitState> {
-    const limit = await countAttempt(asker)
-    const { company_name: companyName, email } = await look('reset', token, asker.now)
-    companies.checkPassword(newPassword, { email, companyName }, '/newPassword')
-    const passwordHash = await hasher.hash(newPassword)
-    const { ipAddress, now } = asker
-    const at = new Date(now)
-    await spend('reset', token, now, async (tx, { company_id: companyId, email }) => {
-      const userId = await companies.proveAddress(tx, companyId, email, { at, passwordHash })
-      if (userId === undefined) throw noSuchToken()
-      await sessions.endSessions(tx, companyId, userId, { reason: 'password_reset', now: at })
-      await queueMail(tx, system, companyId, {
-        kind: 'password_changed',
-        recipient: email,
-        facts: { ipAddress },
-        now,
-      })
-      await audit(tx, companyId, { ...asker, action: 'password_reset', actor: userId })
-    })
-    return limit
-  }
-
-  /**
-   * What an invitation is to; it stays open.
-   * @throws Problem invalid_request, rate_limited
-   */
-  async function previewInvitation(token: string, asker: Asker) {
-    const limit = await countAttempt(asker)
-    const {
-      company_name: companyName,
-      email,
-      role,
-      expires_at: expiresAt,
-    } = await look('invite', token, asker.now)
-    return { invitation: { companyName, email, role: role ?? '', expiresAt: expiresAt.toISOString() }, limit }
-  }
-
-  /**
-   * Makes the invited person a user, whose address counts as verified.
-   * @throws Problem invalid_request, rate_limited
-   * @throws HashingOverload
-   */
-  async function acceptInvitation(
-    { token, name, password }: { token: string; name: string; password: string },
-    asker: Asker,
-  ): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-    const limit = await countAttempt(asker)
-    const { company_name: companyName, email } = await look('invite', token, asker.now)
-    const checked = companies.checkNewUser({ companyName, name, email, password })
-    const passwordHash = await hasher.hash(password)
-    const at = new Date(asker.now)
-    const accepted = await spend('invite', token, asker.now, async (tx, { company_id: companyId, role }) => {
-      const userId = await companies.insertMember(tx, system, companyId, {
-        email,
-        name: checked.name,
-        role: role ?? '',
-        passwordHash,
-        emailVerifiedAt: at,
-        createdAt: at,
-      })
-      // The address has become a user's in another way meanwhile.
-      if (userId === undefined) throw noSuchToken()
-      await audit(tx, companyId, { ...asker, action: 'accept_invitation', actor: userId })
-      return { companyId, userId }
-    })
-    return { ...accepted, limit }
-  }
-
-  async function countAttempt({ limitAddress, now }: Asker): Promise<LimitState> {
-    return await counters.takeHit(limits.oneTimeTokens, [limitAddress], now)
-  }
-
-  async function look(purpose: TokenPurpose, token: string, now: number): Promise<repository.FoundToken> {
-    const hash = hashToken(purpose, token)
-    const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
-    if (!found) throw noSuchToken()
-    return found
-  }
-
-  /** Uses a token up together with its effect: if that fails, it was not used. */
-  async function spend<Result>(
-    purpose: TokenPurpose,
-    token: string,
-    now: number,
-    effect: (tx: Transaction<Database>, used: repository.UsedToken) => Promise<Result>,
-  ): Promise<Result> {
-    const hash = hashToken(purpose, token)
-    if (!hash) throw noSuchToken()
-    return await db.transaction().execute(async (tx) => {
-      const used = await repository.useTokenAcrossCompanies(tx, purpose, hash, new Date(now))
-      if (!used) throw noSuchToken()
-      return await effect(tx, used)
-    })
-  }
-
-  async function audit(
-    tx: Transaction<Database>,
-    companyId: string,
-    { action, actor, ipAddress, now }: { action: string; actor: string; ipAddress: string; now: number },
-  ): Promise<void> {
-    const facts = { action, outcome: 'done', actor, ipAddress }
-    await appendAudit(tx, companyId, newEntry(system, new Date(now), facts))
-  }
-
-  return { register, verifyEmail, requestMail, resetPassword, previewInvitation, acceptInvitation }
 }
 
-/**
- * Invites an address to a company, by mail.
- * @throws Problem not_found for an unknown company, invalid_request for an address that cannot be invited or an unknown role
- */
-export async function invite(
-  { db, system }: { db: Kysely<Database>; system: System },
-  companyId: string,
-  invitation: { email: string; role: string },
-): Promise<{ email: string }> {
-  const now = system.now()
-  return await db.transaction().execute(async (tx) => {
-    const email = await companies.checkInvitation(tx, companyId, invitation)
-    const facts = { role: invitation.role }
-    await queueMail(tx, system, companyId, { kind: 'invitation', recipient: email, facts, now })
-    await companies.auditOperator(tx, system, companyId, 'invite', email)
-    return { email }
+interface NewCompany {
+  companyName: string
+  name: string
+  email: string
+  password: string
+}
+
+async function register(context: Context, company: NewCompany, { client, now }: Origin) {
+  const { db, config, system, hasher, counters } = context
+  const { companyName, name, email } = checkNewCompany(company)
+  return await counters.consumeFor(config.limits.register, [client.network], now, async (limit) => {
+    const passwordHash = await hasher.hash(company.password)
+    const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
+    const data = { ipAddress: client.ipAddress }
+    return await db.transaction().execute(async (tx) => {
+      const { companyId, userId } = await openCompany(tx, system, { companyName, admin })
+      await queueMail(tx, system, companyId, { kind: 'verify_email', recipient: email, data, now })
+      await audit(context, tx, companyId, { action: 'register', actor: userId }, { client, now })
+      return { companyId, userId, limit }
+    })
   })
 }
 
-function noSuchToken(): Problem {
-  const detail = 'The link does not work, or no more; ask for a new one.'
-  return invalidField('/token', 'is unknown, used, replaced or expired', detail)
+async function verifyEmail(context: Context, token: string, origin: Origin) {
+  const limit = await countAttempt(context, origin)
+  const { now } = origin
+  return await consumeToken(context.db, 'verify', token, now, async (tx, { companyId, email }) => {
+    const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
+    if (userId === undefined) throw noSuchToken()
+    await audit(context, tx, companyId, { action: 'verify_email', actor: userId }, origin)
+    return { companyId, limit }
+  })
+}
+
+type RequestedKind = Extract<LinkedKind, 'verify_email' | 'password_reset'>
+
+/**
+ * Nothing is looked up here, so that the answer takes as long and says as much for an e-mail without an account;
+ * nor is anything audited, since anybody could fill what is kept for ever.
+ */
+async function requestMail(
+  { db, config, system, counters }: Context,
+  kind: RequestedKind,
+  account: { companyId: string; email: string },
+  { client, now }: Origin,
+): Promise<void> {
+  const companyId = account.companyId.toLowerCase()
+  const recipient = normalizeEmail(account.email)
+  const data = { ipAddress: client.ipAddress }
+  try {
+    // By company, so that nobody can use up the mail of an e-mail by asking for it elsewhere.
+    await counters.consumeFor(config.limits.mail, [kind, companyId, recipient], now, () =>
+      queueMail(db, system, companyId, { kind, recipient, data, now }),
+    )
+  } catch (error) {
+    // Enough of them are on their way.
+    if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
+  }
+}
+
+async function resetPassword(
+  context: Context,
+  { token, newPassword }: { token: string; newPassword: string },
+  origin: Origin,
+): Promise<LimitState> {
+  const { db, system, hasher } = context
+  const { client, now } = origin
+  const limit = await countAttempt(context, origin)
+  checkPassword('newPassword', newPassword, await peekToken(db, 'reset', token, now))
+  const passwordHash = await hasher.hash(newPassword)
+  const at = new Date(now)
+  const data = { ipAddress: client.ipAddress }
+  await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
+    const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
+    if (userId === undefined) throw noSuchToken()
+    await endUserSessions(tx, companyId, userId, { reason: 'password_reset', now: at })
+    await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
+    await audit(context, tx, companyId, { action: 'password_reset', actor: userId }, origin)
+  })
+  return limit
+}
+
+async function previewInvitation(context: Context, token: string, origin: Origin) {
+  const limit = await countAttempt(context, origin)
+  const { companyName, email, role, expiresAt } = await peekToken(context.db, 'invite', token, origin.now)
+  return { invitation: { companyName, email, role: role ?? '', expiresAt: expiresAt.toISOString() }, limit }
+}
+
+interface Acceptance {
+  token: string
+  name: string
+  password: string
+}
+
+async function acceptInvitation(context: Context, acceptance: Acceptance, origin: Origin) {
+  const { db, system, hasher } = context
+  const { token, password } = acceptance
+  const { now } = origin
+  const limit = await countAttempt(context, origin)
+  const invitation = await peekToken(db, 'invite', token, now)
+  const name = checkName('name', acceptance.name)
+  checkPassword('password', password, invitation)
+  const passwordHash = await hasher.hash(password)
+  const at = new Date(now)
+  return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {
+    const user = { email, name, role: role ?? '', passwordHash, emailVerifiedAt: at, createdAt: at }
+    const userId = await addUser(tx, system, companyId, user)
+    // Somebody else has become a user with this e-mail meanwhile.
+    if (userId === undefined) throw noSuchToken()
+    await audit(context, tx, companyId, { action: 'accept_invitation', actor: userId }, origin)
+    return { companyId, userId, limit }
+  })
+}
+
+async function countAttempt({ counters, config }: Context, { client, now }: Origin): Promise<LimitState> {
+  return await counters.consume(config.limits.oneTimeTokens, [client.network], now)
+}
+
+async function audit(
+  { system }: Context,
+  tx: Transaction<Database>,
+  companyId: string,
+  about: { action: string; actor: string },
+  { client: { ipAddress }, now }: Origin,
+): Promise<void> {
+  await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, outcome: 'done', ipAddress }))
 }

@@ -4,7 +4,7 @@ import { Problem } from '../errors.ts'
 /** The browser's credential (RFC 6265bis): no script reads it, no other site sends it, no subdomain sets it. */
 
 export const COOKIE_NAME = '__Host-session'
-// Whatever stands around the value is no part of it, and makes it no cookie of ours.
+// Spaces before the name are no part of it; anything else there makes it another cookie.
 const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*)$`)
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
@@ -12,13 +12,13 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** Makes the browser forget the session and what pages stored about it (ASVS 14.3.1). */
+/** Makes the browser delete the cookie, and what pages stored about the session (ASVS 14.3.1). */
 export function clearSessionCookie(reply: FastifyReply): void {
   reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
   reply.header('clear-site-data', '"cookies", "storage"')
 }
 
-/** The values of the cookies with exactly that name: what a browser sends may be named almost so by others. */
+/** The values of the cookies with exactly that name: others can plant cookies whose names are almost the same. */
 export function readSessionCookies({ headers }: FastifyRequest): string[] {
   return (headers.cookie ?? '').split(';').flatMap((pair) => {
     const [, value] = PAIR.exec(pair) ?? []
@@ -27,7 +27,7 @@ export function readSessionCookies({ headers }: FastifyRequest): string[] {
 }
 
 /**
- * The session cookie of a request. Of two with that name one was planted, and nobody can tell which.
+ * The session cookie of a request. Of two with that name one was planted, and there is no telling which.
  * @throws Problem invalid_token
  */
 export function readSessionCookie(request: FastifyRequest): string | undefined {

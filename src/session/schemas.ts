@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { SUBSCRIPTION_STATUSES } from '../database/schema.ts'
+import { SUBSCRIPTION_STATUSES } from '../company/account.ts'
 import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
 export const LoginBody = Type.Object(

@@ -1,65 +1,70 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { Problem } from '../errors.ts'
-import { headerValues } from '../http/framing.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
+import { addProblems } from '../http/responses.ts'
 import type { System } from '../system.ts'
+import { readBearer } from './bearer.ts'
 import { COOKIE_NAME, readSessionCookie, requireSameSite } from './cookie.ts'
-import type { Sessions, SessionWithAccount } from './service.ts'
+import type { SessionLookUp } from './look-up.ts'
+import type { Session } from './session.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The caller's session with their rights, read from the database for this request. Behind the guard. */
-    caller: SessionWithAccount
+    /** The session and what its user can do, read from the database for this request. Behind the guard. */
+    session: Session
   }
 }
 
 interface Options {
   config: Config
-  sessions: Sessions
+  sessions: SessionLookUp
   system: System
 }
 
-/** Lets in who has a live session: by access token, or by cookie from one of our own pages. */
+/** What a request behind the guard can meet besides. */
+const PROBLEMS: ProblemCode[] = [
+  'missing_credentials',
+  'invalid_token',
+  'token_expired',
+  'session_ended',
+  'cross_site_request',
+]
+
+/** Lets in requests of a live session: by access token, or by cookie from one of our own pages. */
 async function plugin(app: FastifyInstance, { config, sessions, system }: Options): Promise<void> {
-  const countRequest = app.limits.perSubject(config.limits.session, (request) => request.caller.session_id)
-  app.decorateRequest('caller')
+  const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => session.sessionId)
+  app.addHook('onRoute', ({ schema = {} }) => {
+    Object.assign(schema, { security: [{ accessToken: [] }, { sessionCookie: [] }] })
+    addProblems(schema, PROBLEMS)
+  })
+  app.decorateRequest('session')
   app.addHook('onRequest', async (request, reply) => {
-    const caller = await authenticate(request)
-    request.caller = caller
-    const { facts } = request
-    facts.companyId = caller.company_id
-    facts.userId = caller.user_id
-    facts.sessionId = caller.session_id
+    const session = await authenticate(request)
+    request.session = session
+    const { logContext } = request
+    logContext.companyId = session.companyId
+    logContext.userId = session.userId
+    logContext.sessionId = session.sessionId
     await countRequest(request, reply)
   })
 
-  async function authenticate(request: FastifyRequest): Promise<SessionWithAccount> {
+  async function authenticate(request: FastifyRequest): Promise<Session> {
     const now = system.now()
     const cookie = readSessionCookie(request)
     if (cookie === undefined)
-      return await sessions.check(await app.tokens.verifyAccess(readBearer(request), now), now)
+      return await sessions.byToken(await app.tokens.verifyAccess(readBearer(request), now), now)
     if (request.headers.authorization !== undefined) {
       throw new Problem('invalid_request', `Send the access token or the ${COOKIE_NAME} cookie, not both.`, {
         errors: [{ path: '/headers/authorization', message: 'must not come with the session cookie' }],
       })
     }
     if (request.method !== 'GET' && request.method !== 'HEAD') requireSameSite(request, config)
-    return await sessions.checkCookie(cookie, now)
+    return await sessions.byCookie(cookie, now)
   }
 }
 
-/**
- * The token of the one `Authorization: Bearer` header (RFC 6750, section 2.1).
- * @throws Problem missing_credentials
- */
-export function readBearer(request: FastifyRequest): string {
-  const [token = '', ...others] = headerValues(request.raw, 'authorization')
-  const [, bearer] = /^Bearer +(\S+)$/i.exec(token) ?? []
-  if (!bearer || others.length > 0) {
-    throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
-  }
-  return bearer
-}
-
-export const sessionGuard = fp(plugin, { name: 'session-guard', dependencies: ['limits', 'tokens'] })
+export const sessionGuard = fp(plugin, {
+  name: 'session-guard',
+  dependencies: ['memory-limits', 'observe', 'responses', 'tokens'],
+})

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** One signing secret a company, sealed; a new version takes the place of the old one. */
+/** One signing secret per company, sealed; a new version replaces the old one. */
 
 export interface StoredSecret {
   version: number
@@ -35,7 +35,14 @@ export async function findSecretStatus(db: Executor, companyId: string) {
     .innerJoin('users as u', (join) =>
       join.onRef('u.company_id', '=', 's.company_id').onRef('u.user_id', '=', 's.created_by'),
     )
-    .select(['s.version', 's.hint', 's.created_at', 's.created_by', 's.last_used_at', 'u.email'])
+    .select([
+      's.version',
+      's.hint',
+      's.created_at as createdAt',
+      's.created_by as createdBy',
+      's.last_used_at as lastUsedAt',
+      'u.email',
+    ])
     .where('s.company_id', '=', companyId)
     .executeTakeFirst()
 }
@@ -46,7 +53,7 @@ export interface NewSecret extends StoredSecret {
   createdBy: string
 }
 
-/** Puts a version in the place of the one before it; false if that is no longer the current one. */
+/** Replaces the version before it; false if that is not the current one any more. */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
   const { rows } = await sql`
     insert into signing_secrets as s (company_id, version, sealed_secret, hint, created_at, created_by)

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import { NoBody } from '../http/body.ts'
-import { clientAddress, limitHeaders } from '../http/limits.ts'
-import { answers, WITH_BODY, WITH_SESSION } from '../http/openapi.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { ipAddressOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import { RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 import type { SigningSecrets } from './service.ts'
@@ -12,31 +12,30 @@ interface Options {
   system: System
 }
 
-/** The signing secret, for those who may manage it; behind the permission guard. */
+/** The signing secret; behind the permission guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, system }) => {
-  const common = { tags: ['signing-secret'], security: [{ accessToken: [] }, { sessionCookie: [] }] }
+  const tags = ['signing-secret']
 
   app.post(
     '/auth/webhook-secret/status',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'getSigningSecretStatus',
         summary: 'State of the signing secret; never the secret itself',
-        body: NoBody,
-        response: answers({ 200: StatusReply }, ...WITH_BODY, ...WITH_SESSION, 'permission_denied'),
+        response: { 200: StatusReply },
       },
     },
-    async ({ caller }) => {
-      const secret = await signingSecrets.status(caller.company_id)
+    async ({ session }) => {
+      const secret = await signingSecrets.status(session.companyId)
       return {
         configured: secret !== undefined,
         version: secret?.version ?? null,
         hint: secret ? `…${secret.hint}` : null,
         algorithm: secret ? ('HMAC-SHA256' as const) : null,
-        createdAt: secret?.created_at.toISOString() ?? null,
-        createdBy: secret ? { id: secret.created_by, email: secret.email } : null,
-        lastUsedAt: secret?.last_used_at?.toISOString() ?? null,
+        createdAt: secret?.createdAt.toISOString() ?? null,
+        createdBy: secret ? { id: secret.createdBy, email: secret.email } : null,
+        lastUsedAt: secret?.lastUsedAt?.toISOString() ?? null,
       }
     },
   )
@@ -45,27 +44,23 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
     '/auth/webhook-secret/regenerate',
     {
       schema: {
-        ...common,
+        tags,
         operationId: 'regenerateSigningSecret',
         summary: 'Replace the signing secret; the old one is invalid at once',
         body: RegenerateBody,
-        response: answers(
-          { 200: RegenerateReply },
-          ...WITH_BODY,
-          ...WITH_SESSION,
-          'permission_denied',
-          'version_conflict',
-        ),
+        response: responses({ 200: RegenerateReply }, 'version_conflict'),
       },
     },
     async (request, reply) => {
-      const { caller, body } = request
-      const result = await signingSecrets.regenerate(
-        { companyId: caller.company_id, userId: caller.user_id, ipAddress: clientAddress(request) },
-        body?.expectedVersion,
-        system.now(),
-      )
-      reply.headers(limitHeaders(result.state))
+      const { session, body } = request
+      const result = await signingSecrets.regenerate({
+        companyId: session.companyId,
+        userId: session.userId,
+        ipAddress: ipAddressOf(request),
+        expectedVersion: body?.expectedVersion,
+        now: system.now(),
+      })
+      reply.headers(limitHeaders(result.limit))
       const createdAt = result.createdAt.toISOString()
       return {
         secret: result.secret,

@@ -1,15 +1,17 @@
 import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
-import type { Limit } from '../config.ts'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
 import type { Sealer } from '../crypto/sealing.ts'
-import { appendAudit, newEntry } from '../database/audit.ts'
-import type { Counters } from '../database/counters.ts'
 import type { Database } from '../database/schema.ts'
-import { type LimitState, Problem } from '../errors.ts'
+import { Problem } from '../errors.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { Limit, LimitState } from '../limits/list.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
+import { contextOf } from './sealed.ts'
 
-/** The secret that a company's senders sign events with: shown once, stored sealed, replaced at once. */
+/** The secret with which a company's senders sign events: shown once, stored sealed, replaced at once. */
 
 const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
@@ -20,124 +22,117 @@ interface Context {
   sealer: Sealer
   system: System
   counters: Counters
-  limit: Limit
+  config: { limits: { regenerate: Limit } }
 }
 
-/** A secret in use: the key itself and its version, by which the database confirms that it still is. */
+/** A secret in use: its key, and its version, by which the database confirms that it is still in use. */
 export interface SigningSecret {
   version: number
   key: Buffer
 }
 
+interface Regeneration {
+  companyId: string
+  userId: string
+  ipAddress: string
+  /** The version that it replaces, if the client says so; 0 for none. */
+  expectedVersion: number | undefined
+  now: number
+}
+
+interface Regenerated {
+  secret: string
+  version: number
+  hint: string
+  createdAt: Date
+  hadPrevious: boolean
+  limit: LimitState
+}
+
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
-export function createSigningSecrets({ db, sealer, system, counters, limit }: Context) {
-  // Saves opening the seal; whoever uses a remembered secret has the database confirm its version.
+export function createSigningSecrets(context: Context) {
+  const { db } = context
+  // Saves opening the seal. A remembered secret counts only once the database has confirmed its version.
   const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
-
-  async function regenerate(
-    caller: { companyId: string; userId: string; ipAddress: string },
-    expectedVersion: number | undefined,
-    now: number,
-  ) {
-    const { companyId, userId } = caller
-    const state: LimitState = await counters.takeHit(limit, [companyId], now)
-    const createdAt = new Date(now)
-    const key = system.randomBytes(SECRET_BYTES)
-    const secret = `whsec_${key.toString('base64')}`
-    const hint = secret.slice(-4)
-    for (;;) {
-      const version = ((await repository.findSecret(db, companyId))?.version ?? 0) + 1
-      if (expectedVersion !== undefined && expectedVersion !== version - 1) {
-        throw new Problem(
-          'version_conflict',
-          `The secret's version is ${version - 1}, not ${expectedVersion}.`,
-        )
-      }
-      const sealedSecret = sealer.seal(key, contextOf(companyId, version))
-      const replaced = await db.transaction().execute(async (tx) => {
-        const done = await repository.replaceSecret(tx, companyId, {
-          version,
-          sealedSecret,
-          hint,
-          createdAt,
-          createdBy: userId,
-        })
-        if (!done) return false
-        const { ipAddress } = caller
-        const facts = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, ipAddress }
-        await appendAudit(tx, companyId, newEntry(system, createdAt, facts))
-        return true
-      })
-      // Otherwise another regeneration was faster: what is now current is what this one replaces.
-      if (replaced) return { secret, version, hint, createdAt, hadPrevious: version > 1, state }
-    }
-  }
-
-  /** The secret as the database has it now; undefined where a company has none, or does not exist. */
-  async function load(companyId: string): Promise<SigningSecret | undefined> {
-    const stored = await repository.findSecret(db, companyId)
-    if (!stored) {
-      remembered.delete(companyId)
-      return undefined
-    }
-    const key = open(companyId, stored)
-    remembered.set(companyId, { version: stored.version, key, touchedMinute: 0 })
-    return { version: stored.version, key }
-  }
-
-  /** @throws Problem unavailable: altered, moved, or sealed under a master key that is not configured */
-  function open(companyId: string, { version, sealedSecret }: repository.StoredSecret): Buffer {
-    try {
-      return sealer.open(sealedSecret, contextOf(companyId, version))
-    } catch (cause) {
-      throw new Problem('unavailable', 'The signing secret cannot be used at present; try again later.', {
-        retryAfterSeconds: 60,
-        cause,
-      })
-    }
-  }
-
-  /** Notes that a secret was used, once a minute for each instance. */
-  async function touch(companyId: string, version: number, now: number): Promise<void> {
-    const minute = Math.floor(now / MINUTE_MS)
-    const secret = remembered.get(companyId)
-    if (!secret || secret.touchedMinute === minute) return
-    secret.touchedMinute = minute
-    try {
-      await repository.touchSecret(db, companyId, version, new Date(minute * MINUTE_MS))
-    } catch (error) {
-      secret.touchedMinute = 0
-      throw error
-    }
-  }
-
   return {
-    regenerate,
-    load,
-    touch,
-    /** The secret as this instance last saw it; to be confirmed by the statement that depends on it. */
+    /** Replaces the secret. @throws Problem version_conflict, rate_limited */
+    regenerate: (regeneration: Regeneration) => regenerate(context, regeneration),
+
+    /** The secret as the database has it now; undefined where a company has none, or does not exist. */
+    async load(companyId: string): Promise<SigningSecret | undefined> {
+      const stored = await repository.findSecret(db, companyId)
+      if (!stored) {
+        remembered.delete(companyId)
+        return undefined
+      }
+      const secret = { version: stored.version, key: openSecret(context, companyId, stored) }
+      remembered.set(companyId, { ...secret, touchedMinute: 0 })
+      return secret
+    },
+
+    /** The secret as this instance last saw it; the statement that depends on it has to confirm it. */
     recall: (companyId: string): SigningSecret | undefined => remembered.get(companyId),
-    /** Whether a version is still the company's secret, by the database. */
+
+    /** Notes that a secret was used, once a minute for each instance. */
+    async touch(companyId: string, version: number, now: number): Promise<void> {
+      const minute = Math.floor(now / MINUTE_MS)
+      const secret = remembered.get(companyId)
+      if (!secret || secret.touchedMinute === minute) return
+      secret.touchedMinute = minute
+      try {
+        await repository.touchSecret(db, companyId, version, new Date(minute * MINUTE_MS))
+      } catch (error) {
+        secret.touchedMinute = 0
+        throw error
+      }
+    },
+
+    /** Whether a version is the company's secret at this moment, by the database. */
     isInForce: (companyId: string, version: number) => repository.isSecretInForce(db, companyId, version),
     status: (companyId: string) => repository.findSecretStatus(db, companyId),
   }
 }
 
-/** Seals anew what a former master key sealed; returns how many secrets that were. */
-export async function resealSecrets({ db, sealer }: Pick<Context, 'db' | 'sealer'>): Promise<number> {
-  const outdated = (await repository.listSealedAcrossCompanies(db)).filter(
-    ({ sealedSecret }) => !sealer.isCurrent(sealedSecret),
-  )
-  for (const { companyId, version, sealedSecret } of outdated) {
-    const context = contextOf(companyId, version)
-    const after = sealer.seal(sealer.open(sealedSecret, context), context)
-    await repository.resealSecret(db, companyId, { before: sealedSecret, after })
+async function regenerate(context: Context, regeneration: Regeneration): Promise<Regenerated> {
+  const { db, system, counters, config } = context
+  const { companyId, userId, ipAddress, expectedVersion, now } = regeneration
+  const limit = await counters.consume(config.limits.regenerate, [companyId], now)
+  const createdAt = new Date(now)
+  const key = system.randomBytes(SECRET_BYTES)
+  const secret = `whsec_${key.toString('base64')}`
+  const hint = secret.slice(-4)
+  const about = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, ipAddress }
+  for (;;) {
+    const current = (await repository.findSecret(db, companyId))?.version ?? 0
+    if (expectedVersion !== undefined && expectedVersion !== current) {
+      throw new Problem('version_conflict', `The secret's version is ${current}, not ${expectedVersion}.`)
+    }
+    const version = current + 1
+    const sealedSecret = context.sealer.seal(key, contextOf(companyId, version))
+    const row = { version, sealedSecret, hint, createdAt, createdBy: userId }
+    const isReplaced = await db.transaction().execute(async (tx) => {
+      if (!(await repository.replaceSecret(tx, companyId, row))) return false
+      await appendAudit(tx, companyId, newEntry(system, createdAt, about))
+      return true
+    })
+    // If another regeneration was faster, what that one made is what this one replaces.
+    if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1, limit }
   }
-  return outdated.length
 }
 
-/** What a sealed secret is bound to: in another row, or as another version, it does not open. */
-function contextOf(companyId: string, version: number): string {
-  return `signing-secret:${companyId}:${version}`
+/** @throws Problem unavailable: altered, moved, or sealed under a master key that is not configured */
+function openSecret(
+  { sealer }: Context,
+  companyId: string,
+  { version, sealedSecret }: repository.StoredSecret,
+): Buffer {
+  try {
+    return sealer.open(sealedSecret, contextOf(companyId, version))
+  } catch (cause) {
+    throw new Problem('unavailable', 'The signing secret cannot be used at present; try again later.', {
+      retryAfterSeconds: 60,
+      cause,
+    })
+  }
 }

@@ -2,9 +2,11 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
 import { ID } from '../system.ts'
-import { CLOCK_SKEW_SECONDS } from './key-ring.ts'
 
-/** What both kinds of token say. No claim is optional and no other is allowed: only we issue them. */
+/** What both kinds of token say. No claim is optional and no other is allowed: only this service issues them. */
+
+/** How far apart the clocks of instances can be. */
+export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })
 const time = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })

@@ -1,7 +1,17 @@
 import type { Executor } from '../database/connect.ts'
-import type { PublicJwk } from '../database/schema.ts'
 
-/** The platform's signing keys. They belong to no company; a private key is here only sealed. */
+/** The platform's signing keys. They belong to no company; a private key is stored only sealed. */
+
+/** RFC 7517, for ES256 (RFC 7518, section 6.2.1). */
+export interface PublicJwk {
+  kty: 'EC'
+  crv: 'P-256'
+  x: string
+  y: string
+  kid: string
+  alg: 'ES256'
+  use: 'sig'
+}
 
 export interface StoredKey {
   sequence: number
@@ -16,10 +26,10 @@ export interface StoredKey {
 export async function listKeys(db: Executor): Promise<StoredKey[]> {
   return await db
     .selectFrom('signing_keys')
-    .select([
+    .select(({ ref }) => [
       'sequence',
       'key_id as keyId',
-      'public_jwk as publicJwk',
+      ref('public_jwk').$castTo<PublicJwk>().as('publicJwk'),
       'sealed_private_key as sealedPrivateKey',
       'created_at as createdAt',
       'signs_from as signsFrom',
@@ -28,7 +38,7 @@ export async function listKeys(db: Executor): Promise<StoredKey[]> {
     .execute()
 }
 
-/** Adds a key under a sequence number; false if somebody else took that number first. */
+/** Adds a key under a sequence number; false if that number is taken. */
 export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> {
   const inserted = await db
     .insertInto('signing_keys')
@@ -47,7 +57,11 @@ export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> 
 }
 
 /** Replaces a sealed private key by the same one sealed anew. */
-export async function resealKey(db: Executor, keyId: string, before: string, after: string): Promise<void> {
+export async function resealKey(
+  db: Executor,
+  keyId: string,
+  { before, after }: { before: string; after: string },
+): Promise<void> {
   await db
     .updateTable('signing_keys')
     .set({ sealed_private_key: after })

@@ -1,5 +1,4 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import { answers } from '../http/openapi.ts'
 import type { System } from '../system.ts'
 
 const KeySetReply = Type.Object({
@@ -25,8 +24,7 @@ export const keySetRoutes: FastifyPluginAsyncTypebox<{ system: System }> = async
         operationId: 'getKeySet',
         summary: 'Public keys of access tokens',
         tags: ['keys'],
-        security: [],
-        response: answers({ 200: KeySetReply }),
+        response: { 200: KeySetReply },
       },
     },
     async (_request, reply) => {

@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { changeSubscription, createCompany, createUser } from '../../src/company/service.ts'
-import { openHouse, PASSWORD, times } from '../support/house.ts'
+import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
+import { createUser } from '../../src/operator/users.ts'
+import { openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-const house = await openHouse()
-const { context } = house
-const admin = await house.addCompany()
+const service = await openTestService()
+const { context } = service
+const admin = await service.addCompany()
 
 const usersOf = (companyId: string) =>
-  house.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
+  service.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
 
 describe('an address', () => {
   test('is one account, however often and however spelt it is added at once (ASVS 2.3.4)', async () => {
@@ -18,7 +19,7 @@ describe('an address', () => {
       'kay@company.example',
       '\u212aay@company.example',
     ]
-    const { companyId } = await house.addCompany()
+    const { companyId } = await service.addCompany()
     const outcomes = await Promise.allSettled(
       times(20, (i) =>
         createUser(context, companyId, { email: spellings[i % 4] ?? '', role: 'viewer', password: PASSWORD }),
@@ -37,13 +38,13 @@ describe('an address', () => {
     const email = 'consultant@company.example'
     const people = await Promise.all(
       times(3, async (i) =>
-        house.addUser(await house.addCompany(), 'viewer', { email, password: `${PASSWORD} ${i}` }),
+        service.addUser(await service.addCompany(), 'viewer', { email, password: `${PASSWORD} ${i}` }),
       ),
     )
     for (const person of people) {
-      expect((await house.loginAs(person)).user).toMatchObject({ id: person.userId, email })
+      expect((await service.loginAs(person)).user).toMatchObject({ id: person.userId, email })
       for (const { password } of people.filter((other) => other !== person)) {
-        expect((await house.login({ ...person, password })).status).toBe(401)
+        expect((await service.login({ ...person, password })).status).toBe(401)
       }
     }
   })
@@ -66,7 +67,7 @@ describe('a company', () => {
     const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
     await Promise.all(times(8, () => createCompany(context, company)))
     expect((await usersOf(companyId)).length).toBe(1)
-    const { accessContext } = await house.loginAs({
+    const { accessContext } = await service.loginAs({
       companyId,
       email: company.adminEmail,
       password: PASSWORD,
@@ -79,7 +80,7 @@ describe('a company', () => {
     ['growth', ['analytics', 'event_ingest', 'reviews', 'risk_assessment']],
     ['enterprise', ['analytics', 'event_ingest', 'graph', 'policy', 'reviews', 'risk_assessment']],
   ])('on plan %s has the features of the interface: %j', async (plan, features) => {
-    const { subscription, planFeatures } = await house.loginAs(await house.addCompany({ plan }))
+    const { subscription, planFeatures } = await service.loginAs(await service.addCompany({ plan }))
     expect(subscription).toMatchObject({ plan, status: 'trialing' })
     expect(planFeatures.toSorted()).toEqual(features)
   })
@@ -116,10 +117,14 @@ describe('what does not exist', () => {
     'is refused by name, and nothing is stored: %s (ASVS 2.3.3)',
     async (_what, attempt, problem) => {
       const count = async () => ({
-        companies: (await house.db.selectFrom('companies').select('company_id').execute()).length,
-        users: (await house.db.selectFrom('users').select('user_id').execute()).length,
-        audit: (await house.db.selectFrom('audit_events').select('audit_id').execute()).length,
-        subscriptions: await house.db.selectFrom('subscriptions').selectAll().orderBy('company_id').execute(),
+        companies: (await service.db.selectFrom('companies').select('company_id').execute()).length,
+        users: (await service.db.selectFrom('users').select('user_id').execute()).length,
+        audit: (await service.db.selectFrom('audit_events').select('audit_id').execute()).length,
+        subscriptions: await service.db
+          .selectFrom('subscriptions')
+          .selectAll()
+          .orderBy('company_id')
+          .execute(),
       })
       const before = await count()
       await expect(attempt()).rejects.toMatchObject(problem)

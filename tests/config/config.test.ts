@@ -48,6 +48,7 @@ const defaults = {
   trustProxy: [],
   logLevel: 'info',
   rateLimitScale: 1,
+  threads: 4,
   limits: {
     signInFailures: { name: 'sign-in-failures', max: 10, windowSeconds: 900 },
     signInAttempts: { name: 'sign-in-attempts', max: 30, windowSeconds: 60 },

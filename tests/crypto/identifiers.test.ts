@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { generateOpaque, hashOpaque } from '../../src/crypto/opaque.ts'
 import { newId, realSystem } from '../../src/system.ts'
-import { createClock, openHouse, times } from '../support/house.ts'
+import { createClock, openTestService, times } from '../support/test-service.ts'
 
 /** Random bytes that are all the same, and how many were asked for. */
 function constantBytes(value: number) {
@@ -87,10 +87,10 @@ describe('an opaque credential', () => {
   })
 
   test('is stored only as its hash, as is the cookie that carries it (ASVS 6.5.2, 7.2.3)', async () => {
-    const house = await openHouse()
-    const cookie = await house.cookieOf(await house.addCompany())
+    const service = await openTestService()
+    const cookie = await service.cookieOf(await service.addCompany())
     expect(Buffer.from(cookie, 'base64url')).toHaveLength(32)
-    const [row] = await house.db.selectFrom('sessions').selectAll().execute()
+    const [row] = await service.db.selectFrom('sessions').selectAll().execute()
     expect(row?.cookie_hash).toEqual(createHash('sha256').update(cookie).digest())
     expect(JSON.stringify(row)).not.toContain(cookie)
   })

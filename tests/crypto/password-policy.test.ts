@@ -1,8 +1,8 @@
 import { dictionary } from '@zxcvbn-ts/language-common'
 import { describe, expect, test } from 'vitest'
-import { createCompany } from '../../src/company/service.ts'
 import { isTooLong, passwordFault } from '../../src/crypto/password-policy.ts'
-import { openHouse } from '../support/house.ts'
+import { createCompany } from '../../src/operator/companies.ts'
+import { openTestService } from '../support/test-service.ts'
 
 const person = { email: 'someone@company.example', companyName: 'Ämter & Söhne GmbH' }
 const TOO_SHORT = 'must have at least 8 characters'
@@ -72,21 +72,21 @@ test('a password that is typed is too long at 129 characters, as they are counte
 })
 
 test('a company and a user are refused with a password that may not be chosen (ASVS 6.2.4, 6.2.11)', async () => {
-  const house = await openHouse()
+  const service = await openTestService()
   const company = { name: 'Sturdy Company', adminEmail: 'admin@sturdy.example' }
   const refused = (password: string) =>
-    expect(createCompany(house.context, { ...company, password })).rejects.toMatchObject({
+    expect(createCompany(service.context, { ...company, password })).rejects.toMatchObject({
       code: 'invalid_request',
       extras: { errors: [{ path: '/password' }] },
     })
   for (const password of ['short', 'password1', 'ADMIN@sturdy.example', 'sturdy company'])
     await refused(password)
-  const admin = await house.addCompany({ name: 'Sturdy Company' })
+  const admin = await service.addCompany({ name: 'Sturdy Company' })
   for (const password of ['short', 'password1', 'sturdy company']) {
-    await expect(house.addUser(admin, 'viewer', { password })).rejects.toMatchObject({
+    await expect(service.addUser(admin, 'viewer', { password })).rejects.toMatchObject({
       code: 'invalid_request',
     })
   }
-  const { length } = await house.db.selectFrom('users').select('user_id').execute()
+  const { length } = await service.db.selectFrom('users').select('user_id').execute()
   expect(length).toBe(1)
 })

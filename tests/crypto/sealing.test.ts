@@ -1,7 +1,7 @@
 import { hkdfSync, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createSealer, deriveKey } from '../../src/crypto/sealing.ts'
-import { times } from '../support/house.ts'
+import { times } from '../support/test-service.ts'
 
 const first = { id: 'first', key: randomBytes(32) }
 const second = { id: 'second', key: randomBytes(32) }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { type BatchOptions, createBatch } from '../../src/database/batch.ts'
 import { Problem } from '../../src/errors.ts'
-import { openHouse, times } from '../support/house.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 /** A batch whose statements end when the test says so. */
 function openBatch(options: Partial<BatchOptions<string, string>> = {}) {
@@ -288,18 +288,18 @@ describe('under random load, a batch', () => {
 })
 
 describe('in one database batch', async () => {
-  const house = await openHouse()
-  const admin = await house.addCompany()
+  const service = await openTestService()
+  const admin = await service.addCompany()
 
   test('an event that the database refuses fails alone, and its neighbours are stored', async () => {
-    const secret = await house.newSecret(admin)
-    await house.send(admin.companyId, secret, { type: 'warm.up', data: {} })
-    await sql`alter table events add constraint refused check (type <> 'poison')`.execute(house.db)
+    const secret = await service.newSecret(admin)
+    await service.send(admin.companyId, secret, { type: 'warm.up', data: {} })
+    await sql`alter table events add constraint refused check (type <> 'poison')`.execute(service.db)
 
     // While the table is locked, two statements hang and the rest gathers behind them.
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
-    const blocker = house.db.transaction().execute(async (tx) => {
+    const blocker = service.db.transaction().execute(async (tx) => {
       await sql`lock table events in exclusive mode`.execute(tx)
       noteLocked()
       await held
@@ -307,15 +307,15 @@ describe('in one database batch', async () => {
     await locked
     const types = times(60, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
     const answers = types.map((type, index) =>
-      house.send(admin.companyId, secret, { id: `event-${index}`, type, data: {} }),
+      service.send(admin.companyId, secret, { id: `event-${index}`, type, data: {} }),
     )
     // Refused for its form by a statement of its own: by then the ones before it have arrived.
-    expect((await house.send(admin.companyId, secret, { type: 'X', data: {} })).status).toBe(400)
+    expect((await service.send(admin.companyId, secret, { type: 'X', data: {} })).status).toBe(400)
     release()
     await blocker
     const statuses = (await Promise.all(answers)).map(({ status }) => status)
     expect(statuses).toEqual(types.map((type) => (type === 'poison' ? 500 : 202)))
-    const stored = await house.db
+    const stored = await service.db
       .selectFrom('events')
       .select('event_id')
       .where('type', '=', 'wholesome')
@@ -324,18 +324,23 @@ describe('in one database batch', async () => {
   })
 
   test('every session check gets its own answer, ended sessions beside live ones (ASVS 8.4.1)', async () => {
-    const people = [admin, await house.addUser(admin), await house.addCompany(), await house.addCompany()]
+    const people = [
+      admin,
+      await service.addUser(admin),
+      await service.addCompany(),
+      await service.addCompany(),
+    ]
     const credentials = await Promise.all(
       times(16, async (index) => {
         const person = people[index % people.length] ?? admin
-        const { accessToken: token } = await house.loginAs(person)
+        const { accessToken: token } = await service.loginAs(person)
         const ended = index % 5 === 0
-        if (ended) await house.call('/auth/logout', { token })
+        if (ended) await service.call('/auth/logout', { token })
         return { token, expected: ended ? 'session_ended' : person.userId }
       }),
     )
     const calls = times(320, (index) => credentials[index % credentials.length]).flatMap((one) => one ?? [])
-    const answers = await Promise.all(calls.map(({ token }) => house.getSession({ token })))
+    const answers = await Promise.all(calls.map(({ token }) => service.getSession({ token })))
     expect(answers.map(({ body }) => body.code ?? body.user.id)).toEqual(calls.map((one) => one.expected))
   })
 })

@@ -5,14 +5,14 @@ import pg from 'pg'
 import { afterAll, afterEach, describe, expect, inject, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
-import { type Answer, openHouse, times } from '../support/house.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
+import { type Answer, openTestService, times } from '../support/test-service.ts'
 
 const serverUrl = inject('serverUrl')
-const house = await openHouse({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
-const admin = await house.addCompany()
-const secret = await house.newSecret(admin)
-const { accessToken: token } = await house.loginAs(admin)
+const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
+const { accessToken: token } = await service.loginAs(admin)
 
 /** Releases, in reverse, what a test took. */
 const taken: (() => Promise<unknown>)[] = []
@@ -20,8 +20,8 @@ afterEach(async () => {
   for (const release of taken.splice(0).reverse()) await release()
 })
 
-/** A connection of the test's own, beside those of the house. */
-async function openClient(url = house.url) {
+/** A connection of the test's own, beside those of the service. */
+async function openClient(url = service.url) {
   const client = new pg.Client({ connectionString: url, application_name: 'test' })
   await client.connect()
   taken.push(() => client.end())
@@ -51,11 +51,11 @@ const countWaiting = async (client: pg.Client) => (await client.query(`select ${
 
 /** Each kind of request: one read, one write in a batch, one transaction, one guarded update. */
 const requests = {
-  'a session check': (at: number) => house.getSession({ token, at }),
-  'an event': (at: number) => house.send(admin.companyId, secret, { type: 'a.b', data: {} }, { at }),
+  'a session check': (at: number) => service.getSession({ token, at }),
+  'an event': (at: number) => service.send(admin.companyId, secret, { type: 'a.b', data: {} }, { at }),
   'a batch of events': (at: number) =>
-    house.send(admin.companyId, secret, { events: times(3, () => ({ type: 'a.b', data: {} })) }, { at }),
-  'a sign-in': (at: number) => house.login(admin, { at }),
+    service.send(admin.companyId, secret, { events: times(3, () => ({ type: 'a.b', data: {} })) }, { at }),
+  'a sign-in': (at: number) => service.login(admin, { at }),
 }
 
 describe('migrations', () => {
@@ -89,7 +89,7 @@ describe('migrations', () => {
   test('need neither the lock nor the right to write on a current database', async () => {
     const holder = await openClient()
     await holder.query('select pg_advisory_lock(3853314791062309107)')
-    const url = new URL(house.url)
+    const url = new URL(service.url)
     url.searchParams.set('options', '-c default_transaction_read_only=on')
     expect(await migrate(openConnection(url.href).db)).toEqual([])
   })
@@ -134,13 +134,13 @@ describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
       await endAll(killer)
     }
     // Until each instance has noticed.
-    for (const at of [0, 1]) await until(async () => (await house.getSession({ token, at })).status === 200)
-    await expectWholePool(house)
+    for (const at of [0, 1]) await until(async () => (await service.getSession({ token, at })).status === 200)
+    await expectWholePool(service)
   })
 
   test('between two statements of a transaction, it fails, the process lives and the pool is whole', async () => {
     const killer = await openClient()
-    const connection = openConnection(house.url)
+    const connection = openConnection(service.url)
     for (let round = 0; round < 4; round += 1) {
       const work = connection.db.transaction().execute(async (tx) => {
         await sql`create table never_committed (id int)`.execute(tx)
@@ -167,8 +167,8 @@ describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
         const id = `load-${index}-${turn}`
         const event = { id, type: 'a.b', data: {} }
         const payload = index % 2 === 0 ? event : { events: [event, { type: 'a.b', data: {} }] }
-        const answer = await house.send(admin.companyId, secret, payload, { at: turn % 2 })
-        const others = await Promise.all([house.getSession({ token, at: turn % 2 }), house.login(admin)])
+        const answer = await service.send(admin.companyId, secret, payload, { at: turn % 2 })
+        const others = await Promise.all([service.getSession({ token, at: turn % 2 }), service.login(admin)])
         for (const { status, headers } of [answer, ...others]) {
           statuses.push(status)
           if (status === 503) expect(headers['retry-after']).toBe('1')
@@ -183,8 +183,8 @@ describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
     running = false
     await Promise.all(load)
     expect(statuses.filter((status) => ![200, 202, 503].includes(status))).toEqual([])
-    for (const at of [0, 1]) await until(async () => (await house.getSession({ token, at })).status === 200)
-    await expectWholePool(house)
+    for (const at of [0, 1]) await until(async () => (await service.getSession({ token, at })).status === 200)
+    await expectWholePool(service)
     const { rows } = await killer.query('select event_id from events where event_id = any($1)', [
       acknowledged,
     ])
@@ -196,7 +196,7 @@ describe('a request that the database keeps waiting is answered 503 with Retry-A
   const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
   /** The SQLSTATE that the answer's log line tells. */
   const causeOf = ({ body }: Answer) => {
-    const lines = house.logs
+    const lines = service.logs
       .join('')
       .trim()
       .split('\n')
@@ -239,7 +239,7 @@ describe('a request that the database keeps waiting is answered 503 with Retry-A
   test('once it has waited three seconds for a connection; other instances serve', async () => {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const holders = times(2, () =>
-      house.db.transaction().execute(async (tx) => {
+      service.db.transaction().execute(async (tx) => {
         await sql`select 1`.execute(tx)
         await held
       }),

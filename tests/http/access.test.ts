@@ -8,7 +8,7 @@ import { permissionGuard } from '../../src/session/permission-guard.ts'
 import { ownSessionRoutes } from '../../src/session/routes.ts'
 import { sessionGuard } from '../../src/session/session-guard.ts'
 import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
-import { openHouse } from '../support/house.ts'
+import { openTestService } from '../support/test-service.ts'
 
 /** Every route that the service registers, automatic HEAD routes too: Fastify announces each new instance. */
 const routes: { method: string; url: string }[] = []
@@ -21,14 +21,14 @@ function listRoutes(message: unknown): void {
 }
 
 subscribe('fastify.initialization', listRoutes)
-const house = await openHouse({ env: { DASHBOARD_ORIGINS: 'https://app.example.com' } })
+const service = await openTestService({ env: { DASHBOARD_ORIGINS: 'https://app.example.com' } })
 unsubscribe('fastify.initialization', listRoutes)
 
 test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 8.2.1, 8.3.1)', async () => {
   const open: string[] = []
   for (const { method, url } of routes) {
     const path = url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057').replace(/^\/api/, '')
-    const { status } = await house.call(path, { method })
+    const { status } = await service.call(path, { method })
     if (status !== 401) open.push(`${method} ${url} ${status}`)
   }
   expect(open.sort()).toEqual([

@@ -1,60 +1,60 @@
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
-import { changeSubscription } from '../../src/company/service.ts'
-import { type Answer, openHouse } from '../support/house.ts'
+import { changeSubscription } from '../../src/operator/companies.ts'
 import { run } from '../support/postgres.ts'
+import { type Answer, openTestService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
 const LISTED = 'https://app.example.com'
 
-const house = await openHouse({
+const service = await openTestService({
   env: { DASHBOARD_ORIGINS: `${LISTED},https://admin.example.com` },
 })
-const [address = ''] = house.addresses
-const admin = await house.addCompany()
-const viewer = await house.addUser(admin)
-const secret = await house.newSecret(admin)
-const lapsed = await house.addCompany()
-const lapsedSecret = await house.newSecret(lapsed)
-await changeSubscription(house.context, lapsed.companyId, { status: 'canceled' })
-const { accessToken: token } = await house.loginAs(admin)
-const viewerToken = (await house.loginAs(viewer)).accessToken
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
+const viewer = await service.addUser(admin)
+const secret = await service.newSecret(admin)
+const lapsed = await service.addCompany()
+const lapsedSecret = await service.newSecret(lapsed)
+await changeSubscription(service.context, lapsed.companyId, { status: 'canceled' })
+const { accessToken: token } = await service.loginAs(admin)
+const viewerToken = (await service.loginAs(viewer)).accessToken
 const event = { type: 'a', data: {} }
 
 /** Every status, in the ways that lead to it. */
 const answers: Record<string, () => Promise<Pick<Answer, 'status' | 'headers'> | undefined>> = {
-  '200 of a sign-in': () => house.login(admin),
-  '200 of a read': () => house.call('/auth/session', { method: 'GET', token }),
-  '200 of a HEAD': () => house.call('/auth/session', { method: 'HEAD', token }),
-  '202 of events': () => house.send(admin.companyId, secret, event),
+  '200 of a sign-in': () => service.login(admin),
+  '200 of a read': () => service.call('/auth/session', { method: 'GET', token }),
+  '200 of a HEAD': () => service.call('/auth/session', { method: 'HEAD', token }),
+  '202 of events': () => service.send(admin.companyId, secret, event),
   '204 of a logout': async () => {
-    const { accessToken } = await house.loginAs(admin)
-    return await house.call('/auth/logout', { token: accessToken })
+    const { accessToken } = await service.loginAs(admin)
+    return await service.call('/auth/logout', { token: accessToken })
   },
   '204 of a preflight': () =>
-    house.call('/auth/session', {
+    service.call('/auth/session', {
       method: 'OPTIONS',
       headers: { origin: LISTED, 'access-control-request-method': 'GET' },
     }),
   '400 of a body': () =>
-    house.call('/auth/login', { body: '{', headers: { 'content-type': 'application/json' } }),
-  '400 of a path': () => house.call('/%', { method: 'GET' }),
+    service.call('/auth/login', { body: '{', headers: { 'content-type': 'application/json' } }),
+  '400 of a path': () => service.call('/%', { method: 'GET' }),
   '400 of a message': async () => (await exchange(address, 'no HTTP\r\n\r\n'))[0],
   '400 of two Hosts': async () =>
     (await exchange(address, 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'))[0],
-  '401 of no credential': () => house.call('/auth/session', { method: 'GET' }),
-  '401 of a password': () => house.login({ ...admin, password: 'wrong' }),
-  '402 of a subscription': () => house.send(lapsed.companyId, lapsedSecret, event),
-  '403 of a role': () => house.call('/auth/webhook-secret/status', { token: viewerToken }),
-  '404 of a path': () => house.call('/nothing'),
-  '405 of a method': () => house.call('/auth/login', { method: 'DELETE' }),
+  '401 of no credential': () => service.call('/auth/session', { method: 'GET' }),
+  '401 of a password': () => service.login({ ...admin, password: 'wrong' }),
+  '402 of a subscription': () => service.send(lapsed.companyId, lapsedSecret, event),
+  '403 of a role': () => service.call('/auth/webhook-secret/status', { token: viewerToken }),
+  '404 of a path': () => service.call('/nothing'),
+  '405 of a method': () => service.call('/auth/login', { method: 'DELETE' }),
   '405 of an OPTIONS from elsewhere': () =>
-    house.call('/auth/login', { method: 'OPTIONS', headers: { origin: 'https://evil.example' } }),
+    service.call('/auth/login', { method: 'OPTIONS', headers: { origin: 'https://evil.example' } }),
   '409 of a version': () =>
-    house.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion: 99 } }),
-  '413 of a body': () => house.call('/auth/login', { json: { email: 'x'.repeat(20_000) } }),
+    service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion: 99 } }),
+  '413 of a body': () => service.call('/auth/login', { json: { email: 'x'.repeat(20_000) } }),
   '415 of a body': () =>
-    house.call('/auth/login', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+    service.call('/auth/login', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
   '431 of the parser': async () =>
     (await exchange(address, `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`))[0],
   '431 of too many': async () =>
@@ -91,29 +91,29 @@ describe('every answer carries the security headers, no-store, its id and its ch
   test('the key set and the OpenAPI document, which may be kept for 5 minutes', async () => {
     for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
       for (const method of ['GET', 'HEAD']) {
-        const { status, headers } = await house.call(path, { method })
+        const { status, headers } = await service.call(path, { method })
         expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
         expectCommonHeaders({ status, headers: { ...headers, 'cache-control': 'no-store' } })
       }
       // But not what went wrong with them.
-      expect((await house.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
+      expect((await service.call(`${path}?a`, { method: 'GET' })).headers['cache-control']).toBe('no-store')
     }
   })
 
   test('no two answers have the same id', async () => {
     const ids = await Promise.all(
-      Array.from({ length: 50 }, async () => (await house.call('/nothing')).headers['x-request-id']),
+      Array.from({ length: 50 }, async () => (await service.call('/nothing')).headers['x-request-id']),
     )
     expect(new Set(ids).size).toBe(50)
   })
 
   test('an id that the client sends is not taken over (ASVS 16.4.1)', async () => {
-    const { headers } = await house.call('/nothing', { headers: { 'x-request-id': 'canary' } })
+    const { headers } = await service.call('/nothing', { headers: { 'x-request-id': 'canary' } })
     expect(headers['x-request-id']).not.toBe('canary')
   })
 
   test('500 of a fault that nobody foresaw, which says nothing about it (ASVS 16.5.1)', async () => {
-    const broken = await openHouse()
+    const broken = await openTestService()
     await sql`alter table companies rename to firms`.execute(broken.db)
     await sql`drop view accounts`.execute(broken.db)
     const answer = await broken.login(admin)
@@ -124,7 +124,7 @@ describe('every answer carries the security headers, no-store, its id and its ch
   })
 
   test('503 while the database is away, with Retry-After (ASVS 16.5.2)', async () => {
-    const cut = await openHouse()
+    const cut = await openTestService()
     const person = await cut.addCompany()
     const { accessToken, refreshToken } = await cut.loginAs(person)
     const database = new URL(cut.url).pathname.slice(1)
@@ -167,7 +167,7 @@ describe('limits', () => {
         `${max}/${WINDOW}`,
       ]),
     )
-    const limited = await openHouse({ env: { ...env, RATE_LIMIT_SCALE: '1' } })
+    const limited = await openTestService({ env: { ...env, RATE_LIMIT_SCALE: '1' } })
     const person = await limited.addCompany()
     const other = await limited.addCompany()
     const first = await limited.loginAs(person)
@@ -226,14 +226,14 @@ describe('CORS (ASVS 3.4.2)', () => {
   const corsOf = ({ headers }: Answer) =>
     Object.keys(headers).filter((name) => name.startsWith('access-control-'))
   const requests: [string, (origin: string) => Promise<Answer>][] = [
-    ['a read', (origin) => house.call('/auth/session', { method: 'GET', token, headers: { origin } })],
-    ['a refusal', (origin) => house.call('/auth/session', { method: 'GET', headers: { origin } })],
-    ['a sign-in', (origin) => house.login(admin, { headers: { origin } })],
-    ['an unknown path', (origin) => house.call('/nothing', { headers: { origin } })],
+    ['a read', (origin) => service.call('/auth/session', { method: 'GET', token, headers: { origin } })],
+    ['a refusal', (origin) => service.call('/auth/session', { method: 'GET', headers: { origin } })],
+    ['a sign-in', (origin) => service.login(admin, { headers: { origin } })],
+    ['an unknown path', (origin) => service.call('/nothing', { headers: { origin } })],
     [
       'a preflight',
       (origin) =>
-        house.call('/auth/logout', {
+        service.call('/auth/logout', {
           method: 'OPTIONS',
           headers: {
             origin,
@@ -256,7 +256,7 @@ describe('CORS (ASVS 3.4.2)', () => {
   })
 
   test('answers their preflights before any guard', async () => {
-    const { status, headers } = await house.call('/auth/webhook-secret/status', {
+    const { status, headers } = await service.call('/auth/webhook-secret/status', {
       method: 'OPTIONS',
       headers: {
         origin: LISTED,
@@ -291,11 +291,11 @@ describe('CORS (ASVS 3.4.2)', () => {
   })
 
   test('is off where no origin is listed, and where none is sent', async () => {
-    const closed = await openHouse()
+    const closed = await openTestService()
     for (const method of ['GET', 'OPTIONS']) {
       const headers = { origin: LISTED, 'access-control-request-method': 'GET' }
       expect(corsOf(await closed.call('/auth/session', { method, headers }))).toEqual([])
     }
-    expect(corsOf(await house.login(admin))).toEqual([])
+    expect(corsOf(await service.login(admin))).toEqual([])
   })
 })

@@ -2,15 +2,15 @@ import { createHmac } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { type Answer, openHouse } from '../support/house.ts'
+import { type Answer, openTestService } from '../support/test-service.ts'
 import { expectProblem } from './problem.ts'
 import { exchange } from './raw.ts'
 
-const house = await openHouse()
-const [address = ''] = house.addresses
-const admin = await house.addCompany()
-const secret = await house.newSecret(admin)
-const { accessToken, refreshToken } = await house.loginAs(admin)
+const service = await openTestService()
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
+const { accessToken, refreshToken } = await service.loginAs(admin)
 const { companyId, email, password } = admin
 
 type Send = (body: string | Buffer, headers?: Record<string, string>) => Promise<Answer>
@@ -19,13 +19,13 @@ const JSON_TYPE = { 'content-type': 'application/json' }
 const sender =
   (path: string, token?: string): Send =>
   (body, headers = JSON_TYPE) =>
-    house.call(path, { body, token, headers })
+    service.call(path, { body, token, headers })
 
 const sendEvents = (body: string | Buffer, headers: Record<string, string> = JSON_TYPE, query = '') => {
-  const timestamp = String(Math.floor(house.clock.now() / 1000))
+  const timestamp = String(Math.floor(service.clock.now() / 1000))
   const key = Buffer.from(secret.slice('whsec_'.length), 'base64')
   const signature = createHmac('sha256', key).update(`msg_1.${timestamp}.`).update(body).digest('base64')
-  return house.call(`/events/ingest${query}`, {
+  return service.call(`/events/ingest${query}`, {
     body,
     headers: {
       'x-company-id': companyId,
@@ -61,11 +61,11 @@ const routes: Record<string, Send> = {
 async function contents(): Promise<unknown> {
   const { rows: tables } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables
-    where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`.execute(house.db)
+    where table_schema = 'public' and table_type = 'BASE TABLE' order by 1`.execute(service.db)
   const digests = tables.map(async ({ name }) => {
     const { rows } = await sql`
       select count(*), md5(string_agg(t::text, ' ' order by t::text)) from ${sql.table(name)} t`.execute(
-      house.db,
+      service.db,
     )
     return [name, rows]
   })
@@ -162,7 +162,7 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
     const lists = { ...login, [name]: [login[name as keyof typeof login]] }
     await expectRefused(
       [400, 'invalid_request'],
-      [...bodies, without, lists].map((json) => () => house.call('/auth/login', { json })),
+      [...bodies, without, lists].map((json) => () => service.call('/auth/login', { json })),
     )
   })
 
@@ -204,7 +204,7 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
       [400, 'invalid_request'],
       [
         ...regenerate.map(
-          (json) => () => house.call('/auth/webhook-secret/regenerate', { json, token: accessToken }),
+          (json) => () => service.call('/auth/webhook-secret/regenerate', { json, token: accessToken }),
         ),
         ...events.map((json) => () => sendEvents(JSON.stringify(json))),
       ],
@@ -213,8 +213,8 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
 })
 
 describe('an endpoint without a body', () => {
-  const status = (options: Parameters<typeof house.call>[1]) =>
-    house.call('/auth/webhook-secret/status', { token: accessToken, ...options })
+  const status = (options: Parameters<typeof service.call>[1]) =>
+    service.call('/auth/webhook-secret/status', { token: accessToken, ...options })
 
   test('takes none, an empty one that is called JSON, and an empty object', async () => {
     const answers = [
@@ -308,7 +308,7 @@ describe('a request', () => {
     const paths = ['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff']
     await expectRefused(
       [400, 'invalid_request'],
-      paths.map((path) => () => house.call(path, { method: 'GET' })),
+      paths.map((path) => () => service.call(path, { method: 'GET' })),
     )
   })
 
@@ -326,11 +326,11 @@ describe('a request', () => {
     await expectRefused(
       [404, 'not_found'],
       [
-        ...paths.map((path) => () => house.call(path)),
-        () => house.call('/nothing', { method: 'GET' }),
-        () => house.call('/nothing', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
-        () => house.call('/nothing', { body: '{', headers: JSON_TYPE }),
-        () => house.call('/../livez', { method: 'GET' }),
+        ...paths.map((path) => () => service.call(path)),
+        () => service.call('/nothing', { method: 'GET' }),
+        () => service.call('/nothing', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+        () => service.call('/nothing', { body: '{', headers: JSON_TYPE }),
+        () => service.call('/../livez', { method: 'GET' }),
       ],
     )
   })
@@ -345,7 +345,7 @@ describe('a request', () => {
     for (const [path, allow] of rows) {
       for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
         if (allow.includes(method)) continue
-        const answer = await house.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
+        const answer = await service.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
         expectProblem(answer, [405, 'method_not_allowed'])
         expect([path, method, answer.headers['allow']]).toEqual([path, method, allow])
       }
@@ -373,22 +373,22 @@ describe('a request', () => {
     await expectRefused(
       [400, 'invalid_request'],
       queries.flatMap((query) => [
-        () => house.call(`/auth/login${query}`, { json }),
-        () => house.call(`/auth/refresh${query}`, { token: refreshToken }),
-        () => house.call(`/auth/logout${query}`, { token: accessToken }),
-        () => house.call(`/auth/logout?scope=all&${query.slice(1)}`, { token: accessToken }),
-        () => house.call(`/auth/session${query}`, { method: 'GET', token: accessToken }),
-        () => house.call(`/auth/webhook-secret/status${query}`, { token: accessToken }),
-        () => house.call(`/auth/webhook-secret/regenerate${query}`, { token: accessToken }),
-        () => house.call(`/.well-known/jwks.json${query}`, { method: 'GET' }),
-        () => house.call(`/openapi.json${query}`, { method: 'GET' }),
+        () => service.call(`/auth/login${query}`, { json }),
+        () => service.call(`/auth/refresh${query}`, { token: refreshToken }),
+        () => service.call(`/auth/logout${query}`, { token: accessToken }),
+        () => service.call(`/auth/logout?scope=all&${query.slice(1)}`, { token: accessToken }),
+        () => service.call(`/auth/session${query}`, { method: 'GET', token: accessToken }),
+        () => service.call(`/auth/webhook-secret/status${query}`, { token: accessToken }),
+        () => service.call(`/auth/webhook-secret/regenerate${query}`, { token: accessToken }),
+        () => service.call(`/.well-known/jwks.json${query}`, { method: 'GET' }),
+        () => service.call(`/openapi.json${query}`, { method: 'GET' }),
         () => sendEvents('{"type":"a","data":{}}', JSON_TYPE, query),
       ]),
     )
     const scopes = ['scope=all&scope=all', 'scope=', 'scope', 'scope=ALL', 'scope[]=all', 'scope=all%00']
     await expectRefused(
       [400, 'invalid_request'],
-      scopes.map((query) => () => house.call(`/auth/logout?${query}`, { token: accessToken })),
+      scopes.map((query) => () => service.call(`/auth/logout?${query}`, { token: accessToken })),
     )
   })
 })

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { openHouse } from '../support/house.ts'
+import { openTestService } from '../support/test-service.ts'
 import { expectProblem } from './problem.ts'
 import { answersOn, exchange, open } from './raw.ts'
 
-const house = await openHouse()
-const [address = ''] = house.addresses
-const admin = await house.addCompany()
+const service = await openTestService()
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
 
 const HOST = 'Host: gatehouse.example\r\n'
 const JSON_TYPE = 'Content-Type: application/json\r\n'
@@ -107,7 +107,7 @@ describe('answered 431, and the connection closed (RFC 6585, section 5):', () =>
 })
 
 test('requests before a defect on the same connection are answered first, and no other (RFC 9112, section 9.3.2)', async () => {
-  const { accessToken, refreshToken } = await house.loginAs(admin)
+  const { accessToken, refreshToken } = await service.loginAs(admin)
   const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
   const refresh = `POST /api/auth/refresh HTTP/1.1\r\n${HOST}Authorization: Bearer ${refreshToken}\r\nContent-Length: 0\r\n\r\n`
   const garbage = 'GARBAGE\r\n\r\n'
@@ -145,7 +145,7 @@ test('a request that was answered before its end gets no second answer for a def
 })
 
 test('a request that was answered before its end does not cost those before it their answers (RFC 9112, section 9.3.2)', async () => {
-  const { accessToken } = await house.loginAs(admin)
+  const { accessToken } = await service.loginAs(admin)
   const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
   const early = `POST /api/auth/logout HTTP/1.1\r\n${HOST}${JSON_TYPE}${CHUNKED}\r\n`
   const answers = await exchange(address, `${guarded.repeat(20)}${early}zz\r\n`)
@@ -202,9 +202,9 @@ test('slow senders are answered 408 and closed, while others are served (ASVS 13
   const finished = Promise.all(slow).finally(() => {
     waiting = false
   })
-  const { accessToken } = await house.loginAs(admin)
+  const { accessToken } = await service.loginAs(admin)
   while (waiting) {
-    const { status } = await house.call('/auth/session', { method: 'GET', token: accessToken })
+    const { status } = await service.call('/auth/session', { method: 'GET', token: accessToken })
     expect(status).toBe(200)
     await sleep(50)
   }

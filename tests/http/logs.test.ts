@@ -1,23 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
-import { type Answer, type House, openHouse } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
-const house = await openHouse()
-const [address = ''] = house.addresses
-const admin = await house.addCompany()
-const viewer = await house.addUser(admin)
-const secret = await house.newSecret(admin)
-const signedIn = await house.loginAs(admin)
-const viewerToken = (await house.loginAs(viewer)).accessToken
+const service = await openTestService()
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
+const viewer = await service.addUser(admin)
+const secret = await service.newSecret(admin)
+const signedIn = await service.loginAs(admin)
+const viewerToken = (await service.loginAs(viewer)).accessToken
 const { companyId, userId } = admin
 const event = { type: 'a', data: {} }
 
 type Line = Record<string, unknown>
 
-const linesOf = ({ logs }: House): Line[] =>
+const linesOf = ({ logs }: TestService): Line[] =>
   logs
     .join('')
     .split('\n')
@@ -25,7 +25,7 @@ const linesOf = ({ logs }: House): Line[] =>
     .map((line) => JSON.parse(line))
 
 /** The lines that a request left. They are written once its answer is sent, so they may be a moment away. */
-async function linesAbout(requestId: unknown, from = house): Promise<Line[]> {
+async function linesAbout(requestId: unknown, from = service): Promise<Line[]> {
   return await vi.waitUntil(() => {
     const lines = linesOf(from).filter((line) => line['requestId'] === requestId)
     return lines.length > 0 && lines
@@ -36,35 +36,35 @@ describe('every request leaves one line that says who asked for what, from where
   const session = { companyId, userId, sessionId: signedIn.session.id }
   const token = signedIn.accessToken
   const rows: [string, () => Promise<Answer>, Line][] = [
-    ['a sign-in', () => house.login(admin), { route: '/api/auth/login', status: 200, companyId, userId }],
+    ['a sign-in', () => service.login(admin), { route: '/api/auth/login', status: 200, companyId, userId }],
     [
       'a refused sign-in',
-      () => house.login({ ...admin, password: 'wrong' }),
+      () => service.login({ ...admin, password: 'wrong' }),
       { route: '/api/auth/login', status: 401, code: 'invalid_credentials' },
     ],
     [
       'a read',
-      () => house.call('/auth/session', { method: 'GET', token }),
+      () => service.call('/auth/session', { method: 'GET', token }),
       { method: 'GET', route: '/api/auth/session', status: 200, ...session },
     ],
     [
       'a HEAD',
-      () => house.call('/auth/session', { method: 'HEAD', token }),
+      () => service.call('/auth/session', { method: 'HEAD', token }),
       { method: 'HEAD', route: '/api/auth/session', status: 200, ...session },
     ],
     [
       'a missing credential',
-      () => house.call('/auth/session', { method: 'GET' }),
+      () => service.call('/auth/session', { method: 'GET' }),
       { method: 'GET', route: '/api/auth/session', status: 401, code: 'missing_credentials' },
     ],
     [
       'a forged token',
-      () => house.call('/auth/logout', { token: `${token}x` }),
+      () => service.call('/auth/logout', { token: `${token}x` }),
       { route: '/api/auth/logout', status: 401, code: 'invalid_token' },
     ],
     [
       'a denial',
-      () => house.call('/auth/webhook-secret/status', { token: viewerToken }),
+      () => service.call('/auth/webhook-secret/status', { token: viewerToken }),
       {
         route: '/api/auth/webhook-secret/status',
         status: 403,
@@ -75,33 +75,33 @@ describe('every request leaves one line that says who asked for what, from where
     ],
     [
       'a refused body',
-      () => house.call('/auth/logout', { token, json: { a: 1 } }),
+      () => service.call('/auth/logout', { token, json: { a: 1 } }),
       { route: '/api/auth/logout', status: 400, code: 'invalid_request', ...session },
     ],
     [
       'a refresh',
-      () => house.refresh(signedIn.refreshToken),
+      () => service.refresh(signedIn.refreshToken),
       { route: '/api/auth/refresh', status: 200, ...session },
     ],
     [
       'events',
-      () => house.send(companyId, secret, event),
+      () => service.send(companyId, secret, event),
       { route: '/api/events/ingest', status: 202, companyId },
     ],
     [
       'a wrong signature',
-      () => house.send(companyId, `whsec_${randomBytes(32).toString('base64')}`, event),
+      () => service.send(companyId, `whsec_${randomBytes(32).toString('base64')}`, event),
       { route: '/api/events/ingest', status: 401, code: 'invalid_signature' },
     ],
-    ['an unknown path', () => house.call('/nothing'), { route: 'none', status: 404, code: 'not_found' }],
+    ['an unknown path', () => service.call('/nothing'), { route: 'none', status: 404, code: 'not_found' }],
     [
       'a method that is not taken',
-      () => house.call('/auth/login', { method: 'PATCH' }),
+      () => service.call('/auth/login', { method: 'PATCH' }),
       { method: 'PATCH', route: 'none', status: 405, code: 'method_not_allowed' },
     ],
     [
       'a broken %-escape',
-      () => house.call('/%', { method: 'GET' }),
+      () => service.call('/%', { method: 'GET' }),
       { method: 'GET', route: 'none', status: 400, code: 'invalid_request' },
     ],
   ]
@@ -117,7 +117,7 @@ describe('every request leaves one line that says who asked for what, from where
         requestId: headers['x-request-id'],
         method: 'POST',
         ms: expect.any(Number),
-        address: '127.0.0.1',
+        ipAddress: '127.0.0.1',
         ...('userId' in expected && { sessionId: expect.any(String) }),
         ...expected,
       },
@@ -133,7 +133,7 @@ describe('every request leaves one line that says who asked for what, from where
         service: 'gatehouse',
         requestId: answer?.headers['x-request-id'],
         status: 400,
-        address: '127.0.0.1',
+        ipAddress: '127.0.0.1',
         code: 'malformed_http',
       },
     ])
@@ -141,7 +141,7 @@ describe('every request leaves one line that says who asked for what, from where
 })
 
 test('an unforeseen fault is logged with its cause, and none of the values that it was about (ASVS 16.2.5, 16.5.4)', async () => {
-  const broken = await openHouse()
+  const broken = await openTestService()
   const person = await broken.addCompany()
   const key = await broken.newSecret(person)
   await sql`alter table events add constraint no_canary check (data::text not like '%c4n4ry%')`.execute(
@@ -164,7 +164,7 @@ test('an unforeseen fault is logged with its cause, and none of the values that 
 
 test('no line holds a secret, wherever a client put it, nor can break out of its line (ASVS 14.2.1, 16.2.5, 16.4.1)', async () => {
   const mailbox = await openMailbox()
-  const quiet = await openHouse({ env: { SMTP_URL: mailbox.url } })
+  const quiet = await openTestService({ env: { SMTP_URL: mailbox.url } })
   const [own = ''] = quiet.addresses
   const person = await quiet.addCompany()
   const key = await quiet.newSecret(person)
@@ -297,14 +297,14 @@ test('no line holds a secret, wherever a client put it, nor can break out of its
 })
 
 test('a client address is believed from a trusted proxy alone (ASVS 4.1.3, 15.3.4)', async () => {
-  const behind = await openHouse({ env: { TRUST_PROXY: '127.0.0.1' } })
+  const behind = await openTestService({ env: { TRUST_PROXY: '127.0.0.1' } })
   for (const [from, forwarded, expected] of [
-    [house, '203.0.113.7', '127.0.0.1'],
+    [service, '203.0.113.7', '127.0.0.1'],
     [behind, '203.0.113.7', '203.0.113.7'],
     [behind, '198.51.100.1, 203.0.113.7', '203.0.113.7'],
   ] as const) {
     const { headers } = await from.call('/nothing', { headers: { 'x-forwarded-for': forwarded } })
     const [line] = await linesAbout(headers['x-request-id'], from)
-    expect(line?.['address']).toBe(expected)
+    expect(line?.['ipAddress']).toBe(expected)
   }
 })

@@ -5,9 +5,9 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
-import { changeSubscription } from '../../src/company/service.ts'
-import { type Answer, type House, openHouse } from '../support/house.ts'
+import { changeSubscription } from '../../src/operator/companies.ts'
 import { run } from '../support/postgres.ts'
+import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 
 interface Operation {
   operationId: string
@@ -19,8 +19,8 @@ interface Operation {
   responses: Record<string, { description: string; headers?: object; content?: Record<string, unknown> }>
 }
 
-const house = await openHouse()
-const { body: document } = await house.call('/openapi.json', { method: 'GET' })
+const service = await openTestService()
+const { body: document } = await service.call('/openapi.json', { method: 'GET' })
 const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({
     method: method.toUpperCase(),
@@ -115,8 +115,8 @@ describe('the OpenAPI document (ASVS 2.1.1)', () => {
 
 /** Calls every operation and holds that what it answers is described: the status, and the code of a problem. */
 async function expectDescribed(
-  from: House,
-  ...requests: (Parameters<House['call']>[1] & { query?: string })[]
+  from: TestService,
+  ...requests: (Parameters<TestService['call']>[1] & { query?: string })[]
 ): Promise<Set<string>> {
   const seen = new Set<string>()
   for (const { method, path, name, operation } of operations) {
@@ -140,17 +140,17 @@ function expectInDocument(
 
 describe('every answer that can be provoked is in the document:', () => {
   test('what a request can be refused for', async () => {
-    const admin = await house.addCompany()
-    const viewer = await house.addUser(admin)
-    const gone = await house.loginAs(admin)
-    await house.call('/auth/logout', { token: gone.accessToken })
+    const admin = await service.addCompany()
+    const viewer = await service.addUser(admin)
+    const gone = await service.loginAs(admin)
+    await service.call('/auth/logout', { token: gone.accessToken })
     const jsonType = { 'content-type': 'application/json' }
     const foreign = { origin: 'https://evil.example' }
     const seen = new Set<string>()
-    for (const token of [undefined, (await house.loginAs(viewer)).accessToken]) {
+    for (const token of [undefined, (await service.loginAs(viewer)).accessToken]) {
       const credential = token === undefined ? {} : { token }
       const codes = await expectDescribed(
-        house,
+        service,
         { ...credential, query: '?a=1' },
         {
           ...credential,
@@ -160,22 +160,22 @@ describe('every answer that can be provoked is in the document:', () => {
       for (const code of codes) seen.add(code)
     }
     const others = await expectDescribed(
-      house,
+      service,
       { token: 'x' },
       { token: gone.accessToken },
       { token: gone.refreshToken },
       { cookie: 'x' },
-      { cookie: await house.cookieOf(viewer), headers: foreign },
-      { cookie: await house.cookieOf(viewer), token: 'x' },
+      { cookie: await service.cookieOf(viewer), headers: foreign },
+      { cookie: await service.cookieOf(viewer), token: 'x' },
     )
     for (const { method, path, name, operation } of operations.filter((one) => one.method === 'POST')) {
-      const options = { method, token: (await house.loginAs(admin)).accessToken }
+      const options = { method, token: (await service.loginAs(admin)).accessToken }
       for (const answer of [
-        await house.call(path, { ...options, json: { a: 1 } }),
-        await house.call(path, { ...options, json: [] }),
-        await house.call(path, { ...options, body: '{', headers: jsonType }),
-        await house.call(path, { ...options, body: 'a=1', headers: { 'content-type': 'text/plain' } }),
-        await house.call(path, { ...options, body: ' '.repeat(600_000), headers: jsonType }),
+        await service.call(path, { ...options, json: { a: 1 } }),
+        await service.call(path, { ...options, json: [] }),
+        await service.call(path, { ...options, body: '{', headers: jsonType }),
+        await service.call(path, { ...options, body: 'a=1', headers: { 'content-type': 'text/plain' } }),
+        await service.call(path, { ...options, body: ' '.repeat(600_000), headers: jsonType }),
       ]) {
         expectInDocument(name, operation, answer)
         seen.add(`${answer.status} ${answer.body.code}`)
@@ -207,43 +207,51 @@ describe('every answer that can be provoked is in the document:', () => {
       if (!found) throw new Error(`the document has no operation ${id}`)
       return found
     }
-    const admin = await house.addCompany()
-    const starter = await house.addCompany({ plan: 'starter' })
-    const lapsed = await house.addCompany()
-    await changeSubscription(house.context, lapsed.companyId, { status: 'canceled' })
-    const secret = await house.newSecret(admin)
+    const admin = await service.addCompany()
+    const starter = await service.addCompany({ plan: 'starter' })
+    const lapsed = await service.addCompany()
+    await changeSubscription(service.context, lapsed.companyId, { status: 'canceled' })
+    const secret = await service.newSecret(admin)
     const event = (data: object) => ({ type: 'a', id: 'one', data })
-    const { refreshToken, accessToken } = await house.loginAs(admin)
-    const next = (await house.refresh(refreshToken, { key: 'a' })).body.refreshToken
+    const { refreshToken, accessToken } = await service.loginAs(admin)
+    const next = (await service.refresh(refreshToken, { key: 'a' })).body.refreshToken
     const rows: [string, number, string, () => Promise<Answer>][] = [
-      ['login', 200, '', () => house.login(admin)],
-      ['login', 200, '', () => house.login(admin, { headers: { 'x-session-mode': 'cookie' } })],
-      ['login', 401, 'invalid_credentials', () => house.login({ ...admin, password: 'wrong' })],
-      ['refresh', 409, 'idempotency_conflict', () => house.refresh(next, { key: 'a' })],
-      ['refresh', 401, 'refresh_token_reused', () => house.refresh(refreshToken)],
-      ['ingestEvents', 202, '', () => house.send(admin.companyId, secret, event({ a: 1 }))],
-      ['ingestEvents', 409, 'event_id_conflict', () => house.send(admin.companyId, secret, event({ a: 2 }))],
+      ['login', 200, '', () => service.login(admin)],
+      ['login', 200, '', () => service.login(admin, { headers: { 'x-session-mode': 'cookie' } })],
+      ['login', 401, 'invalid_credentials', () => service.login({ ...admin, password: 'wrong' })],
+      ['refresh', 409, 'idempotency_conflict', () => service.refresh(next, { key: 'a' })],
+      ['refresh', 401, 'refresh_token_reused', () => service.refresh(refreshToken)],
+      ['ingestEvents', 202, '', () => service.send(admin.companyId, secret, event({ a: 1 }))],
+      [
+        'ingestEvents',
+        409,
+        'event_id_conflict',
+        () => service.send(admin.companyId, secret, event({ a: 2 })),
+      ],
       [
         'ingestEvents',
         402,
         'subscription_inactive',
-        async () => house.send(lapsed.companyId, await house.newSecret(lapsed), event({})),
+        async () => service.send(lapsed.companyId, await service.newSecret(lapsed), event({})),
       ],
       [
         'ingestEvents',
         402,
         'feature_not_in_plan',
-        async () => house.send(starter.companyId, await house.newSecret(starter), event({})),
+        async () => service.send(starter.companyId, await service.newSecret(starter), event({})),
       ],
       [
         'regenerateSigningSecret',
         409,
         'version_conflict',
         () =>
-          house.call('/auth/webhook-secret/regenerate', { token: accessToken, json: { expectedVersion: 9 } }),
+          service.call('/auth/webhook-secret/regenerate', {
+            token: accessToken,
+            json: { expectedVersion: 9 },
+          }),
       ],
-      ['getSession', 200, '', () => house.call('/auth/session', { method: 'GET', token: accessToken })],
-      ['logout', 204, '', () => house.call('/auth/logout', { token: accessToken })],
+      ['getSession', 200, '', () => service.call('/auth/session', { method: 'GET', token: accessToken })],
+      ['logout', 204, '', () => service.call('/auth/logout', { token: accessToken })],
     ]
     for (const [id, status, code, ask] of rows) {
       const answer = await ask()
@@ -254,7 +262,7 @@ describe('every answer that can be provoked is in the document:', () => {
 
   test('what limits and faults lead to', async () => {
     const limits = ['ANONYMOUS', 'REFUSALS', 'BAD_SIGNATURES', 'SIGN_IN_ATTEMPTS']
-    const limited = await openHouse({
+    const limited = await openTestService({
       env: {
         RATE_LIMIT_SCALE: '1',
         ...Object.fromEntries(limits.map((name) => [`LIMIT_${name}`, '1/3600'])),
@@ -262,7 +270,7 @@ describe('every answer that can be provoked is in the document:', () => {
     })
     expect(await expectDescribed(limited, { token: 'x' }, { token: 'x' })).toContain('429 rate_limited')
 
-    const faulty = await openHouse()
+    const faulty = await openTestService()
     const { accessToken } = await faulty.loginAs(await faulty.addCompany())
     await sql`alter view accounts rename to others`.execute(faulty.db)
     expect(await expectDescribed(faulty, { token: accessToken })).toContain('500 internal_error')

@@ -5,14 +5,14 @@ import { afterAll, describe, expect, inject, test } from 'vitest'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { buildOps } from '../../src/http/ops.ts'
-import { openHouse } from '../support/house.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
+import { openTestService } from '../support/test-service.ts'
 
-const house = await openHouse()
-const [connection] = house.connections
-const [registry] = house.registries
-if (!connection || !registry) throw new Error('a house has an instance')
-const admin = await house.addCompany()
+const service = await openTestService()
+const [connection] = service.connections
+const [registry] = service.registries
+if (!connection || !registry) throw new Error('a service has an instance')
+const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
 async function openOps(of: Connection, registry = new Registry()) {
@@ -58,9 +58,9 @@ describe('the operations listener', () => {
   })
 
   test('is not ready while the database is away, is again when it is back, and lives all the while (ASVS 16.5.2)', async () => {
-    const cut = await openHouse()
+    const cut = await openTestService()
     const [to] = cut.connections
-    if (!to) throw new Error('a house has an instance')
+    if (!to) throw new Error('a service has an instance')
     const ops = await openOps(to)
     expect(await ops.readiness()).toEqual([200, undefined])
     const name = new URL(cut.url).pathname.slice(1)
@@ -77,8 +77,8 @@ describe('the operations listener', () => {
 
   test('tells its metrics to Prometheus, by route pattern and without a word of any request', async () => {
     const canary = 'c4n4ry'
-    await house.loginAs(admin)
-    await house.call(`/${canary}?${canary}`, { headers: { 'user-agent': canary } })
+    await service.loginAs(admin)
+    await service.call(`/${canary}?${canary}`, { headers: { 'user-agent': canary } })
     await expect.poll(async () => (await main.get('/metrics')).text).toMatch(/route="none",status="404"/)
     const { status, type, text } = await main.get('/metrics')
     expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
@@ -106,7 +106,7 @@ describe('the operations listener', () => {
     for (const path of ['/api/auth/session', '/api/auth/login', '/api/openapi.json', '/api/events/ingest']) {
       for (const method of ['GET', 'POST'] as const) expect((await main.get(path, method)).status).toBe(404)
     }
-    const [address] = house.addresses
+    const [address] = service.addresses
     for (const path of ['/livez', '/readyz', '/metrics', '/api/livez', '/api/readyz', '/api/metrics']) {
       const { statusCode, body } = await request(address + path)
       expect([path, statusCode]).toEqual([path, 404])

@@ -8,13 +8,13 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { MASTER_KEYS, openHouse } from '../support/house.ts'
+import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
 import { answersOn, open } from './raw.ts'
 
-/** The service as a process of its own, on a house's database. */
+/** The service as a process of its own, on the database of a test service. */
 
-const house = await openHouse()
-const admin = await house.addCompany()
+const testService = await openTestService()
+const admin = await testService.addCompany()
 const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-server-'))
 afterAll(() => rm(dataDir, { recursive: true }))
 
@@ -33,7 +33,7 @@ async function freePort(): Promise<number> {
 }
 
 const environment = (env: Record<string, string>) => ({
-  DATABASE_URL: house.url,
+  DATABASE_URL: testService.url,
   MASTER_KEYS,
   RATE_LIMIT_SCALE: '1000',
   DATA_DIR: dataDir,

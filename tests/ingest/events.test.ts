@@ -1,23 +1,23 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { changeSubscription } from '../../src/company/service.ts'
 import { connect } from '../../src/database/connect.ts'
-import { openHouse, type Person, times } from '../support/house.ts'
+import { changeSubscription } from '../../src/operator/companies.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
 
-const house = await openHouse({ instances: 2 })
-const admin = await house.addCompany()
-const secret = await house.newSecret(admin)
+const service = await openTestService({ instances: 2 })
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
 
 /** A company of its own, for tests that count what is stored. */
 async function openSender() {
-  const person = await house.addCompany()
-  const key = await house.newSecret(person)
-  const send = (payload: unknown, options: Parameters<typeof house.send>[3] = {}) =>
-    house.send(person.companyId, key, payload, options)
+  const person = await service.addCompany()
+  const key = await service.newSecret(person)
+  const send = (payload: unknown, options: Parameters<typeof service.send>[3] = {}) =>
+    service.send(person.companyId, key, payload, options)
   return { person, send, stored: () => storedBy(person) }
 }
 
-function storedBy({ companyId }: Pick<Person, 'companyId'>, db = house.db) {
+function storedBy({ companyId }: Pick<Person, 'companyId'>, db = service.db) {
   return db
     .selectFrom('events')
     .select(['event_id', 'type', 'occurred_at', 'data'])
@@ -29,8 +29,8 @@ function storedBy({ companyId }: Pick<Person, 'companyId'>, db = house.db) {
 /** Of whom nothing is ever stored. */
 const refused = await openSender()
 
-const post = (payload: unknown, options: Parameters<typeof house.send>[3] = {}) =>
-  house.send(admin.companyId, secret, payload, options)
+const post = (payload: unknown, options: Parameters<typeof service.send>[3] = {}) =>
+  service.send(admin.companyId, secret, payload, options)
 
 let count = 0
 /** An id that no other test uses. */
@@ -70,7 +70,7 @@ describe('an event', () => {
 
   test('is readable on another connection once it is acknowledged (ASVS 2.3.3)', async () => {
     const { person, send } = await openSender()
-    const elsewhere = connect({ url: house.url, poolSize: 1 })
+    const elsewhere = connect({ url: service.url, poolSize: 1 })
     for (let index = 0; index < 20; index += 1) {
       const batch = { events: [event(`${index}-a`), event(`${index}-b`)] }
       expect((await send(index % 2 ? batch : event(`${index}`), { at: index % 2 })).status).toBe(202)
@@ -492,7 +492,7 @@ describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
     ] as const
     let rows = 0
     for (const [status, plan, expected] of cases) {
-      await changeSubscription(house.context, person.companyId, { status, plan })
+      await changeSubscription(service.context, person.companyId, { status, plan })
       for (const at of [0, 1]) {
         for (const payload of [event(), { events: [event(), event()] }]) {
           const answer = await send(payload, { at })
@@ -507,11 +507,11 @@ describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
 })
 
 test('an event id that another transaction holds keeps nobody else waiting for nothing', async () => {
-  const [slow, busy] = [await house.addCompany(), await house.addCompany()]
-  const [slowSecret, busySecret] = [await house.newSecret(slow), await house.newSecret(busy)]
+  const [slow, busy] = [await service.addCompany(), await service.addCompany()]
+  const [slowSecret, busySecret] = [await service.newSecret(slow), await service.newSecret(busy)]
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
   const { promise: isHeld, resolve: held } = Promise.withResolvers<void>()
-  const holder = house.db.transaction().execute(async (tx) => {
+  const holder = service.db.transaction().execute(async (tx) => {
     await sql`insert into events (company_id, event_id, type, received_at, data)
       values (${slow.companyId}, 'held', 'a.b', now(), '{}')`.execute(tx)
     held()
@@ -519,8 +519,8 @@ test('an event id that another transaction holds keeps nobody else waiting for n
   })
   await isHeld
   const event = { type: 'a.b', data: {} }
-  const blocked = house.send(slow.companyId, slowSecret, { ...event, id: 'held' })
-  const others = await Promise.all(times(20, () => house.send(busy.companyId, busySecret, event)))
+  const blocked = service.send(slow.companyId, slowSecret, { ...event, id: 'held' })
+  const others = await Promise.all(times(20, () => service.send(busy.companyId, busySecret, event)))
   expect(others.map(({ status }) => status)).toEqual(times(20, () => 202))
   expect((await blocked).status).toBe(503)
   end()

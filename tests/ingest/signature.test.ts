@@ -1,16 +1,16 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
-import { setCompanyStatus } from '../../src/company/service.ts'
-import { type Answer, createClock, openHouse, type Person, times } from '../support/house.ts'
+import { setCompanyStatus } from '../../src/company/repository.ts'
+import { type Answer, createClock, openTestService, type Person, times } from '../support/test-service.ts'
 
 // A clock on a whole second, so that the tolerance can be met exactly.
 const clock = createClock()
 const second = Math.ceil(clock.now() / 1000)
 const wholeSecond = { ...clock, now: () => second * 1000 }
-const house = await openHouse({ instances: 2, clocks: [wholeSecond, wholeSecond] })
-const admin = await house.addCompany()
-const secret = await house.newSecret(admin)
+const service = await openTestService({ instances: 2, clocks: [wholeSecond, wholeSecond] })
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
 
 interface Message {
   id?: string
@@ -58,7 +58,7 @@ function post(
   const given = Object.entries(headers).flatMap(([name, value]) =>
     value === undefined ? [] : [{ [name]: value }],
   )
-  return house.call('/events/ingest', {
+  return service.call('/events/ingest', {
     headers: Object.assign({}, ...given),
     body: sentBody ?? signed.body,
     at,
@@ -66,7 +66,7 @@ function post(
 }
 
 async function countEvents({ companyId }: Person) {
-  const rows = await house.db
+  const rows = await service.db
     .selectFrom('events')
     .select('event_id')
     .where('company_id', '=', companyId)
@@ -87,7 +87,7 @@ describe('what the standardwebhooks package signs', () => {
       'webhook-timestamp': `${second}`,
       'webhook-signature': new Webhook(secret).sign(id, new Date(second * 1000), body),
     }
-    const { status, body: answer } = await house.call('/events/ingest', { headers, body })
+    const { status, body: answer } = await service.call('/events/ingest', { headers, body })
     expect([status, answer]).toEqual([202, { accepted: 1, duplicates: 0 }])
   })
 })
@@ -100,7 +100,7 @@ test("Standard Webhooks' own example verifies: only its form, which is no event,
     now: () => 1_614_265_330_000,
     randomBytes: (size: number) => (size === 32 ? bytes : randomBytes(size)),
   }
-  const past = await openHouse({ clocks: [then] })
+  const past = await openTestService({ clocks: [then] })
   const company = await past.addCompany()
   expect(await past.newSecret(company)).toBe(key)
   const send = (signature: string) =>
@@ -257,9 +257,9 @@ test('the company is known by its id in either case, and by no other spelling', 
 
 describe('which companies exist', () => {
   test('cannot be learned from a refusal: each is the same, byte for byte (ASVS 6.3.8, 8.4.1)', async () => {
-    const other = await house.addCompany()
-    const otherSecret = await house.newSecret(other)
-    const bare = await house.addCompany()
+    const other = await service.addCompany()
+    const otherSecret = await service.newSecret(other)
+    const bare = await service.addCompany()
     const refusals: Record<string, Parameters<typeof post>[1]> = {
       'wrong signature': { headersOf: () => ({ 'webhook-signature': 'v1,' }) },
       'wrong secret': { key: `whsec_${randomBytes(32).toString('base64')}` },
@@ -311,24 +311,24 @@ describe('a body that is', () => {
   test.each(BROKEN)(
     '%s, under a secret replaced elsewhere, is refused for its signature',
     async (_name, body) => {
-      const person = await house.addCompany()
+      const person = await service.addCompany()
       const { companyId } = person
-      const key = await house.newSecret(person)
+      const key = await service.newSecret(person)
       expect((await post({}, { key, companyId, at: 1 })).status).toBe(202)
-      await house.newSecret(person)
+      await service.newSecret(person)
       expect(await post({ body }, { key, companyId, at: 1 })).toMatchObject(invalidSignature)
     },
   )
 })
 
 test('a replaced secret is refused from the next request on, on any instance (ASVS 4.1.5)', async () => {
-  const person = await house.addCompany()
+  const person = await service.addCompany()
   const { companyId } = person
-  const { accessToken: token } = await house.loginAs(person)
+  const { accessToken: token } = await service.loginAs(person)
   const stored: string[] = []
   let previous = ''
   for (let round = 0; round < 30; round += 1) {
-    const { body } = await house.call('/auth/webhook-secret/regenerate', { token, at: round % 2 })
+    const { body } = await service.call('/auth/webhook-secret/regenerate', { token, at: round % 2 })
     const [old, fresh] = [previous, body.secret]
     const [first, second] = [(round + 1) % 2, round % 2]
     // At once, on both instances, alone and in a batch; the other instance has the old one in memory.
@@ -353,13 +353,13 @@ test('a replaced secret is refused from the next request on, on any instance (AS
 })
 
 test('a suspended company is refused at once on instances that know its secret, until it is resumed', async () => {
-  const person = await house.addCompany()
+  const person = await service.addCompany()
   const { companyId } = person
-  const key = await house.newSecret(person)
+  const key = await service.newSecret(person)
   const everywhere = (body: string) =>
     Promise.all([0, 1].map(async (at) => (await post({ body }, { key, companyId, at })).status))
   expect(await everywhere(EVENT)).toEqual([202, 202])
-  await setCompanyStatus(house.db, companyId, 'suspended')
+  await setCompanyStatus(service.db, companyId, 'suspended')
   for (const body of [EVENT, EVENTS, '{', '{}']) expect(await everywhere(body)).toEqual([401, 401])
   const [suspended, unknown] = await Promise.all([
     post({}, { key, companyId }),
@@ -367,7 +367,7 @@ test('a suspended company is refused at once on instances that know its secret, 
   ])
   expect({ ...suspended.body, requestId: '' }).toEqual({ ...unknown.body, requestId: '' })
   expect(await countEvents(person)).toBe(2)
-  await setCompanyStatus(house.db, companyId, 'active')
+  await setCompanyStatus(service.db, companyId, 'active')
   expect(await everywhere(EVENT)).toEqual([202, 202])
 })
 

@@ -1,6 +1,12 @@
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
-import { type Answer, createCountingHasher, openHouse, type Person, times } from '../support/house.ts'
+import {
+  type Answer,
+  createCountingHasher,
+  openTestService,
+  type Person,
+  times,
+} from '../support/test-service.ts'
 
 /** The documented limits, each at its default unless reaching it would take too long. */
 
@@ -33,20 +39,20 @@ const countStatuses = (answers: Answer[]) =>
 
 describe('failed sign-ins of one account from one address: 10 in 15 minutes (ASVS 6.3.1)', async () => {
   const hasher = await createCountingHasher()
-  const house = await openHouse({
+  const service = await openTestService({
     instances: 2,
     hasher,
     env: { ...TRUSTED, RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '100000/60' },
   })
-  const admin = await house.addCompany()
+  const admin = await service.addCompany()
   const guess = (person: Omit<Person, 'userId'>, address: string, at = 0) =>
-    house.login({ ...person, password: 'not the password' }, { at, headers: from(address) })
+    service.login({ ...person, password: 'not the password' }, { at, headers: from(address) })
 
   test.each(['an account', 'no account'])(
     'at %s are counted before hashing: of a hundred at once ten are hashed, on two instances',
     async (what) => {
       const person =
-        what === 'an account' ? await house.addUser(admin) : { ...admin, email: 'no@body.example' }
+        what === 'an account' ? await service.addUser(admin) : { ...admin, email: 'no@body.example' }
       const address = newAddress()
       hasher.verified = 0
       const answers = await Promise.all(times(100, (i) => guess(person, address, i % 2)))
@@ -56,29 +62,29 @@ describe('failed sign-ins of one account from one address: 10 in 15 minutes (ASV
         expectLimited(answer, 'sign-in-failures', 10, 900)
       }
       const { rows } = await sql`
-        select from audit_events where outcome = 'refused' and ip_address = ${address}`.execute(house.db)
+        select from audit_events where outcome = 'refused' and ip_address = ${address}`.execute(service.db)
       expect(rows.length).toBe(10)
     },
   )
 
   test('keep out the right password too, until the window has passed, and only there', async () => {
-    const person = await house.addUser(admin)
+    const person = await service.addUser(admin)
     const [address, elsewhere] = [newAddress(), newAddress()]
     const answers = []
     for (let i = 0; i < 10; i += 1) answers.push(await guess(person, address, i % 2))
     expect(answers.map(remaining)).toEqual([9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
     const headers = from(address)
-    expectLimited(await house.login(person, { headers }), 'sign-in-failures', 10, 900)
-    expect((await house.login(person, { headers: from(elsewhere) })).status).toBe(200)
-    expect((await house.login(await house.addUser(admin), { headers })).status).toBe(200)
-    house.clock.advance(899)
-    expectLimited(await house.login(person, { headers, at: 1 }), 'sign-in-failures', 10, 900)
-    house.clock.advance(1)
-    expect((await house.login(person, { headers, at: 1 })).status).toBe(200)
+    expectLimited(await service.login(person, { headers }), 'sign-in-failures', 10, 900)
+    expect((await service.login(person, { headers: from(elsewhere) })).status).toBe(200)
+    expect((await service.login(await service.addUser(admin), { headers })).status).toBe(200)
+    service.clock.advance(899)
+    expectLimited(await service.login(person, { headers, at: 1 }), 'sign-in-failures', 10, 900)
+    service.clock.advance(1)
+    expect((await service.login(person, { headers, at: 1 })).status).toBe(200)
   })
 
   test('are one count however company and address are spelt', async () => {
-    const person = await house.addUser(admin)
+    const person = await service.addUser(admin)
     const address = newAddress()
     const spellings = [
       person,
@@ -90,39 +96,39 @@ describe('failed sign-ins of one account from one address: 10 in 15 minutes (ASV
   })
 
   test('are not what right ones are: a success gives its count back', async () => {
-    const person = await house.addUser(admin)
+    const person = await service.addUser(admin)
     const address = newAddress()
     const headers = from(address)
     for (let i = 0; i < 9; i += 1) expect((await guess(person, address)).status).toBe(401)
     for (let i = 0; i < 12; i += 1)
-      expect((await house.login(person, { headers, at: i % 2 })).status).toBe(200)
+      expect((await service.login(person, { headers, at: i % 2 })).status).toBe(200)
     expect((await guess(person, address)).status).toBe(401)
     expectLimited(await guess(person, address), 'sign-in-failures', 10, 900)
   })
 
   test('are not what the unverified are: the right password gives its count back', async () => {
-    const person = await house.addUser(admin)
-    await house.db
+    const person = await service.addUser(admin)
+    await service.db
       .updateTable('users')
       .set({ email_verified_at: null })
       .where('user_id', '=', person.userId)
       .execute()
     const answers = []
-    for (let i = 0; i < 12; i += 1) answers.push(await house.login(person, { headers: from(newAddress()) }))
+    for (let i = 0; i < 12; i += 1) answers.push(await service.login(person, { headers: from(newAddress()) }))
     const headers = from(newAddress())
-    for (let i = 0; i < 12; i += 1) answers.push(await house.login(person, { headers }))
+    for (let i = 0; i < 12; i += 1) answers.push(await service.login(person, { headers }))
     expect(countStatuses(answers)).toEqual({ 403: 24 })
   })
 })
 
 describe('sign-in attempts from one address: 30 a minute', async () => {
-  const house = await openHouse({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
-  const admin = await house.addCompany()
+  const service = await openTestService({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
+  const admin = await service.addCompany()
   /** One password tried on many accounts. */
   const spray = (count: number, address: (index: number) => string) =>
     Promise.all(
       times(count, (i) =>
-        house.login(
+        service.login(
           { ...admin, email: `user${i}-${address(i).replace(/\W/g, '')}@spray.example` },
           { at: i % 2, headers: from(address(i)) },
         ),
@@ -137,27 +143,27 @@ describe('sign-in attempts from one address: 30 a minute', async () => {
       expectLimited(limited, 'sign-in-attempts', 30, 60)
     }
     const headers = from(address)
-    expect((await house.login(admin, { headers })).status).toBe(429)
-    expect((await house.login(admin, { headers: from(newAddress()) })).status).toBe(200)
-    house.clock.advance(60)
-    const answer = await house.login(admin, { headers })
+    expect((await service.login(admin, { headers })).status).toBe(429)
+    expect((await service.login(admin, { headers: from(newAddress()) })).status).toBe(200)
+    service.clock.advance(60)
+    const answer = await service.login(admin, { headers })
     expect([answer.status, remaining(answer)]).toEqual([200, 29])
   })
 
   test('count successes as well', async () => {
     const headers = from(newAddress())
     for (let left = 29; left >= 0; left -= 1) {
-      const answer = await house.login(admin, { headers, at: left % 2 })
+      const answer = await service.login(admin, { headers, at: left % 2 })
       expect([answer.status, remaining(answer)]).toEqual([200, left])
       expect(answer.headers['ratelimit-policy']).toBe('"sign-in-attempts";q=30;w=60')
     }
-    expectLimited(await house.login(admin, { headers }), 'sign-in-attempts', 30, 60)
+    expectLimited(await service.login(admin, { headers }), 'sign-in-attempts', 30, 60)
   })
 
   test('from an IPv6 network are one count a /64 (ASVS 6.3.1)', async () => {
     const answers = await spray(40, (i) => `2001:db8:1:2:${i}::${i + 1}`)
     expect(countStatuses(answers)).toEqual({ 401: 30, 429: 10 })
-    const neighbour = await house.login(admin, { headers: from('2001:db8:1:3::1') })
+    const neighbour = await service.login(admin, { headers: from('2001:db8:1:3::1') })
     expect(neighbour.status).toBe(200)
   })
 
@@ -177,14 +183,14 @@ describe('sign-in attempts from one address: 30 a minute', async () => {
     const answers = await spray(40, (i) => `192.0.2.${i}, ${address}`)
     expect(countStatuses(answers)).toEqual({ 401: 30, 429: 10 })
     const { rows } = await sql<{ count: number }>`
-      select count(*)::int from audit_events where ip_address = ${address}`.execute(house.db)
+      select count(*)::int from audit_events where ip_address = ${address}`.execute(service.db)
     expect(rows).toEqual([{ count: 30 }])
   })
 })
 
 describe('without a trusted proxy', async () => {
-  const house = await openHouse({ env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '3/60' } })
-  const admin = await house.addCompany()
+  const service = await openTestService({ env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '3/60' } })
+  const admin = await service.addCompany()
 
   test('X-Forwarded-For and its like are ignored (ASVS 4.1.3)', async () => {
     const names = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-client-ip', 'true-client-ip']
@@ -192,65 +198,68 @@ describe('without a trusted proxy', async () => {
     for (const [i, name] of names.entries()) {
       const address = `203.0.113.${i}`
       const value = name === 'forwarded' ? `for=${address}` : address
-      answers.push(await house.login(admin, { headers: { [name]: value } }))
+      answers.push(await service.login(admin, { headers: { [name]: value } }))
     }
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429])
-    const { rows } = await sql`select distinct ip_address from sessions`.execute(house.db)
+    const { rows } = await sql`select distinct ip_address from sessions`.execute(service.db)
     expect(rows).toEqual([{ ip_address: '127.0.0.1' }])
   })
 })
 
 describe('refreshes of one session: 30 a minute', async () => {
-  const house = await openHouse({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
-  const admin = await house.addCompany()
+  const service = await openTestService({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
+  const admin = await service.addCompany()
 
   test('then none is spent until the minute has passed, on any instance', async () => {
-    const { refreshToken, session } = await house.loginAs(admin)
-    const other = await house.loginAs(admin)
+    const { refreshToken, session } = await service.loginAs(admin)
+    const other = await service.loginAs(admin)
     let token = refreshToken
     for (let left = 29; left >= 0; left -= 1) {
-      const answer = await house.refresh(token, { at: left % 2 })
+      const answer = await service.refresh(token, { at: left % 2 })
       expect([answer.status, remaining(answer)]).toEqual([200, left])
       expect(answer.headers['ratelimit-policy']).toBe('"refresh";q=30;w=60')
       token = answer.body.refreshToken
     }
     const rowOf = () =>
-      house.db
+      service.db
         .selectFrom('sessions')
         .selectAll()
         .where('session_id', '=', session.id)
         .executeTakeFirstOrThrow()
     const before = await rowOf()
-    for (const at of [0, 1]) expectLimited(await house.refresh(token, { at }), 'refresh', 30, 60)
+    for (const at of [0, 1]) expectLimited(await service.refresh(token, { at }), 'refresh', 30, 60)
     expect(await rowOf()).toEqual(before)
-    expect((await house.refresh(other.refreshToken)).status).toBe(200)
+    expect((await service.refresh(other.refreshToken)).status).toBe(200)
     // The window is told by the database's clock, which no test may move; so the window moves.
     await sql`update sessions set window_started_at = window_started_at - interval '60 s'
-      where session_id = ${session.id}`.execute(house.db)
-    const answer = await house.refresh(token, { at: 1 })
+      where session_id = ${session.id}`.execute(service.db)
+    const answer = await service.refresh(token, { at: 1 })
     expect([answer.status, remaining(answer)]).toEqual([200, 29])
   })
 
   test('a retry for the same successor is not counted again', async () => {
-    const { refreshToken } = await house.loginAs(admin)
+    const { refreshToken } = await service.loginAs(admin)
     for (let i = 0; i < 35; i += 1) {
-      const answer = await house.refresh(refreshToken, { at: i % 2, key: 'same' })
+      const answer = await service.refresh(refreshToken, { at: i % 2, key: 'same' })
       expect([answer.status, remaining(answer)]).toEqual([200, 29])
     }
   })
 })
 
 describe('regenerations of a company: 5 an hour', async () => {
-  const house = await openHouse({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
-  const admin = await house.addCompany()
+  const service = await openTestService({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
+  const admin = await service.addCompany()
 
   test('hold for all its admins, on all instances, until the hour has passed', async () => {
-    const tokens = [await house.loginAs(admin), await house.loginAs(await house.addUser(admin, 'admin'))]
-    const viewer = await house.loginAs(await house.addUser(admin, 'viewer'))
+    const tokens = [
+      await service.loginAs(admin),
+      await service.loginAs(await service.addUser(admin, 'admin')),
+    ]
+    const viewer = await service.loginAs(await service.addUser(admin, 'viewer'))
     const regenerate = (i: number) =>
-      house.call('/auth/webhook-secret/regenerate', { at: i % 2, token: tokens[i % 2]?.accessToken })
+      service.call('/auth/webhook-secret/regenerate', { at: i % 2, token: tokens[i % 2]?.accessToken })
     for (let i = 0; i < 8; i += 1) {
-      const refused = await house.call('/auth/webhook-secret/regenerate', { token: viewer.accessToken })
+      const refused = await service.call('/auth/webhook-secret/regenerate', { token: viewer.accessToken })
       expect(refused.status).toBe(403)
     }
     const answers = await Promise.all(times(12, regenerate))
@@ -262,36 +271,36 @@ describe('regenerations of a company: 5 an hour', async () => {
       expectLimited(limited, 'regenerate', 5, 3600)
     }
     const current = good.find(({ body }) => body.version === 5)?.body.secret
-    const sent = await house.send(admin.companyId, current, { type: 'payment.created', data: {} })
+    const sent = await service.send(admin.companyId, current, { type: 'payment.created', data: {} })
     expect(sent.status).toBe(202)
-    const neighbour = await house.addCompany()
-    expect(await house.newSecret(neighbour)).toMatch(/^whsec_/)
+    const neighbour = await service.addCompany()
+    expect(await service.newSecret(neighbour)).toMatch(/^whsec_/)
 
-    house.clock.advance(3600)
-    const { accessToken } = await house.loginAs(admin)
-    const again = await house.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
+    service.clock.advance(3600)
+    const { accessToken } = await service.loginAs(admin)
+    const again = await service.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
     expect([again.status, again.body.version]).toEqual([200, 6])
   })
 })
 
 describe('what each instance counts by itself', async () => {
-  const house = await openHouse({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
-  const admin = await house.addCompany()
-  const { accessToken } = await house.loginAs(admin)
-  const secret = await house.newSecret(admin)
+  const service = await openTestService({ instances: 2, env: { ...TRUSTED, RATE_LIMIT_SCALE: '1' } })
+  const admin = await service.addCompany()
+  const { accessToken } = await service.loginAs(admin)
+  const secret = await service.newSecret(admin)
   const payload = { type: 'payment.created', data: {} }
 
   test('60 bad signatures a minute from an address; a good one still passes', async () => {
     const headers = from(newAddress())
     const forge = (address: Record<string, string> = headers, at = 0) =>
-      house.send(admin.companyId, `whsec_${Buffer.alloc(32).toString('base64')}`, payload, {
+      service.send(admin.companyId, `whsec_${Buffer.alloc(32).toString('base64')}`, payload, {
         headers: address,
         at,
       })
     const answers = await Promise.all(times(70, () => forge()))
     expect(countStatuses(answers)).toEqual({ 401: 60, 429: 10 })
     expectLimited(await forge(), 'bad-signatures', 60, 60)
-    expect((await house.send(admin.companyId, secret, payload, { headers })).status).toBe(202)
+    expect((await service.send(admin.companyId, secret, payload, { headers })).status).toBe(202)
     expect((await forge(from(newAddress()))).status).toBe(401)
     expect((await forge(headers, 1)).status).toBe(401)
   })
@@ -300,12 +309,12 @@ describe('what each instance counts by itself', async () => {
     const address = newAddress()
     const headers = from(address)
     const kinds: (() => Promise<Answer>)[] = [
-      () => house.getSession({ headers }),
-      () => house.getSession({ headers, token: 'x.y.z' }),
-      () => house.getSession({ headers, cookie: 'A'.repeat(43) }),
-      () => house.refresh('x.y.z', { headers }),
-      () => house.call('/auth/logout', { headers }),
-      () => house.call('/auth/webhook-secret/status', { headers, token: 'x' }),
+      () => service.getSession({ headers }),
+      () => service.getSession({ headers, token: 'x.y.z' }),
+      () => service.getSession({ headers, cookie: 'A'.repeat(43) }),
+      () => service.refresh('x.y.z', { headers }),
+      () => service.call('/auth/logout', { headers }),
+      () => service.call('/auth/webhook-secret/status', { headers, token: 'x' }),
     ]
     const answers = await Promise.all(
       times(20, () => kinds)
@@ -314,17 +323,17 @@ describe('what each instance counts by itself', async () => {
     )
     expect(countStatuses(answers)).toEqual({ 401: 120 })
     for (const refused of kinds) expectLimited(await refused(), 'refusals', 120, 60)
-    expect((await house.getSession({ headers, token: accessToken })).status).toBe(200)
-    expect((await house.getSession({ headers: from(newAddress()) })).status).toBe(401)
+    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
+    expect((await service.getSession({ headers: from(newAddress()) })).status).toBe(401)
   })
 
   test('600 other requests a minute without a credential', async () => {
     const headers = from(newAddress())
     const kinds: (() => Promise<Answer>)[] = [
-      () => house.call('/.well-known/jwks.json', { method: 'GET', headers }),
-      () => house.call('/nothing/here', { method: 'GET', headers }),
-      () => house.call('/auth/login', { method: 'GET', headers }),
-      () => house.call('/auth/login', { headers, json: { email: 'x' } }),
+      () => service.call('/.well-known/jwks.json', { method: 'GET', headers }),
+      () => service.call('/nothing/here', { method: 'GET', headers }),
+      () => service.call('/auth/login', { method: 'GET', headers }),
+      () => service.call('/auth/login', { headers, json: { email: 'x' } }),
     ]
     const answers = await Promise.all(
       times(150, () => kinds)
@@ -334,64 +343,64 @@ describe('what each instance counts by itself', async () => {
     expect(countStatuses(answers)).toEqual({ 200: 150, 404: 150, 405: 150, 400: 150 })
     expect(Math.min(...answers.map(remaining))).toBe(0)
     for (const ask of kinds) expectLimited(await ask(), 'anonymous', 600, 60)
-    expect((await house.getSession({ headers, token: accessToken })).status).toBe(200)
+    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
   })
 
   test('6 000 authenticated requests a minute of a session, by default', async () => {
-    const { headers } = await house.getSession({ token: accessToken })
+    const { headers } = await service.getSession({ token: accessToken })
     expect(headers['ratelimit-policy']).toBe('"session";q=6000;w=60')
   })
 
   test('1 000 signed requests a second of a company, by default', async () => {
-    const { headers } = await house.send(admin.companyId, secret, payload)
+    const { headers } = await service.send(admin.companyId, secret, payload)
     expect(headers['ratelimit-policy']).toBe('"ingest";q=1000;w=1')
   })
 })
 
 describe('with small limits', async () => {
-  const house = await openHouse({
+  const service = await openTestService({
     env: { RATE_LIMIT_SCALE: '1', LIMIT_SESSION: '5/60', LIMIT_INGEST: '3/60', LIMIT_ANONYMOUS: '20/2' },
   })
-  const admin = await house.addCompany()
+  const admin = await service.addCompany()
 
   test('a session has its own count, by token and by cookie', async () => {
-    const { accessToken } = await house.loginAs(admin)
-    for (const credential of [{ token: accessToken }, { cookie: await house.cookieOf(admin) }]) {
+    const { accessToken } = await service.loginAs(admin)
+    for (const credential of [{ token: accessToken }, { cookie: await service.cookieOf(admin) }]) {
       for (let left = 4; left >= 0; left -= 1) {
-        const answer = await house.getSession(credential)
+        const answer = await service.getSession(credential)
         expect([answer.status, remaining(answer)]).toEqual([200, left])
       }
-      expectLimited(await house.getSession(credential), 'session', 5, 60)
+      expectLimited(await service.getSession(credential), 'session', 5, 60)
     }
-    const another = await house.loginAs(admin)
-    expect((await house.getSession({ token: another.accessToken })).status).toBe(200)
+    const another = await service.loginAs(admin)
+    expect((await service.getSession({ token: another.accessToken })).status).toBe(200)
   })
 
   test('a company has its own count, of requests whose signature holds', async () => {
     const companies = await Promise.all(
       times(2, async () => {
-        const owner = await house.addCompany()
-        return { ...owner, secret: await house.newSecret(owner) }
+        const owner = await service.addCompany()
+        return { ...owner, secret: await service.newSecret(owner) }
       }),
     )
     const payload = { type: 'payment.created', data: {} }
     for (const { companyId, secret } of companies) {
       for (let i = 0; i < 4; i += 1) {
         const forged = `whsec_${Buffer.alloc(32, i).toString('base64')}`
-        expect((await house.send(companyId, forged, payload)).status).toBe(401)
+        expect((await service.send(companyId, forged, payload)).status).toBe(401)
       }
       for (let left = 2; left >= 0; left -= 1) {
-        const answer = await house.send(companyId, secret, payload)
+        const answer = await service.send(companyId, secret, payload)
         expect([answer.status, remaining(answer)]).toEqual([202, left])
       }
-      expectLimited(await house.send(companyId, secret, payload), 'ingest', 3, 60)
+      expectLimited(await service.send(companyId, secret, payload), 'ingest', 3, 60)
     }
-    const { rows } = await sql`select from events`.execute(house.db)
+    const { rows } = await sql`select from events`.execute(service.db)
     expect(rows.length).toBe(6)
   })
 
   test('a window that an instance counts passes too', async () => {
-    const ask = () => house.call('/.well-known/jwks.json', { method: 'GET' })
+    const ask = () => service.call('/.well-known/jwks.json', { method: 'GET' })
     const answers = await Promise.all(times(60, ask))
     expect(answers.some(({ status }) => status === 429)).toBe(true)
     await vi.waitFor(async () => expect((await ask()).status).toBe(200), { timeout: 20_000, interval: 200 })
@@ -400,13 +409,13 @@ describe('with small limits', async () => {
 
 describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async () => {
   const hasher = await createCountingHasher(1, 4)
-  const house = await openHouse({ hasher })
-  const admin = await house.addCompany()
-  const person = await house.addUser(admin)
+  const service = await openTestService({ hasher })
+  const admin = await service.addCompany()
+  const person = await service.addUser(admin)
   /** On connections of their own, so that nothing waits on this side. */
   const flood = (password: string) =>
     times(200, () =>
-      fetch(`${house.addresses[0]}/api/auth/login`, {
+      fetch(`${service.addresses[0]}/api/auth/login`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ companyId: person.companyId, email: person.email, password }),
@@ -414,11 +423,11 @@ describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async
     )
 
   test('are turned away with 503 and Retry-After, while others are served', async () => {
-    let { refreshToken } = await house.loginAs(admin)
+    let { refreshToken } = await service.loginAs(admin)
     hasher.verified = 0
     const sending = flood(person.password)
     for (let i = 0; i < 10; i += 1) {
-      const { status, body } = await house.refresh(refreshToken)
+      const { status, body } = await service.refresh(refreshToken)
       expect(status).toBe(200)
       refreshToken = body.refreshToken
     }
@@ -431,16 +440,16 @@ describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async
       expect(answer.headers.get('retry-after')).toBe('1')
       expect(await answer.json()).toMatchObject({ code: 'overloaded', category: 'availability' })
     }
-    const { rows } = await sql`select from sessions where user_id = ${person.userId}`.execute(house.db)
+    const { rows } = await sql`select from sessions where user_id = ${person.userId}`.execute(service.db)
     expect(rows.length).toBe(200 - turnedAway.length)
-    expect((await house.login(person)).status).toBe(200)
+    expect((await service.login(person)).status).toBe(200)
   })
 
   test('are not counted as failures when they were turned away', async () => {
     const answers = await Promise.all(flood('not the password'))
     const guessed = answers.filter(({ status }) => status === 401).length
     expect(guessed).toBeLessThan(200)
-    const answer = await house.login({ ...person, password: 'not the password' })
+    const answer = await service.login({ ...person, password: 'not the password' })
     expect(10_000 - remaining(answer)).toBe(guessed + 1)
   })
 })

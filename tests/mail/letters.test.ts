@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { changeUserStatus } from '../../src/session/operator.ts'
-import { openHouse, PASSWORD, type Person, times } from '../support/house.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
 import { openMailbox, type ReceivedMail } from '../support/mailbox.ts'
-import { newEmail, useHouse } from '../support/onboarding.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
-const house = await openHouse({
+const service = await openTestService({
   instances: 2,
   env: {
     SMTP_URL: mailbox.url,
@@ -19,7 +19,7 @@ const house = await openHouse({
     TRUST_PROXY: '127.0.0.1',
   },
 })
-const { join, use, tokenOf } = useHouse(house, mailbox)
+const { join, use, tokenOf } = useService(service, mailbox)
 
 const headerLines = ({ raw }: ReceivedMail) =>
   raw
@@ -35,7 +35,7 @@ const wordsOf = ({ email }: ReceivedMail) => {
 
 describe('every letter', async () => {
   const person = await join()
-  await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+  await service.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
   const letter = await mailbox.mailTo(person.email)
 
   test('is text and HTML, from the configured sender to one address, by no human', () => {
@@ -51,7 +51,7 @@ describe('every letter', async () => {
   })
 
   test('says who asked, from where and when, until when its link works, and what to do about it', () => {
-    const at = new Date(house.clock.now()).toISOString().slice(0, 10)
+    const at = new Date(service.clock.now()).toISOString().slice(0, 10)
     for (const words of wordsOf(letter)) {
       expect(words).toContain('Hello Ada,')
       expect(words).toContain(`from the address 127.0.0.1 on ${at}`)
@@ -88,7 +88,7 @@ describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', (
 
   test.each(NAMES)('%s', async (name) => {
     const email = newEmail()
-    const answer = await house.call('/auth/register', {
+    const answer = await service.call('/auth/register', {
       json: { companyName: name, name, email, password: PASSWORD },
     })
     expect(answer.status).toBe(201)
@@ -116,8 +116,10 @@ describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', (
 })
 
 test('a name that looks like an encoded word is not shown decoded in a subject (RFC 2047)', async () => {
-  const company = await house.addCompany({ name: '=?utf-8?q?evil?=' })
-  await house.call('/auth/password/forgot', { json: { companyId: company.companyId, email: company.email } })
+  const company = await service.addCompany({ name: '=?utf-8?q?evil?=' })
+  await service.call('/auth/password/forgot', {
+    json: { companyId: company.companyId, email: company.email },
+  })
   const { email } = await mailbox.mailTo(company.email)
   expect(email.subject).toBe('Reset your password for = ?utf-8?q?evil?=')
 })
@@ -126,26 +128,26 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
   const fail = (person: Person, count: number, address = '203.0.113.9') =>
     Promise.all(
       Array.from({ length: count }, () =>
-        house.login({ ...person, password: 'not it' }, { headers: { 'x-forwarded-for': address } }),
+        service.login({ ...person, password: 'not it' }, { headers: { 'x-forwarded-for': address } }),
       ),
     )
 
   test('of a sign-in after their account had been locked out, once, from wherever it comes', async () => {
     const person = await join()
     await fail(person, 9)
-    expect((await house.login(person, { headers: { 'x-forwarded-for': '203.0.113.9' } })).status).toBe(200)
+    expect((await service.login(person, { headers: { 'x-forwarded-for': '203.0.113.9' } })).status).toBe(200)
     await fail(person, 10)
     expect((await fail(person, 1)).map(({ status }) => status)).toEqual([429])
     const before = mailbox.mails.length
     const headers = { 'x-forwarded-for': '198.51.100.7', 'user-agent': 'Curious/1.0 <b>' }
-    const signIns = await Promise.all([0, 1].map((at) => house.login(person, { headers, at })))
+    const signIns = await Promise.all([0, 1].map((at) => service.login(person, { headers, at })))
     expect(signIns.map(({ status }) => status)).toEqual([200, 200])
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('after too many wrong passwords')
     for (const words of wordsOf(letter)) expect(words).toContain('from the address 198.51.100.7')
     expect(letter.email.text).toContain('“Curious/1.0 <b>”')
-    expect((await house.login(person, { headers })).status).toBe(200)
-    const row = await house.db
+    expect((await service.login(person, { headers })).status).toBe(200)
+    const row = await service.db
       .selectFrom('mail_outbox')
       .select('kind')
       .where('recipient', '=', person.email)
@@ -156,12 +158,14 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
 
   test('however many sign in then at the same time, and all of them get in', async () => {
     for (let round = 0; round < 4; round += 1) {
-      const person = await house.addUser(await house.addCompany())
+      const person = await service.addUser(await service.addCompany())
       await fail(person, 10)
       const headers = { 'x-forwarded-for': '198.51.100.8' }
-      const answers = await Promise.all(times(6, (index) => house.login(person, { headers, at: index % 2 })))
+      const answers = await Promise.all(
+        times(6, (index) => service.login(person, { headers, at: index % 2 })),
+      )
       expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200])
-      const told = await house.db
+      const told = await service.db
         .selectFrom('mail_outbox')
         .select('kind')
         .where('recipient', '=', person.email)
@@ -172,17 +176,17 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
 
   test('of a refresh token that was used twice, with which the session ended', async () => {
     const person = await join()
-    const { refreshToken } = await house.loginAs(person)
-    expect((await house.refresh(refreshToken)).status).toBe(200)
-    const { body } = await house.refresh((await house.loginAs(person)).refreshToken)
-    await house.refresh(body.refreshToken)
+    const { refreshToken } = await service.loginAs(person)
+    expect((await service.refresh(refreshToken)).status).toBe(200)
+    const { body } = await service.refresh((await service.loginAs(person)).refreshToken)
+    await service.refresh(body.refreshToken)
     // Two generations back is theft, whenever it comes.
-    const second = await house.refresh(body.refreshToken)
+    const second = await service.refresh(body.refreshToken)
     expect(second.body.code).toBe('refresh_token_reused')
-    const { refreshToken: first } = await house.loginAs(person)
-    const { refreshToken: next } = (await house.refresh(first)).body
-    await house.refresh(next)
-    expect((await house.refresh(first)).body.reason).toBe('refresh_reuse')
+    const { refreshToken: first } = await service.loginAs(person)
+    const { refreshToken: next } = (await service.refresh(first)).body
+    await service.refresh(next)
+    expect((await service.refresh(first)).body.reason).toBe('refresh_reuse')
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('was ended to be safe')
     for (const words of wordsOf(letter)) expect(words).toContain('from the address 127.0.0.1')
@@ -190,9 +194,9 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
 
   test('of a changed password, whether by change or by reset', async () => {
     const person = await join()
-    const { accessToken } = await house.loginAs(person)
+    const { accessToken } = await service.loginAs(person)
     const json = { currentPassword: person.password, newPassword: 'a newer password' }
-    expect((await house.call('/auth/password/change', { token: accessToken, json })).status).toBe(204)
+    expect((await service.call('/auth/password/change', { token: accessToken, json })).status).toBe(204)
     expect((await mailbox.mailTo(person.email)).email.subject).toContain('was changed')
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
     expect((await mailbox.mailTo(person.email)).email.subject).toContain('was changed')
@@ -200,14 +204,16 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
 
   test('nothing any more once they are disabled', async () => {
     const person = await join()
-    const { refreshToken } = await house.loginAs(person)
-    await changeUserStatus(house.context, person.companyId, person, 'disabled')
-    expect((await house.refresh(refreshToken)).status).toBe(401)
-    await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+    const { refreshToken } = await service.loginAs(person)
+    await changeUserStatus(service.context, person.companyId, person, 'disabled')
+    expect((await service.refresh(refreshToken)).status).toBe(401)
+    await service.call('/auth/password/forgot', {
+      json: { companyId: person.companyId, email: person.email },
+    })
     await expect
       .poll(
         async () =>
-          await house.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null).execute(),
+          await service.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null).execute(),
       )
       .toEqual([])
     expect(mailbox.mails.filter(({ recipients }) => recipients.includes(person.email))).toHaveLength(1)

@@ -4,31 +4,32 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import PostalMime from 'postal-mime'
 import { describe, expect, test } from 'vitest'
-import { createSender, queueMail } from '../../src/mail/service.ts'
+import { createSender } from '../../src/mail/sender.ts'
+import { queueMail } from '../../src/mail/service.ts'
 import { openTransport, SendFailure, type Transport } from '../../src/mail/transport.ts'
-import { createClock, type House, openHouse, times } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { createClock, openTestService, type TestService, times } from '../support/test-service.ts'
 
 const KIND = 'password_changed' as const
 
 /** Queues mails to users of a new company, and returns their addresses. */
-async function queue(house: House, count: number): Promise<string[]> {
-  const admin = await house.addCompany()
+async function queue(service: TestService, count: number): Promise<string[]> {
+  const admin = await service.addCompany()
   const { rows } = await sql<{ email: string }>`
     insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
     select company_id, gen_random_uuid(), 'reader' || n || '@' || company_id || '.example', 'Reader', role, assignments,
       status, password_hash, created_at
     from users, generate_series(1, ${count}) n where user_id = ${admin.userId}
-    returning email`.execute(house.db)
+    returning email`.execute(service.db)
   const { companyId } = admin
   for (const { email } of rows) {
-    const mail = { kind: KIND, recipient: email, facts: {}, now: house.clock.now() } as const
-    await queueMail(house.db, house.clock, companyId, mail)
+    const mail = { kind: KIND, recipient: email, data: {}, now: service.clock.now() } as const
+    await queueMail(service.db, service.clock, companyId, mail)
   }
   return rows.map(({ email }) => email)
 }
 
-const unsettled = async ({ db }: House) =>
+const unsettled = async ({ db }: TestService) =>
   (
     await db
       .selectFrom('mail_outbox')
@@ -38,13 +39,13 @@ const unsettled = async ({ db }: House) =>
       .execute()
   ).length
 
-const settled = (house: House) => expect.poll(() => unsettled(house), { timeout: 25_000 }).toBe(0)
+const settled = (service: TestService) => expect.poll(() => unsettled(service), { timeout: 25_000 }).toBe(0)
 
-/** A sender besides those of the house, on a clock of its own, that fares as it is told. */
-function openSender(house: House, send: Transport['send'], clock = house.clock) {
+/** A sender besides those of the service, on a clock of its own, that fares as it is told. */
+function openSender(service: TestService, send: Transport['send'], clock = service.clock) {
   const notes: string[] = []
   const sender = createSender({
-    db: house.db,
+    db: service.db,
     system: clock,
     transport: { destination: 'nowhere', send, close() {} },
     compose: async () => ({ name: 'Reader', subject: 'A letter', paragraphs: ['Text.'] }),
@@ -57,20 +58,20 @@ describe('with several instances', async () => {
   const mailbox = await openMailbox()
 
   test('each of 500 mails is delivered, and none of them twice', async () => {
-    const house = await openHouse({ instances: 3, env: { SMTP_URL: mailbox.url } })
-    const addresses = await queue(house, 500)
-    await settled(house)
+    const service = await openTestService({ instances: 3, env: { SMTP_URL: mailbox.url } })
+    const addresses = await queue(service, 500)
+    await settled(service)
     const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
     expect(delivered.toSorted()).toEqual(addresses.toSorted())
   })
 
   test('what an instance had taken when it was killed is sent by another, five minutes later', async () => {
-    const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await house.apps[0]?.close()
-    const addresses = await queue(house, 20)
+    const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await service.apps[0]?.close()
+    const addresses = await queue(service, 20)
     // It takes mails and is heard of no more.
     let taken = 0
-    const killed = openSender(house, () => {
+    const killed = openSender(service, () => {
       taken += 1
       return new Promise(() => {})
     })
@@ -78,32 +79,32 @@ describe('with several instances', async () => {
     await expect.poll(() => taken).toBe(5)
 
     const sent: string[] = []
-    const survivor = openSender(house, async ({ to }) => {
+    const survivor = openSender(service, async ({ to }) => {
       sent.push(to)
       return {}
     })
     survivor.start()
-    await expect.poll(() => unsettled(house)).toBe(5)
+    await expect.poll(() => unsettled(service)).toBe(5)
     expect(sent.length).toBe(15)
-    house.clock.advance(290)
+    service.clock.advance(290)
     await survivor.stop()
     expect(sent.length).toBe(15)
 
-    house.clock.advance(20)
-    const next = openSender(house, async ({ to }) => {
+    service.clock.advance(20)
+    const next = openSender(service, async ({ to }) => {
       sent.push(to)
       return {}
     })
     next.start()
-    await settled(house)
+    await settled(service)
     await next.stop()
     expect(sent.toSorted()).toEqual(addresses.toSorted())
   })
 
   test('a clock that is a minute ahead makes no mail go twice', async () => {
-    const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await house.apps[0]?.close()
-    const addresses = await queue(house, 30)
+    const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await service.apps[0]?.close()
+    const addresses = await queue(service, 30)
     const sent: string[] = []
     const send: Transport['send'] = async ({ to }) => {
       await new Promise((resolve) => setTimeout(resolve, 20))
@@ -112,9 +113,9 @@ describe('with several instances', async () => {
     }
     const ahead = createClock()
     ahead.advance(60)
-    const senders = [openSender(house, send), openSender(house, send, ahead)]
+    const senders = [openSender(service, send), openSender(service, send, ahead)]
     for (const sender of senders) sender.start()
-    await settled(house)
+    await settled(service)
     await Promise.all(senders.map((sender) => sender.stop()))
     expect(sent.toSorted()).toEqual(addresses.toSorted())
   })
@@ -122,26 +123,26 @@ describe('with several instances', async () => {
 
 describe('a mail server that is away', async () => {
   const mailbox = await openMailbox()
-  const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
+  const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
 
   test('costs no mail and no request: all are sent once it returns', async () => {
     await mailbox.stop()
-    const addresses = await queue(house, 10)
-    const person = await house.addCompany()
+    const addresses = await queue(service, 10)
+    const person = await service.addCompany()
     await expect
       .poll(async () => {
-        const rows = await house.db.selectFrom('mail_outbox').select('last_error').execute()
+        const rows = await service.db.selectFrom('mail_outbox').select('last_error').execute()
         return rows.filter(({ last_error: error }) => error !== null).length
       })
       .toBe(10)
     for (let second = 0; second < 30; second += 5) {
       const { companyId, email } = person
-      expect((await house.call('/auth/password/forgot', { json: { companyId, email } })).status).toBe(202)
-      expect((await house.login(person)).status).toBe(200)
-      house.clock.advance(5)
+      expect((await service.call('/auth/password/forgot', { json: { companyId, email } })).status).toBe(202)
+      expect((await service.login(person)).status).toBe(200)
+      service.clock.advance(5)
     }
     expect(mailbox.mails).toEqual([])
-    const metrics = await house.registries[0]?.metrics()
+    const metrics = await service.registries[0]?.metrics()
     // Of the resets an earlier one is dropped when its turn comes after a later one's.
     const waiting = Number(/^mail_waiting (\d+)$/m.exec(metrics ?? '')?.[1])
     expect(waiting).toBeGreaterThan(10)
@@ -150,31 +151,31 @@ describe('a mail server that is away', async () => {
 
     await mailbox.start()
     // The delays have grown by now, and the clock stands still.
-    house.clock.advance(120)
-    await settled(house)
+    service.clock.advance(120)
+    await settled(service)
     const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
     expect(delivered.filter((to) => to !== person.email).toSorted()).toEqual(addresses.toSorted())
     expect(delivered).toContain(person.email)
-    expect(await house.registries[0]?.metrics()).toMatch(/^mail_waiting 0$/m)
-    expect(house.logs.join('')).toContain('"msg":"mail: postponed"')
+    expect(await service.registries[0]?.metrics()).toMatch(/^mail_waiting 0$/m)
+    expect(service.logs.join('')).toContain('"msg":"mail: postponed"')
   })
 })
 
 describe('an attempt that fails', async () => {
-  const house = await openHouse()
-  await house.apps[0]?.close()
+  const service = await openTestService()
+  await service.apps[0]?.close()
 
   async function sendOnce(error: unknown) {
     // Ids follow the clock, and the newest mail is the one.
-    house.clock.advance(1)
-    await queue(house, 1)
-    const sender = openSender(house, async () => {
+    service.clock.advance(1)
+    await queue(service, 1)
+    const sender = openSender(service, async () => {
       throw error
     })
     sender.start()
     await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
     await sender.stop()
-    return await house.db
+    return await service.db
       .selectFrom('mail_outbox')
       .selectAll()
       .orderBy('mail_id', 'desc')
@@ -202,19 +203,19 @@ describe('an attempt that fails', async () => {
       const round = []
       for (let time = 0; time < 3; time += 1) {
         await sql`update mail_outbox set attempts = ${attempts - 1}, next_attempt_at = created_at
-          where mail_id = ${row.mail_id}`.execute(house.db)
-        const sender = openSender(house, async () => {
+          where mail_id = ${row.mail_id}`.execute(service.db)
+        const sender = openSender(service, async () => {
           throw new SendFailure(smtpError(refused))
         })
         sender.start()
         await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
         await sender.stop()
-        const { next_attempt_at: next } = await house.db
+        const { next_attempt_at: next } = await service.db
           .selectFrom('mail_outbox')
           .select('next_attempt_at')
           .where('mail_id', '=', row.mail_id)
           .executeTakeFirstOrThrow()
-        round.push((next.getTime() - house.clock.now()) / 1000)
+        round.push((next.getTime() - service.clock.now()) / 1000)
       }
       delays.push(round)
     }
@@ -245,15 +246,15 @@ describe('an attempt that fails', async () => {
   })
 
   test('a day after the mail was queued is the last', async () => {
-    await queue(house, 1)
-    house.clock.advance(86_400)
-    const sender = openSender(house, async () => {
+    await queue(service, 1)
+    service.clock.advance(86_400)
+    const sender = openSender(service, async () => {
       throw new SendFailure(smtpError(refused))
     })
     sender.start()
     await expect.poll(() => sender.notes.length).toBeGreaterThan(0)
     await sender.stop()
-    const row = await house.db
+    const row = await service.db
       .selectFrom('mail_outbox')
       .selectAll()
       .orderBy('mail_id', 'desc')
@@ -261,7 +262,7 @@ describe('an attempt that fails', async () => {
     expect(row.failed_at).not.toBeNull()
   })
 
-  test('because the server does not go on is given up after its time', async () => {
+  test('because the server does not go on fails after its time', async () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1')
     const { port } = await new Promise<{ port: number }>((resolve) =>
       silent.on('listening', () => resolve(silent.address() as { port: number })),
@@ -286,19 +287,19 @@ describe('an attempt that fails', async () => {
 })
 
 test('a mail that was accepted and could not be noted at once is noted later, and not sent again', async () => {
-  const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-  await house.apps[0]?.close()
-  await queue(house, 1)
+  const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+  await service.apps[0]?.close()
+  await queue(service, 1)
   let sent = 0
   let release: (() => void) | undefined
   const blocked = new Promise<void>((resolve) => {
     release = resolve
   })
   let locking: Promise<unknown> | undefined
-  const sender = openSender(house, async () => {
+  const sender = openSender(service, async () => {
     sent += 1
     const { promise, resolve } = Promise.withResolvers<void>()
-    locking = house.db.transaction().execute(async (tx) => {
+    locking = service.db.transaction().execute(async (tx) => {
       await sql`lock table mail_outbox in exclusive mode`.execute(tx)
       resolve()
       await blocked
@@ -309,17 +310,17 @@ test('a mail that was accepted and could not be noted at once is noted later, an
     return {}
   })
   sender.start()
-  await settled(house)
+  await settled(service)
   await locking
   await sender.stop()
   expect([sent, sender.notes.filter((end) => end === 'sent').length]).toEqual([1, 1])
   expect(sender.notes).not.toContain('postponed')
 })
 
-test('a recipient whom the server does not know is given up at once, and no other', async () => {
-  const house = await openHouse({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-  await house.apps[0]?.close()
-  const [unknown = '', full = '', relayed = '', locked = '', good = ''] = await queue(house, 5)
+test('a recipient that the server does not know fails at once, and no other', async () => {
+  const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+  await service.apps[0]?.close()
+  const [unknown = '', full = '', relayed = '', locked = '', good = ''] = await queue(service, 5)
   const mailbox = await openMailbox({
     refusals: {
       [unknown]: [550, '5.1.1 No such user'],
@@ -332,14 +333,14 @@ test('a recipient whom the server does not know is given up at once, and no othe
     mail: { smtpUrl: mailbox.url, requireTls: false, from: 'gate@example.com' },
     dataDir: '',
   })
-  const sender = openSender(house, transport.send)
+  const sender = openSender(service, transport.send)
   sender.start()
   await expect
     .poll(() => sender.notes.toSorted())
-    .toEqual(['given up', 'postponed', 'postponed', 'postponed', 'sent'])
+    .toEqual(['failed', 'postponed', 'postponed', 'postponed', 'sent'])
   await sender.stop()
   transport.close()
-  const rows = await house.db.selectFrom('mail_outbox').selectAll().execute()
+  const rows = await service.db.selectFrom('mail_outbox').selectAll().execute()
   const rowOf = (address: string) => rows.find(({ recipient }) => recipient === address)
   expect(rowOf(unknown)?.failed_at).not.toBeNull()
   expect(rowOf(unknown)?.last_error).toBe('EENVELOPE RCPT TO 550')
@@ -368,10 +369,10 @@ test('a production server that offers no TLS gets no mail', async () => {
 })
 
 test('without a mail server, mail lands as files that only their owner may read, and the log says where', async () => {
-  const house = await openHouse()
-  const [address = ''] = await queue(house, 1)
-  await settled(house)
-  const folder = join(house.config.dataDir, 'mail')
+  const service = await openTestService()
+  const [address = ''] = await queue(service, 1)
+  await settled(service)
+  const folder = join(service.config.dataDir, 'mail')
   const [name = '', ...others] = await readdir(folder)
   expect(others).toEqual([])
   expect(name).toMatch(/\.eml$/)
@@ -379,28 +380,32 @@ test('without a mail server, mail lands as files that only their owner may read,
   expect((await stat(file)).mode & 0o777).toBe(0o600)
   const email = await PostalMime.parse(await readFile(file, 'utf8'))
   expect(email.to?.[0]?.address).toBe(address)
-  await expect.poll(() => house.logs.join('')).toContain(JSON.stringify(file))
+  await expect.poll(() => service.logs.join('')).toContain(JSON.stringify(file))
 })
 
 test('an address may be as long as an address can be', async () => {
-  const house = await openHouse()
-  const admin = await house.addCompany()
+  const service = await openTestService()
+  const admin = await service.addCompany()
   const recipient = `${'x'.repeat(60)}@${`${'y'.repeat(60)}.`.repeat(3)}example`
-  await house.db.updateTable('users').set({ email: recipient }).execute()
-  const mail = { kind: KIND, recipient, facts: {}, now: house.clock.now() }
-  await queueMail(house.db, house.clock, admin.companyId, mail)
-  await settled(house)
-  expect(await readdir(join(house.config.dataDir, 'mail'))).toHaveLength(1)
+  await service.db.updateTable('users').set({ email: recipient }).execute()
+  const mail = { kind: KIND, recipient, data: {}, now: service.clock.now() }
+  await queueMail(service.db, service.clock, admin.companyId, mail)
+  await settled(service)
+  expect(await readdir(join(service.config.dataDir, 'mail'))).toHaveLength(1)
 })
 
 test('mail for who is disabled, or no user any more, is dropped', async () => {
   const mailbox = await openMailbox()
-  const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
-  const admin = await house.addCompany()
+  const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
+  const admin = await service.addCompany()
   const mails = times(3, (index) => ({ kind: KIND, recipient: `nobody${index}@x.example` }) as const)
   for (const mail of mails)
-    await queueMail(house.db, house.clock, admin.companyId, { ...mail, facts: {}, now: house.clock.now() })
-  await settled(house)
-  expect(await house.db.selectFrom('mail_outbox').selectAll().execute()).toEqual([])
+    await queueMail(service.db, service.clock, admin.companyId, {
+      ...mail,
+      data: {},
+      now: service.clock.now(),
+    })
+  await settled(service)
+  expect(await service.db.selectFrom('mail_outbox').selectAll().execute()).toEqual([])
   expect(mailbox.mails).toEqual([])
 })

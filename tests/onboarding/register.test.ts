@@ -1,15 +1,15 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { createPasswordHasher } from '../../src/crypto/password.ts'
+import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { expectProblem } from '../http/problem.ts'
-import { createCountingHasher, openHouse, times } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { newEmail, useHouse } from '../support/onboarding.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { createCountingHasher, openTestService, times } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
-const house = await openHouse({ hasher, env: { SMTP_URL: mailbox.url } })
-const { register, join } = useHouse(house, mailbox)
+const service = await openTestService({ hasher, env: { SMTP_URL: mailbox.url } })
+const { register, join } = useService(service, mailbox)
 
 const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), password: 'a good password' })
 
@@ -17,7 +17,7 @@ async function counts() {
   const tables = ['companies', 'subscriptions', 'users', 'mail_outbox', 'one_time_tokens', 'audit_events']
   const all = tables.map(async (name) => {
     const { rows } = await sql<{ n: number }>`select count(*)::int as n from ${sql.table(name)}`.execute(
-      house.db,
+      service.db,
     )
     return [name, rows[0]?.n]
   })
@@ -51,7 +51,7 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
   ])('%s', async (_what, change, path) => {
     const before = await counts()
     hasher.hashed = 0
-    const answer = await house.call('/auth/register', { json: { ...valid(), ...change } })
+    const answer = await service.call('/auth/register', { json: { ...valid(), ...change } })
     expectProblem(answer, [400, 'invalid_request'])
     expect(answer.body.errors[0].path).toBe(path)
     expect(hasher.hashed).toBe(0)
@@ -60,7 +60,7 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
 
   test('the e-mail address as password', async () => {
     const json = valid()
-    const answer = await house.call('/auth/register', {
+    const answer = await service.call('/auth/register', {
       json: { ...json, password: json.email.toUpperCase() },
     })
     expect(answer.body.errors).toEqual([{ path: '/password', message: expect.stringContaining('e-mail') }])
@@ -69,19 +69,19 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
   test('a failure in its last step', async () => {
     const before = await counts()
     await sql`alter table mail_outbox add constraint none_here check (kind <> 'verify_email') not valid`.execute(
-      house.db,
+      service.db,
     )
-    const { status } = await house.call('/auth/register', { json: valid() })
-    await sql`alter table mail_outbox drop constraint none_here`.execute(house.db)
+    const { status } = await service.call('/auth/register', { json: valid() })
+    await sql`alter table mail_outbox drop constraint none_here`.execute(service.db)
     expect(status).toBe(500)
     expect(await counts()).toEqual(before)
   })
 
   test('a database that cannot say yes in time', async () => {
     const before = await counts()
-    const answer = await house.db.transaction().execute(async (tx) => {
+    const answer = await service.db.transaction().execute(async (tx) => {
       await sql`lock table mail_outbox in exclusive mode`.execute(tx)
-      return await house.call('/auth/register', { json: valid() })
+      return await service.call('/auth/register', { json: valid() })
     })
     expectProblem(answer, [503, 'unavailable'])
     expect(answer.headers['retry-after']).toBe('1')
@@ -92,15 +92,19 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
 test('a registration opens a company in trial with one admin, and mails them; each opens its own', async () => {
   const email = newEmail()
   const all = await Promise.all(
-    times(4, () => house.call('/auth/register', { json: { ...valid(), email: ` ${email} `.trim() } })),
+    times(4, () => service.call('/auth/register', { json: { ...valid(), email: ` ${email} `.trim() } })),
   )
   expect(all.map(({ status }) => status)).toEqual([201, 201, 201, 201])
   const companies = all.map(({ body }) => body.companyId)
   expect(new Set(companies).size).toBe(4)
   for (const companyId of companies) {
-    const users = await house.db.selectFrom('users').selectAll().where('company_id', '=', companyId).execute()
+    const users = await service.db
+      .selectFrom('users')
+      .selectAll()
+      .where('company_id', '=', companyId)
+      .execute()
     expect(users).toMatchObject([{ email, role: 'admin', email_verified_at: null, locked_out_at: null }])
-    const audit = await house.db
+    const audit = await service.db
       .selectFrom('audit_events')
       .select(['action', 'outcome', 'actor', 'ip_address'])
       .where('company_id', '=', companyId)
@@ -116,11 +120,11 @@ test('names may be of any script, and are stored as one would read them', async 
   const names = [`O'Brien & Söhne <AG>`, 'Ελένη', '株式会社例', 'نیما‌کُن', '👩‍👩‍👧', '  Ada  ']
   for (const name of names) {
     const email = newEmail()
-    const { status, body } = await house.call('/auth/register', {
+    const { status, body } = await service.call('/auth/register', {
       json: { ...valid(), email, name, companyName: name },
     })
     expect(status).toBe(201)
-    const user = await house.db
+    const user = await service.db
       .selectFrom('accounts')
       .selectAll()
       .where('user_id', '=', body.userId)
@@ -134,12 +138,12 @@ test('names may be of any script, and are stored as one would read them', async 
 
 test('what happens to an account by mail is in the audit trail: who, what, when, where from (ASVS 16.2.1, 16.3.1)', async () => {
   const person = await join()
-  await house.call('/auth/password/forgot', {
+  await service.call('/auth/password/forgot', {
     json: person && { companyId: person.companyId, email: person.email },
   })
   const { token } = await mailbox.mailTo(person.email)
-  await house.call('/auth/password/reset', { json: { token, newPassword: 'a newer password' } })
-  const entries = await house.db
+  await service.call('/auth/password/reset', { json: { token, newPassword: 'a newer password' } })
+  const entries = await service.db
     .selectFrom('audit_events')
     .select(['action', 'outcome', 'actor', 'ip_address'])
     .where('company_id', '=', person.companyId)
@@ -155,16 +159,16 @@ test('what happens to an account by mail is in the audit trail: who, what, when,
 
 test('no log line holds a password or a token of a mail (ASVS 16.2.5)', async () => {
   const { token } = await register()
-  await house.call('/auth/verify-email', { json: { token } })
-  await house.call(`/auth/verify-email?token=${token}`, { json: { token } })
-  const logs = house.logs.join('')
+  await service.call('/auth/verify-email', { json: { token } })
+  await service.call(`/auth/verify-email?token=${token}`, { json: { token } })
+  const logs = service.logs.join('')
   expect(logs).toContain('/auth/verify-email')
   for (const mail of mailbox.mails) if (mail.token) expect(logs).not.toContain(mail.token)
   expect(logs).not.toContain('a good password')
 })
 
 describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
-  const house = await openHouse({
+  const service = await openTestService({
     instances: 2,
     hasher,
     env: { RATE_LIMIT_SCALE: '1', TRUST_PROXY: '127.0.0.1' },
@@ -175,7 +179,7 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
     hasher.hashed = 0
     const answers = await Promise.all(
       times(20, (index) =>
-        house.call('/auth/register', { json: valid(), headers: from('203.0.113.1'), at: index % 2 }),
+        service.call('/auth/register', { json: valid(), headers: from('203.0.113.1'), at: index % 2 }),
       ),
     )
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(5)
@@ -185,15 +189,18 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
       expect(answer.headers['ratelimit-policy']).toBe('"register";q=5;w=3600')
       expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
     }
-    const elsewhere = await house.call('/auth/register', { json: valid(), headers: from('203.0.113.2') })
+    const elsewhere = await service.call('/auth/register', { json: valid(), headers: from('203.0.113.2') })
     expect(elsewhere.status).toBe(201)
-    house.clock.advance(3601)
-    const later = await house.call('/auth/register', { json: valid(), headers: from('203.0.113.1') })
+    service.clock.advance(3601)
+    const later = await service.call('/auth/register', { json: valid(), headers: from('203.0.113.1') })
     expect(later.status).toBe(201)
   })
 
   test('what was turned away for want of room is not counted', async () => {
-    const full = await openHouse({ env: { RATE_LIMIT_SCALE: '1' }, hasher: await createPasswordHasher(1, 0) })
+    const full = await openTestService({
+      env: { RATE_LIMIT_SCALE: '1' },
+      hasher: await createLimitedHasher(1, 0),
+    })
     const answers = await Promise.all(times(5, () => full.call('/auth/register', { json: valid() })))
     const turnedAway = answers.filter(({ status }) => status === 503).length
     expect(turnedAway).toBeGreaterThan(0)
@@ -203,8 +210,8 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
   })
 
   test('3 mails an hour to one unproven address, whoever registers it, and asks for more (ASVS 2.4.1)', async () => {
-    const limited = await openHouse({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
-    const { allSent } = useHouse(limited, mailbox)
+    const limited = await openTestService({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
+    const { allSent } = useService(limited, mailbox)
     const email = newEmail()
     const mails = () => mailbox.mails.filter(({ recipients }) => recipients.includes(email))
     for (let count = 0; count < 4; count += 1) {
@@ -238,7 +245,7 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
       times(40, (index) => {
         const [path, json] = attempts[index % 4] ?? attempts[0]
         // One /64 is one customer.
-        return house.call(path, { json, headers: from(`2001:db8::${index + 1}`), at: index % 2 })
+        return service.call(path, { json, headers: from(`2001:db8::${index + 1}`), at: index % 2 })
       }),
     )
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(10)

@@ -1,24 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { changeCompanyStatus } from '../../src/operator/companies.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
-import { type Answer, openHouse, type Person, times } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { newEmail, useHouse } from '../support/onboarding.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { type Answer, openTestService, type Person, times } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
-const house = await openHouse({
+const service = await openTestService({
   instances: 2,
   env: { SMTP_URL: mailbox.url, PUBLIC_URL: 'https://auth.example.com' },
 })
-const { register, join, use, tokenOf, allSent } = useHouse(house, mailbox)
+const { register, join, use, tokenOf, allSent } = useService(service, mailbox)
 
 const FORGOT = '/auth/password/forgot'
 const RESEND = '/auth/verify-email/resend'
 
 const ask = (path: string, { companyId, email }: { companyId: string; email: string }, headers = {}) =>
-  house.call(path, { json: { companyId, email }, headers })
+  service.call(path, { json: { companyId, email }, headers })
 
 /** What a caller sees, without what differs between any two answers. */
 function seen({ status, headers, body }: Answer) {
@@ -34,10 +35,10 @@ describe.each([
 ])('%s', async (path, entitled) => {
   const verified = await join()
   const unverified = await register()
-  const disabled = await house.addUser(verified)
-  await changeUserStatus(house.context, disabled.companyId, disabled, 'disabled')
+  const disabled = await service.addUser(verified)
+  await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
   const suspended = await join()
-  await changeCompanyStatus(house.context, suspended.companyId, 'suspended')
+  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
   const people: [string, { companyId: string; email: string }][] = [
     ['verified', verified],
     ['unverified', unverified],
@@ -61,19 +62,19 @@ describe.each([
   })
 
   test('looks nothing up while the caller waits: each request leaves the same row, whoever it is for', async () => {
-    await sql`create table asked (like mail_outbox)`.execute(house.db)
+    await sql`create table asked (like mail_outbox)`.execute(service.db)
     await sql`create function note_asked() returns trigger language plpgsql as
-      $$ begin insert into asked select new.*; return new; end $$`.execute(house.db)
+      $$ begin insert into asked select new.*; return new; end $$`.execute(service.db)
     await sql`create trigger note_asked after insert on mail_outbox for each row execute function note_asked()`.execute(
-      house.db,
+      service.db,
     )
     for (const [, person] of people) await ask(path, person)
     const { rows } = await sql<Record<string, unknown>>`select * from asked order by mail_id`.execute(
-      house.db,
+      service.db,
     )
-    await sql`drop trigger note_asked on mail_outbox`.execute(house.db)
-    await sql`drop function note_asked`.execute(house.db)
-    await sql`drop table asked`.execute(house.db)
+    await sql`drop trigger note_asked on mail_outbox`.execute(service.db)
+    await sql`drop function note_asked`.execute(service.db)
+    await sql`drop table asked`.execute(service.db)
     expect(new Set(rows.map(({ recipient, company_id: id }) => `${id} ${recipient}`))).toEqual(
       new Set(people.map(([, { email, companyId }]) => `${companyId} ${email}`)),
     )
@@ -83,7 +84,7 @@ describe.each([
   })
 
   test('sends no fourth mail in an hour, and does not say so (ASVS 2.4.1)', async () => {
-    const own = await openHouse({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' }, instances: 2 })
+    const own = await openTestService({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' }, instances: 2 })
     const admin = await own.addCompany()
     await own.db.updateTable('users').set({ email_verified_at: null }).execute()
     const person = { companyId: admin.companyId, email: admin.email }
@@ -94,7 +95,7 @@ describe.each([
       })
     // What is asked of other companies takes nothing away from this one.
     await Promise.all(times(6, (index) => askAt(index, randomUUID())))
-    const { allSent } = useHouse(own, mailbox)
+    const { allSent } = useService(own, mailbox)
     const before = mailsTo(person.email).length
     const answers = await Promise.all(times(12, (index) => askAt(index)))
     for (const answer of answers) expect(seen(answer)).toEqual(seen(answers[0] ?? answer))
@@ -107,7 +108,7 @@ describe.each([
   })
 
   test('that could not be queued is not counted: a retry is served', async () => {
-    const own = await openHouse({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
+    const own = await openTestService({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
     const json = { companyId: randomUUID(), email: newEmail() }
     const refused = await own.db.transaction().execute(async (tx) => {
       await sql`lock table mail_outbox in exclusive mode`.execute(tx)
@@ -142,7 +143,7 @@ describe('mail goes only to the stored address', () => {
     const answers = [
       await ask(FORGOT, { companyId: randomUUID(), email }),
       await ask(RESEND, { companyId: randomUUID(), email }),
-      await house.call('/auth/register', {
+      await service.call('/auth/register', {
         json: { companyName: 'Acme', name: 'Ada', email, password: 'a good password' },
       }),
     ]

@@ -1,15 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { createUser } from '../../src/company/service.ts'
-import { invite } from '../../src/onboarding/service.ts'
-import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { changeCompanyStatus } from '../../src/operator/companies.ts'
+import { changeUserStatus, createUser, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
-import { type Answer, openHouse, PASSWORD, type Person, times } from '../support/house.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { newEmail, type Purpose, useHouse } from '../support/onboarding.ts'
+import { newEmail, type Purpose, useService } from '../support/onboarding.ts'
+import { type Answer, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
-const house = await openHouse({ instances: 2, env: { SMTP_URL: mailbox.url } })
-const { register, join, tokenOf, use } = useHouse(house, mailbox)
+const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { register, join, tokenOf, use } = useService(service, mailbox)
 
 const PURPOSES: Purpose[] = ['verify', 'reset', 'invite']
 const SUCCESS = { verify: 200, reset: 204, invite: 201 }
@@ -29,7 +28,7 @@ function expectNoSuchToken(answer: Answer) {
 
 /** All users of a company, without what changes by itself. */
 const usersOf = ({ companyId }: { companyId: string }) =>
-  house.db.selectFrom('users').selectAll().where('company_id', '=', companyId).orderBy('email').execute()
+  service.db.selectFrom('users').selectAll().where('company_id', '=', companyId).orderBy('email').execute()
 
 describe.each(PURPOSES)('a token to %s', (purpose) => {
   test('works once, for one of fifty who use it at once on two instances, and never again (ASVS 2.3.4, 6.4.1, 6.5.1)', async () => {
@@ -68,11 +67,11 @@ describe.each(PURPOSES)('a token to %s', (purpose) => {
 
   test('does not work in a company that is suspended, and is not used up by the attempt', async () => {
     const { companyId, token } = await prepare(purpose)
-    await changeCompanyStatus(house.context, companyId, 'suspended')
+    await changeCompanyStatus(service.context, companyId, 'suspended')
     const before = await usersOf({ companyId })
     expectNoSuchToken(await use(purpose, token))
     expect(await usersOf({ companyId })).toEqual(before)
-    await changeCompanyStatus(house.context, companyId, 'active')
+    await changeCompanyStatus(service.context, companyId, 'active')
     expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
   })
 
@@ -86,12 +85,12 @@ describe.each(PURPOSES)('a token to %s', (purpose) => {
     ]
     for (const method of ['GET', 'HEAD']) {
       for (const path of paths) {
-        const { status, headers } = await house.call(path, { method })
+        const { status, headers } = await service.call(path, { method })
         expect([status, headers['allow']]).toEqual([405, 'POST'])
-        expect((await house.call(`${path}?token=${token}`, { method })).status).toBe(405)
+        expect((await service.call(`${path}?token=${token}`, { method })).status).toBe(405)
       }
       for (const page of ['verify-email', 'reset-password', 'accept-invitation'])
-        expect((await house.call(`/../${page}`, { method })).status).toBe(404)
+        expect((await service.call(`/../${page}`, { method })).status).toBe(404)
     }
     expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
   })
@@ -115,9 +114,9 @@ describe('a token expires (ASVS 6.5.5)', () => {
     ['invite', 72 * 3600],
   ] as const)('to %s after %i s', async (purpose, seconds) => {
     const [early, late] = [await prepare(purpose), await prepare(purpose)]
-    house.clock.advance(seconds - 30)
+    service.clock.advance(seconds - 30)
     expect((await use(purpose, early.token)).status).toBe(SUCCESS[purpose])
-    house.clock.advance(40)
+    service.clock.advance(40)
     expectNoSuchToken(await use(purpose, late.token))
   })
 })
@@ -127,16 +126,16 @@ describe('of a company', () => {
     const email = newEmail()
     const [here, there] = [await register(email), await register(email)]
     expect((await use('verify', here.token)).body.companyId).toBe(here.companyId)
-    expect((await house.login(here)).status).toBe(200)
-    expect((await house.login(there)).body.code).toBe('email_not_verified')
+    expect((await service.login(here)).status).toBe(200)
+    expect((await service.login(there)).body.code).toBe('email_not_verified')
     expect((await use('verify', there.token)).status).toBe(200)
 
     const reset = await tokenOf('reset', here, email)
-    const session = await house.loginAs(there)
+    const session = await service.loginAs(there)
     expect((await use('reset', reset, { password: 'another password' })).status).toBe(204)
-    expect((await house.login(here)).status).toBe(401)
-    expect((await house.login(there)).status).toBe(200)
-    expect((await house.getSession({ token: session.accessToken })).status).toBe(200)
+    expect((await service.login(here)).status).toBe(401)
+    expect((await service.login(there)).status).toBe(200)
+    expect((await service.getSession({ token: session.accessToken })).status).toBe(200)
   })
 })
 
@@ -155,34 +154,34 @@ describe('a reset', () => {
       expectProblem(answer, [400, 'invalid_request'])
       expect(answer.body.errors[0].path).toBe('/newPassword')
     }
-    expect((await house.login(person)).status).toBe(200)
+    expect((await service.login(person)).status).toBe(200)
     expect((await use('reset', token)).status).toBe(204)
   })
 
   test("ends all sessions of the user, of both kinds and on all instances, and nobody else's (ASVS 7.4.3)", async () => {
     const person = await join()
-    const colleague = await house.addUser(person)
-    const { accessToken, refreshToken } = await house.loginAs(person)
-    const cookie = await house.cookieOf(person)
-    const other = await house.loginAs(colleague)
+    const colleague = await service.addUser(person)
+    const { accessToken, refreshToken } = await service.loginAs(person)
+    const cookie = await service.cookieOf(person)
+    const other = await service.loginAs(colleague)
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
     const ended = { status: 401, body: { code: 'session_ended', reason: 'password_reset' } }
     for (const credential of [{ token: accessToken }, { cookie }])
-      expect(await house.getSession({ ...credential, at: 1 })).toMatchObject(ended)
-    expect(await house.refresh(refreshToken, { at: 1 })).toMatchObject(ended)
-    expect((await house.getSession({ token: other.accessToken })).status).toBe(200)
+      expect(await service.getSession({ ...credential, at: 1 })).toMatchObject(ended)
+    expect(await service.refresh(refreshToken, { at: 1 })).toMatchObject(ended)
+    expect((await service.getSession({ token: other.accessToken })).status).toBe(200)
   })
 
   test('proves the address: who never opened the first mail can sign in then', async () => {
     const { token: _, ...person } = await register()
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
-    expect((await house.login({ ...person, password: 'a chosen password' })).status).toBe(200)
+    expect((await service.login({ ...person, password: 'a chosen password' })).status).toBe(200)
   })
 
   test('does nothing for a user who was disabled meanwhile, and tells nobody why', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
-    await changeUserStatus(house.context, person.companyId, person, 'disabled')
+    await changeUserStatus(service.context, person.companyId, person, 'disabled')
     const before = await usersOf(person)
     expectNoSuchToken(await use('reset', token))
     expect(await usersOf(person)).toEqual(before)
@@ -195,19 +194,19 @@ describe('an invitation', () => {
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
     for (let count = 0; count < 3; count += 1) {
-      const { status, body } = await house.call('/auth/invitations/preview', { json: { token } })
+      const { status, body } = await service.call('/auth/invitations/preview', { json: { token } })
       expect([status, body.email, body.role]).toEqual([200, email, 'viewer'])
     }
     expect((await use('invite', token)).status).toBe(201)
-    expectNoSuchToken(await house.call('/auth/invitations/preview', { json: { token } }))
+    expectNoSuchToken(await service.call('/auth/invitations/preview', { json: { token } }))
   })
 
   test('of one address in two spellings, accepted at once by both links, makes one account', async () => {
     const person = await join()
     const email = newEmail()
-    await invite(house.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
+    await invite(service.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
     const { token: first } = await mailbox.mailTo(email)
-    await invite(house.context, person.companyId, { email, role: 'analyst' })
+    await invite(service.context, person.companyId, { email, role: 'analyst' })
     const { token: second } = await mailbox.mailTo(email)
     const answers = await Promise.all(
       times(20, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
@@ -226,7 +225,7 @@ describe('an invitation', () => {
         if (refusals-- > 0) throw Object.assign(new Error('later'), { responseCode: 451 })
       },
     })
-    const own = await openHouse({ env: { SMTP_URL: busy.url } })
+    const own = await openTestService({ env: { SMTP_URL: busy.url } })
     const { companyId } = await own.addCompany()
     const email = newEmail()
     await invite(own.context, companyId, { email, role: 'admin' })
@@ -236,7 +235,7 @@ describe('an invitation', () => {
     await invite(own.context, companyId, { email, role: 'viewer' })
     const { token } = await busy.mailTo(email)
     own.clock.advance(10)
-    await useHouse(own, busy).allSent()
+    await useService(own, busy).allSent()
     expect(busy.mails).toHaveLength(1)
     const preview = await own.call('/auth/invitations/preview', { json: { token } })
     expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
@@ -246,7 +245,7 @@ describe('an invitation', () => {
     const person = await join()
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
-    await createUser(house.context, person.companyId, { email, role: 'admin', password: PASSWORD })
+    await createUser(service.context, person.companyId, { email, role: 'admin', password: PASSWORD })
     const before = await usersOf(person)
     expectNoSuchToken(await use('invite', token))
     expect(await usersOf(person)).toEqual(before)
@@ -255,7 +254,7 @@ describe('an invitation', () => {
   test('is refused to who is a user already, to no address, in no role and to no company', async () => {
     const person = await join()
     const inviteAs = (email: string, role: string, companyId = person.companyId) =>
-      invite(house.context, companyId, { email, role })
+      invite(service.context, companyId, { email, role })
     await expect(inviteAs(person.email, 'viewer')).rejects.toThrow('belongs to a user')
     await expect(inviteAs('nobody', 'viewer')).rejects.toThrow('must be an e-mail address')
     await expect(inviteAs(newEmail(), 'owner')).rejects.toThrow('admin, analyst, developer, viewer')
@@ -266,7 +265,7 @@ describe('an invitation', () => {
     const person = await join()
     const token = await tokenOf('invite', person)
     const accept = (json: object) =>
-      house.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
+      service.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
     for (const [json, path] of [
       [{ password: 'short' }, '/password'],
       [{ name: 'Bob\r\nBcc: x@x.example' }, '/name'],

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { invite } from '../../src/onboarding/service.ts'
-import { openHouse } from '../support/house.ts'
+import { invite } from '../../src/operator/users.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { openTestService } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
-const house = await openHouse({
+const service = await openTestService({
   instances: 2,
   env: {
     SMTP_URL: mailbox.url,
@@ -17,7 +17,7 @@ const email = 'ada@acme.example'
 const password = 'a password of her own'
 
 test('a company comes in from nothing, over HTTP and mail alone, and its people look after themselves', async () => {
-  const registered = await house.call('/auth/register', {
+  const registered = await service.call('/auth/register', {
     json: { companyName: 'Acme', name: 'Ada', email: 'Ada@Acme.example', password },
   })
   expect(registered).toMatchObject({
@@ -28,7 +28,7 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
   const ada = { companyId, email, password }
 
   // No step can be left out (ASVS 2.3.1).
-  expect(await house.login(ada)).toMatchObject({ status: 403, body: { code: 'email_not_verified' } })
+  expect(await service.login(ada)).toMatchObject({ status: 403, body: { code: 'email_not_verified' } })
   const verification = await mailbox.mailTo(email)
   expect(verification.recipients).toEqual([email])
   expect(verification.email.text).toContain(companyId)
@@ -36,65 +36,65 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
     `https://auth.example.com/verify-email#token=${verification.token}`,
   )
   expect(verification.token).toMatch(/^verify_[A-Za-z0-9_-]{43}$/)
-  const verified = await house.call('/auth/verify-email', { json: { token: verification.token }, at: 1 })
+  const verified = await service.call('/auth/verify-email', { json: { token: verification.token }, at: 1 })
   expect(verified).toMatchObject({ status: 200, body: { companyId, status: 'active' } })
 
-  const session = await house.loginAs(ada)
+  const session = await service.loginAs(ada)
   expect(session).toMatchObject({
     user: { id: userId, email, name: 'Ada', role: 'admin' },
     subscription: { status: 'trialing', plan: 'growth' },
     accessContext: { companyName: 'Acme' },
   })
-  const secret = await house.newSecret({ ...ada, userId })
-  expect(await house.send(companyId, secret, { type: 'payment.created', data: {} })).toMatchObject({
+  const secret = await service.newSecret({ ...ada, userId })
+  expect(await service.send(companyId, secret, { type: 'payment.created', data: {} })).toMatchObject({
     status: 202,
     body: { accepted: 1, duplicates: 0 },
   })
 
   // A colleague.
   const colleague = 'bob@acme.example'
-  await invite(house.context, companyId, { email: 'Bob@acme.example', role: 'analyst' })
+  await invite(service.context, companyId, { email: 'Bob@acme.example', role: 'analyst' })
   const { token: invitation } = await mailbox.mailTo(colleague)
-  const preview = await house.call('/auth/invitations/preview', { json: { token: invitation } })
+  const preview = await service.call('/auth/invitations/preview', { json: { token: invitation } })
   expect(preview).toMatchObject({
     status: 200,
     body: { companyName: 'Acme', email: colleague, role: 'analyst', expiresAt: expect.stringMatching(/Z$/) },
   })
-  const accepted = await house.call('/auth/invitations/accept', {
+  const accepted = await service.call('/auth/invitations/accept', {
     json: { token: invitation, name: 'Bob', password },
   })
   expect(accepted).toMatchObject({ status: 201, body: { companyId, userId: expect.any(String) } })
-  expect(await house.loginAs({ ...ada, email: colleague })).toMatchObject({
+  expect(await service.loginAs({ ...ada, email: colleague })).toMatchObject({
     user: { id: accepted.body.userId, name: 'Bob', role: 'analyst' },
   })
 
   // Another password: this session goes on, the others do not (ASVS 6.2.2, 6.2.3, 7.4.3).
-  const other = await house.loginAs(ada, { at: 1 })
-  const changed = await house.call('/auth/password/change', {
+  const other = await service.loginAs(ada, { at: 1 })
+  const changed = await service.call('/auth/password/change', {
     token: session.accessToken,
     json: { currentPassword: password, newPassword: 'another password of hers' },
   })
   expect(changed.status).toBe(204)
-  expect((await house.getSession({ token: session.accessToken, at: 1 })).status).toBe(200)
-  expect(await house.getSession({ token: other.accessToken, at: 1 })).toMatchObject({
+  expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(200)
+  expect(await service.getSession({ token: other.accessToken, at: 1 })).toMatchObject({
     status: 401,
     body: { code: 'session_ended', reason: 'password_changed' },
   })
   expect((await mailbox.mailTo(email)).email.subject).toContain('password for Acme was changed')
-  expect((await house.login(ada)).status).toBe(401)
+  expect((await service.login(ada)).status).toBe(401)
 
   // A forgotten one: all end (ASVS 6.4.3).
-  const forgotten = await house.call('/auth/password/forgot', { json: { companyId, email } })
+  const forgotten = await service.call('/auth/password/forgot', { json: { companyId, email } })
   expect([forgotten.status, forgotten.body]).toEqual([202, {}])
   const { token: reset } = await mailbox.mailTo(email)
   const newest = { ...ada, password: 'the newest password' }
   expect(
-    await house.call('/auth/password/reset', { json: { token: reset, newPassword: newest.password } }),
+    await service.call('/auth/password/reset', { json: { token: reset, newPassword: newest.password } }),
   ).toMatchObject({ status: 204 })
-  expect(await house.getSession({ token: session.accessToken, at: 1 })).toMatchObject({
+  expect(await service.getSession({ token: session.accessToken, at: 1 })).toMatchObject({
     status: 401,
     body: { code: 'session_ended', reason: 'password_reset' },
   })
   expect((await mailbox.mailTo(email)).email.subject).toContain('password for Acme was changed')
-  expect((await house.login(newest, { at: 1 })).status).toBe(200)
+  expect((await service.login(newest, { at: 1 })).status).toBe(200)
 })

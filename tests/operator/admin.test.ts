@@ -2,18 +2,18 @@ import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
-import { MASTER_KEYS, openHouse } from '../support/house.ts'
+import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
 
-const house = await openHouse()
+const service = await openTestService()
 const script = resolve(import.meta.dirname, '../../scripts/admin.ts')
 
-/** Runs the command line as an operator would, against the house's database. */
+/** Runs the command line as an operator would, against the service's database. */
 async function admin(
   line: string,
   { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {},
 ) {
   const child = spawn(process.execPath, [script, ...line.split(' ')], {
-    env: { ...process.env, DATABASE_URL: house.url, MASTER_KEYS, ...env },
+    env: { ...process.env, DATABASE_URL: service.url, MASTER_KEYS, ...env },
   })
   child.stdin.end(input)
   const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
@@ -37,7 +37,7 @@ describe('company create', () => {
       email: 'ada@acme.example',
     })
     const { companyId } = json()
-    const session = await house.loginAs({
+    const session = await service.loginAs({
       companyId,
       email: 'ada@acme.example',
       password: 'a password of my own',
@@ -51,7 +51,7 @@ describe('company create', () => {
       'company create --name Bee --admin-email bea@bee.example --plan starter --json',
     )
     const { companyId, password } = json()
-    const session = await house.loginAs({ companyId, email: 'bea@bee.example', password })
+    const session = await service.loginAs({ companyId, email: 'bea@bee.example', password })
     expect(session.planFeatures).toEqual(['risk_assessment'])
   })
 
@@ -70,11 +70,11 @@ describe('company create', () => {
   ])(
     'refuses %s, says why on standard error and exits 1 (ASVS 6.2.4, 6.2.11)',
     async (_what, options, input, why) => {
-      const before = await house.db.selectFrom('companies').select('company_id').execute()
+      const before = await service.db.selectFrom('companies').select('company_id').execute()
       const { stdout, stderr, code } = await admin(`company create ${options} --json`, { input })
       expect([stdout, code]).toEqual(['', 1])
       expect(stderr).toMatch(why)
-      expect(await house.db.selectFrom('companies').select('company_id').execute()).toHaveLength(
+      expect(await service.db.selectFrom('companies').select('company_id').execute()).toHaveLength(
         before.length,
       )
     },
@@ -82,24 +82,24 @@ describe('company create', () => {
 })
 
 test('company suspend and resume hold at once on a running instance', async () => {
-  const person = await house.addCompany()
-  const { accessToken } = await house.loginAs(person)
+  const person = await service.addCompany()
+  const { accessToken } = await service.loginAs(person)
   expect((await admin(`company suspend ${person.companyId}`)).code).toBe(0)
-  const { body } = await house.call('/auth/session', { method: 'GET', token: accessToken })
+  const { body } = await service.call('/auth/session', { method: 'GET', token: accessToken })
   expect([body.code, body.reason]).toEqual(['session_ended', 'company_suspended'])
-  expect((await house.login(person)).status).toBe(401)
+  expect((await service.login(person)).status).toBe(401)
   expect((await admin(`company resume ${person.companyId}`)).code).toBe(0)
-  expect((await house.login(person)).status).toBe(200)
+  expect((await service.login(person)).status).toBe(200)
 })
 
 test('user create, disable and enable work by address and by id, and refuse what is there or is not', async () => {
-  const { companyId } = await house.addCompany()
+  const { companyId } = await service.addCompany()
   const created = await admin(
     `user create --company ${companyId} --email eve@x.example --role analyst --json`,
   )
   const { userId, password } = created.json()
   const eve = { companyId, email: 'eve@x.example', password }
-  expect((await house.loginAs(eve)).user.role).toBe('analyst')
+  expect((await service.loginAs(eve)).user.role).toBe('analyst')
   const again = await admin(`user create --company ${companyId} --email EVE@x.example --role viewer`)
   expect([again.code, again.stderr]).toEqual([1, expect.stringMatching(/email belongs to a user/)])
   expect((await admin(`user create --company ${companyId} --email f@x.example --role boss`)).stderr).toMatch(
@@ -107,21 +107,21 @@ test('user create, disable and enable work by address and by id, and refuse what
   )
 
   expect((await admin(`user disable --company ${companyId} --email eve@x.example`)).code).toBe(0)
-  expect((await house.login(eve)).status).toBe(401)
+  expect((await service.login(eve)).status).toBe(401)
   expect((await admin(`user enable --company ${companyId} --user ${userId}`)).code).toBe(0)
-  expect((await house.login(eve)).status).toBe(200)
+  expect((await service.login(eve)).status).toBe(200)
   expect((await admin(`user disable --company ${companyId} --email nobody@x.example`)).stderr).toMatch(
     /no such user/,
   )
 })
 
 test('subscription set changes state and plan', async () => {
-  const person = await house.addCompany()
+  const person = await service.addCompany()
   const { code } = await admin(
     `subscription set --company ${person.companyId} --status past_due --plan enterprise`,
   )
   expect(code).toBe(0)
-  const { subscription, planFeatures } = await house.loginAs(person)
+  const { subscription, planFeatures } = await service.loginAs(person)
   expect(subscription).toMatchObject({ status: 'past_due', plan: 'enterprise' })
   expect(planFeatures).toContain('graph')
   expect((await admin(`subscription set --company ${person.companyId} --status late`)).stderr).toMatch(
@@ -130,29 +130,29 @@ test('subscription set changes state and plan', async () => {
 })
 
 test('sessions end ends those of a user or of the whole company, and counts them', async () => {
-  const person = await house.addCompany()
-  const other = await house.addUser(person)
+  const person = await service.addCompany()
+  const other = await service.addUser(person)
   const [one, two, three] = [
-    await house.loginAs(person),
-    await house.loginAs(person),
-    await house.loginAs(other),
+    await service.loginAs(person),
+    await service.loginAs(person),
+    await service.loginAs(other),
   ]
   const ofUser = await admin(`sessions end --company ${person.companyId} --user ${other.userId} --json`)
   expect(ofUser.json()).toEqual({ companyId: person.companyId, ended: 1 })
-  expect((await house.refresh(three.refreshToken)).body.reason).toBe('ended_by_operator')
+  expect((await service.refresh(three.refreshToken)).body.reason).toBe('ended_by_operator')
   expect((await admin(`sessions end --company ${person.companyId} --json`)).json().ended).toBe(2)
   for (const { refreshToken } of [one, two]) {
-    expect((await house.refresh(refreshToken)).body.reason).toBe('ended_by_operator')
+    expect((await service.refresh(refreshToken)).body.reason).toBe('ended_by_operator')
   }
 })
 
 test('invite queues a mail to an address that is no user yet, and prune tidies up', async () => {
-  const { companyId, email } = await house.addCompany()
+  const { companyId, email } = await service.addCompany()
   const line = `invite --company ${companyId}`
   const { code, json } = await admin(`${line} --email Bob@New.example --role developer --json`)
   expect(code).toBe(0)
   expect(json()).toEqual({ companyId, email: 'bob@new.example', role: 'developer', status: 'mail queued' })
-  const mails = await house.db
+  const mails = await service.db
     .selectFrom('mail_outbox')
     .selectAll()
     .where('company_id', '=', companyId)
@@ -183,9 +183,9 @@ test('keys rotate adds a key that signs in ten minutes, and keys list shows both
 })
 
 test('what operators do is in the audit trail (ASVS 16.2.1)', async () => {
-  const { companyId } = await house.addCompany()
+  const { companyId } = await service.addCompany()
   await admin(`company suspend ${companyId}`)
-  const rows = await house.db
+  const rows = await service.db
     .selectFrom('audit_events')
     .select(['action', 'outcome', 'actor'])
     .where('company_id', '=', companyId)

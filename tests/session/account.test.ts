@@ -1,36 +1,37 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { changeCompanyStatus } from '../../src/operator/companies.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import {
   createClock,
   createCountingHasher,
-  openHouse,
+  openTestService,
   PASSWORD,
   type Person,
   times,
-} from '../support/house.ts'
+} from '../support/test-service.ts'
 
 const hasher = await createCountingHasher()
-const house = await openHouse({ instances: 2, hasher })
-const admin = await house.addCompany()
+const service = await openTestService({ instances: 2, hasher })
+const admin = await service.addCompany()
 
 const listAs = async (credential: { token?: string; cookie?: string }, at = 0) =>
-  (await house.call('/auth/sessions', { method: 'GET', at, ...credential })).body.sessions
+  (await service.call('/auth/sessions', { method: 'GET', at, ...credential })).body.sessions
 const end = (id: string, credential: { token?: string; cookie?: string }, options = {}) =>
-  house.call(`/auth/sessions/${id}`, { method: 'DELETE', ...credential, ...options })
+  service.call(`/auth/sessions/${id}`, { method: 'DELETE', ...credential, ...options })
 
 describe("the list of one's own sessions (ASVS 7.5.2)", () => {
   test('has the live ones of both kinds, those used last first, and says which is asking', async () => {
-    const person = await house.addUser(admin)
-    await house.loginAs(await house.addUser(admin))
-    const gone = await house.loginAs(person)
-    await house.call('/auth/logout', { token: gone.accessToken })
-    const first = await house.loginAs(person, { headers: { 'user-agent': 'curl/8.0' } })
-    house.clock.advance(100)
-    const cookie = await house.cookieOf(person)
-    house.clock.advance(100)
-    const { body: refreshed } = await house.refresh(first.refreshToken)
+    const person = await service.addUser(admin)
+    await service.loginAs(await service.addUser(admin))
+    const gone = await service.loginAs(person)
+    await service.call('/auth/logout', { token: gone.accessToken })
+    const first = await service.loginAs(person, { headers: { 'user-agent': 'curl/8.0' } })
+    service.clock.advance(100)
+    const cookie = await service.cookieOf(person)
+    service.clock.advance(100)
+    const { body: refreshed } = await service.refresh(first.refreshToken)
     const createdAt = first.session.createdAt
 
     const sessions = await listAs({ token: refreshed.accessToken }, 1)
@@ -39,7 +40,7 @@ describe("the list of one's own sessions (ASVS 7.5.2)", () => {
         id: first.session.id,
         kind: 'token',
         createdAt,
-        lastSeenAt: new Date(house.clock.now()).toISOString(),
+        lastSeenAt: new Date(service.clock.now()).toISOString(),
         userAgent: 'curl/8.0',
         ipAddress: '127.0.0.1',
         current: true,
@@ -47,14 +48,14 @@ describe("the list of one's own sessions (ASVS 7.5.2)", () => {
       {
         id: expect.any(String),
         kind: 'cookie',
-        createdAt: new Date(house.clock.now() - 100_000).toISOString(),
-        lastSeenAt: new Date(house.clock.now() - 100_000).toISOString(),
+        createdAt: new Date(service.clock.now() - 100_000).toISOString(),
+        lastSeenAt: new Date(service.clock.now() - 100_000).toISOString(),
         userAgent: null,
         ipAddress: '127.0.0.1',
         current: false,
       },
     ])
-    house.clock.advance(1)
+    service.clock.advance(1)
     const byCookie = await listAs({ cookie })
     expect(byCookie.map(({ kind, current }: Record<string, unknown>) => [kind, current])).toEqual([
       ['cookie', true],
@@ -63,40 +64,40 @@ describe("the list of one's own sessions (ASVS 7.5.2)", () => {
   })
 
   test('leaves out what has expired', async () => {
-    const person = await house.addUser(admin)
-    await house.cookieOf(person)
-    house.clock.advance(12 * 3600 + 1)
-    const { accessToken, session } = await house.loginAs(person)
+    const person = await service.addUser(admin)
+    await service.cookieOf(person)
+    service.clock.advance(12 * 3600 + 1)
+    const { accessToken, session } = await service.loginAs(person)
     const sessions = await listAs({ token: accessToken })
     expect(sessions.map(({ id }: { id: string }) => id)).toEqual([session.id])
   })
 
   test('has a thousand at most', async () => {
-    const person = await house.addUser(admin)
-    const { accessToken } = await house.loginAs(person)
-    const { session_id: _, ...row } = await house.db
+    const person = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(person)
+    const { session_id: _, ...row } = await service.db
       .selectFrom('sessions')
       .selectAll()
       .where('user_id', '=', person.userId)
       .executeTakeFirstOrThrow()
     const copies = times(1_100, () => ({ ...row, session_id: randomUUID() }))
-    await house.db.insertInto('sessions').values(copies).execute()
+    await service.db.insertInto('sessions').values(copies).execute()
     expect(await listAs({ token: accessToken })).toHaveLength(1_000)
   })
 })
 
 describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
   test('ends it on every instance, and no other', async () => {
-    const person = await house.addUser(admin)
-    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
-    const cookie = await house.cookieOf(person)
+    const person = await service.addUser(admin)
+    const [mine, other] = [await service.loginAs(person), await service.loginAs(person)]
+    const cookie = await service.cookieOf(person)
     expect((await end(other.session.id, { token: mine.accessToken })).status).toBe(204)
     const ended = { status: 401, body: { code: 'session_ended', reason: 'ended_by_user' } }
-    expect(await house.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
-    expect(await house.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
-    expect((await house.getSession({ token: mine.accessToken, at: 1 })).status).toBe(200)
-    expect((await house.getSession({ cookie, at: 1 })).status).toBe(200)
-    const audit = await house.db
+    expect(await service.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
+    expect(await service.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
+    expect((await service.getSession({ token: mine.accessToken, at: 1 })).status).toBe(200)
+    expect((await service.getSession({ cookie, at: 1 })).status).toBe(200)
+    const audit = await service.db
       .selectFrom('audit_events')
       .select(['action', 'outcome', 'actor', 'ip_address'])
       .where('session_id', '=', other.session.id)
@@ -108,43 +109,45 @@ describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
   })
 
   test('may be the one that asks; a browser then forgets its cookie', async () => {
-    const person = await house.addUser(admin)
-    const cookie = await house.cookieOf(person)
+    const person = await service.addUser(admin)
+    const cookie = await service.cookieOf(person)
     const [own] = await listAs({ cookie })
     const answer = await end(own.id.toUpperCase(), { cookie })
     expect(answer.status).toBe(204)
     expect(answer.headers['set-cookie']).toMatch(/^__Host-session=;.*Secure/)
     expect(answer.headers['clear-site-data']).toBe('"cookies", "storage"')
-    expect((await house.getSession({ cookie })).status).toBe(401)
+    expect((await service.getSession({ cookie })).status).toBe(401)
   })
 
   test("answers for another user's, another company's and an ended one as for one that there is not (ASVS 8.2.2)", async () => {
-    const person = await house.addUser(admin)
-    const { accessToken } = await house.loginAs(person)
-    const gone = await house.loginAs(person)
+    const person = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(person)
+    const gone = await service.loginAs(person)
     await end(gone.session.id, { token: accessToken })
     const others = [
-      (await house.loginAs(await house.addUser(admin))).session.id,
-      (await house.loginAs(admin)).session.id,
-      (await house.loginAs(await house.addCompany())).session.id,
+      (await service.loginAs(await service.addUser(admin))).session.id,
+      (await service.loginAs(admin)).session.id,
+      (await service.loginAs(await service.addCompany())).session.id,
       gone.session.id,
       randomUUID(),
     ]
-    const before = await house.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()
+    const before = await service.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()
     const answers = []
     for (const id of others) answers.push(await end(id, { token: accessToken }))
     for (const answer of answers) {
       expectProblem(answer, [404, 'not_found'])
       expect({ ...answer.body, requestId: '' }).toEqual({ ...answers[0]?.body, requestId: '' })
     }
-    expect(await house.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()).toEqual(before)
+    expect(await service.db.selectFrom('sessions').selectAll().orderBy('session_id').execute()).toEqual(
+      before,
+    )
     for (const id of ['x', `urn:uuid:${randomUUID()}`, '%00'])
       expect((await end(id, { token: accessToken })).status).toBe(400)
   })
 
   test('works by a clock that is a minute ahead, too', async () => {
     const [slow, fast] = [createClock(), createClock()]
-    const apart = await openHouse({ instances: 2, clocks: [slow, fast] })
+    const apart = await openTestService({ instances: 2, clocks: [slow, fast] })
     const person = await apart.addCompany()
     const cookie = await apart.cookieOf(person)
     const { sessions } = (await apart.call('/auth/sessions', { method: 'GET', cookie })).body
@@ -157,17 +160,17 @@ describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
   })
 
   test('by cookie takes a page of ours (ASVS 3.5.1)', async () => {
-    const person = await house.addUser(admin)
-    const cookie = await house.cookieOf(person)
+    const person = await service.addUser(admin)
+    const cookie = await service.cookieOf(person)
     const [own] = await listAs({ cookie })
     const answer = await end(own.id, { cookie }, { headers: { 'sec-fetch-site': 'cross-site' } })
     expectProblem(answer, [403, 'cross_site_request'])
-    expect((await house.getSession({ cookie })).status).toBe(200)
+    expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
   test('fifty at once, on two instances, end it once', async () => {
-    const person = await house.addUser(admin)
-    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
+    const person = await service.addUser(admin)
+    const [mine, other] = [await service.loginAs(person), await service.loginAs(person)]
     const answers = await Promise.all(
       times(50, (index) => end(other.session.id, { token: mine.accessToken }, { at: index % 2 })),
     )
@@ -178,42 +181,42 @@ describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
 
 describe('a change of the password', () => {
   const change = (credential: { token?: string; cookie?: string }, json: object, options = {}) =>
-    house.call('/auth/password/change', { json, ...credential, ...options })
+    service.call('/auth/password/change', { json, ...credential, ...options })
   const json = { currentPassword: PASSWORD, newPassword: 'another good password' }
 
   test('ends all sessions of the user but the one that asks (ASVS 6.2.2, 7.4.3)', async () => {
-    const person = await house.addUser(admin)
-    const [mine, other] = [await house.loginAs(person), await house.loginAs(person)]
-    const cookie = await house.cookieOf(person)
-    const colleague = await house.loginAs(admin)
+    const person = await service.addUser(admin)
+    const [mine, other] = [await service.loginAs(person), await service.loginAs(person)]
+    const cookie = await service.cookieOf(person)
+    const colleague = await service.loginAs(admin)
     expect((await change({ token: mine.accessToken }, json)).status).toBe(204)
     const ended = { status: 401, body: { code: 'session_ended', reason: 'password_changed' } }
-    expect(await house.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
-    expect(await house.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
-    expect(await house.getSession({ cookie, at: 1 })).toMatchObject(ended)
-    expect((await house.refresh(mine.refreshToken, { at: 1 })).status).toBe(200)
-    expect((await house.getSession({ token: colleague.accessToken })).status).toBe(200)
-    expect((await house.login(person)).status).toBe(401)
-    expect((await house.login({ ...person, password: json.newPassword })).status).toBe(200)
+    expect(await service.getSession({ token: other.accessToken, at: 1 })).toMatchObject(ended)
+    expect(await service.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
+    expect(await service.getSession({ cookie, at: 1 })).toMatchObject(ended)
+    expect((await service.refresh(mine.refreshToken, { at: 1 })).status).toBe(200)
+    expect((await service.getSession({ token: colleague.accessToken })).status).toBe(200)
+    expect((await service.login(person)).status).toBe(401)
+    expect((await service.login({ ...person, password: json.newPassword })).status).toBe(200)
   })
 
   test('works with a cookie too, from a page of ours', async () => {
-    const person = await house.addUser(admin)
-    const cookie = await house.cookieOf(person)
+    const person = await service.addUser(admin)
+    const cookie = await service.cookieOf(person)
     const crossSite = await change({ cookie }, json, { headers: { 'sec-fetch-site': 'same-site' } })
     expectProblem(crossSite, [403, 'cross_site_request'])
     expect((await change({ cookie }, json)).status).toBe(204)
-    expect((await house.getSession({ cookie })).status).toBe(200)
+    expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
   test('needs the current one (ASVS 6.2.3)', async () => {
-    const person = await house.addUser(admin)
-    const { accessToken } = await house.loginAs(person)
+    const person = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(person)
     const answer = await change({ token: accessToken }, { ...json, currentPassword: 'not it at all' })
     expectProblem(answer, [400, 'invalid_request'])
     expect(answer.body.errors).toEqual([{ path: '/currentPassword', message: 'is wrong' }])
-    expect((await house.login(person)).status).toBe(200)
-    const audit = await house.db
+    expect((await service.login(person)).status).toBe(200)
+    const audit = await service.db
       .selectFrom('audit_events')
       .select('outcome')
       .where('actor', '=', person.userId)
@@ -231,8 +234,8 @@ describe('a change of the password', () => {
   ])(
     'to one that is %s is refused before anything is hashed (ASVS 6.2.1, 6.2.4, 6.2.11)',
     async (_what, text) => {
-      const person = await house.addUser(admin)
-      const { accessToken, accessContext } = await house.loginAs(person)
+      const person = await service.addUser(admin)
+      const { accessToken, accessContext } = await service.loginAs(person)
       const newPassword = { EMAIL: person.email, COMPANY: accessContext.companyName }[text] ?? text
       hasher.verified = 0
       const answer = await change({ token: accessToken }, { ...json, newPassword })
@@ -243,16 +246,16 @@ describe('a change of the password', () => {
   )
 
   test('to the same one is refused', async () => {
-    const person = await house.addUser(admin)
-    const { accessToken } = await house.loginAs(person)
+    const person = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(person)
     const answer = await change({ token: accessToken }, { ...json, newPassword: json.currentPassword })
     expectProblem(answer, [400, 'invalid_request'])
     expect(answer.body.errors[0].path).toBe('/newPassword')
   })
 
   test('by two at once has one winner, and the other no longer knows the current one', async () => {
-    const person = await house.addUser(admin)
-    const sessions = [await house.loginAs(person), await house.loginAs(person)]
+    const person = await service.addUser(admin)
+    const sessions = [await service.loginAs(person), await service.loginAs(person)]
     const answers = await Promise.all(
       sessions.map(({ accessToken }, at) =>
         change({ token: accessToken }, { ...json, newPassword: `password of number ${at}` }, { at }),
@@ -260,12 +263,14 @@ describe('a change of the password', () => {
     )
     expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 400])
     const winner = answers.findIndex(({ status }) => status === 204)
-    expect((await house.login({ ...person, password: `password of number ${winner}` })).status).toBe(200)
-    expect((await house.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(401)
+    expect((await service.login({ ...person, password: `password of number ${winner}` })).status).toBe(200)
+    expect((await service.login({ ...person, password: `password of number ${1 - winner}` })).status).toBe(
+      401,
+    )
   })
 
   test('is tried ten times an hour at most from an address (ASVS 2.4.1)', async () => {
-    const own = await openHouse({ env: { RATE_LIMIT_SCALE: '1' } })
+    const own = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
     const person = await own.addCompany()
     const { accessToken } = await own.loginAs(person)
     const statuses = []
@@ -280,8 +285,8 @@ describe('a change of the password', () => {
   })
 
   test('from one that is too long to be the current one hashes nothing (ASVS 6.2.1)', async () => {
-    const person = await house.addUser(admin)
-    const { accessToken } = await house.loginAs(person)
+    const person = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(person)
     hasher.verified = 0
     const answer = await change({ token: accessToken }, { ...json, currentPassword: 'x'.repeat(1_000) })
     expectProblem(answer, [400, 'invalid_request'])
@@ -289,33 +294,35 @@ describe('a change of the password', () => {
   })
 
   test('makes void what was mailed to somebody who had forgotten it', async () => {
-    const person = await house.addUser(admin)
-    await house.call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } })
+    const person = await service.addUser(admin)
+    await service.call('/auth/password/forgot', {
+      json: { companyId: person.companyId, email: person.email },
+    })
     const tokensOf = () =>
-      house.db.selectFrom('one_time_tokens').select('purpose').where('email', '=', person.email).execute()
+      service.db.selectFrom('one_time_tokens').select('purpose').where('email', '=', person.email).execute()
     await expect.poll(tokensOf).toEqual([{ purpose: 'reset' }])
-    const { accessToken } = await house.loginAs(person)
+    const { accessToken } = await service.loginAs(person)
     expect((await change({ token: accessToken }, json)).status).toBe(204)
     expect(await tokensOf()).toEqual([])
   })
 
   describe('changes nothing if, while the current one is checked,', () => {
     const meanwhile: [string, (person: Person, token: string) => Promise<unknown>][] = [
-      ['the session is ended', (_, token) => house.call('/auth/logout', { token, at: 1 })],
+      ['the session is ended', (_, token) => service.call('/auth/logout', { token, at: 1 })],
       [
         'the user is disabled',
-        (person) => changeUserStatus(house.context, person.companyId, person, 'disabled'),
+        (person) => changeUserStatus(service.context, person.companyId, person, 'disabled'),
       ],
       [
         'the company is suspended',
-        (person) => changeCompanyStatus(house.context, person.companyId, 'suspended'),
+        (person) => changeCompanyStatus(service.context, person.companyId, 'suspended'),
       ],
     ]
     test.each(meanwhile)('%s (ASVS 7.4.2, 8.3.2)', async (_what, happen) => {
-      const person = await house.addCompany()
-      const { accessToken } = await house.loginAs(person)
+      const person = await service.addCompany()
+      const { accessToken } = await service.loginAs(person)
       const hash = () =>
-        house.db
+        service.db
           .selectFrom('users')
           .select('password_hash')
           .where('user_id', '=', person.userId)
@@ -332,7 +339,7 @@ describe('a change of the password', () => {
   })
 
   test('counts wrong guesses together with those at sign-in (ASVS 6.1.1, 6.3.1)', async () => {
-    const own = await openHouse({
+    const own = await openTestService({
       instances: 2,
       env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60', LIMIT_PASSWORD_CHANGES: '1000/60' },
     })

@@ -1,30 +1,30 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openHouse, times } from '../support/house.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 const OWN = 'https://auth.example'
 const LISTED = 'https://dash.example'
 const FOREIGN = 'https://evil.example'
 const HOUR = 3600
 
-const house = await openHouse({ instances: 2, env: { PUBLIC_URL: OWN, DASHBOARD_ORIGINS: LISTED } })
-const admin = await house.addCompany()
+const service = await openTestService({ instances: 2, env: { PUBLIC_URL: OWN, DASHBOARD_ORIGINS: LISTED } })
+const admin = await service.addCompany()
 const cookieMode = { 'x-session-mode': 'cookie' }
 
 const sessionOf = async (cookie: string) =>
-  await house.db
+  await service.db
     .selectFrom('sessions')
     .selectAll()
     .where('cookie_hash', '=', createHash('sha256').update(cookie).digest())
     .executeTakeFirstOrThrow()
 
 /** Asks with a Cookie header as it is; several are sent as several. */
-const getWith = (cookie: string | string[]) => house.getSession({ headers: { cookie } })
+const getWith = (cookie: string | string[]) => service.getSession({ headers: { cookie } })
 
 describe('the session cookie', () => {
   test('is opaque, bound to host and to our own pages, and comes without tokens (ASVS 3.3.1–3.3.5)', async () => {
-    const { status, headers, body } = await house.login(admin, { headers: cookieMode })
+    const { status, headers, body } = await service.login(admin, { headers: cookieMode })
     expect(status).toBe(200)
     const [pair, ...attributes] = String(headers['set-cookie']).split('; ')
     expect(pair).toMatch(/^__Host-session=[A-Za-z0-9_-]{43}$/)
@@ -39,18 +39,18 @@ describe('the session cookie', () => {
     ])
     expect(body.session).toEqual({
       id: expect.any(String),
-      createdAt: new Date(house.clock.now()).toISOString(),
-      expiresAt: new Date(house.clock.now() + 12 * HOUR * 1000).toISOString(),
+      createdAt: new Date(service.clock.now()).toISOString(),
+      expiresAt: new Date(service.clock.now() + 12 * HOUR * 1000).toISOString(),
     })
     const { session: _session, ...account } = body
     const { session: _tokenSession, ...restored } = (
-      await house.getSession({ cookie: pair?.split('=')[1] ?? '' })
+      await service.getSession({ cookie: pair?.split('=')[1] ?? '' })
     ).body
     expect(restored).toEqual(account)
   })
 
   test('differs at each sign-in, and only its hash is stored (ASVS 7.2.3, 11.5.1)', async () => {
-    const cookies = await Promise.all(times(5, () => house.cookieOf(admin)))
+    const cookies = await Promise.all(times(5, () => service.cookieOf(admin)))
     expect(new Set(cookies).size).toBe(5)
     for (const cookie of cookies) {
       const session = await sessionOf(cookie)
@@ -65,21 +65,21 @@ describe('the session cookie', () => {
     ['POST', '/auth/webhook-secret/regenerate', 200],
     ['POST', '/auth/logout', 204],
   ])('is accepted wherever an access token is: %s %s', async (method, path, status) => {
-    const cookie = await house.cookieOf(admin)
-    const { accessToken } = await house.loginAs(admin)
+    const cookie = await service.cookieOf(admin)
+    const { accessToken } = await service.loginAs(admin)
     for (const credential of [{ cookie }, { token: accessToken }]) {
-      expect((await house.call(path, { method, at: 1, ...credential })).status).toBe(status)
+      expect((await service.call(path, { method, at: 1, ...credential })).status).toBe(status)
     }
   })
 
   test('is found among others', async () => {
-    const cookie = await house.cookieOf(admin)
+    const cookie = await service.cookieOf(admin)
     expect((await getWith(`a=1; __Host-session=${cookie}; b="2"`)).status).toBe(200)
     expect((await getWith(['a=1', `__Host-session=${cookie}`])).status).toBe(200)
   })
 
   test('sent twice is refused, since one of them was planted (ASVS 3.3.3)', async () => {
-    const [one, other] = [await house.cookieOf(admin), await house.cookieOf(admin)]
+    const [one, other] = [await service.cookieOf(admin), await service.cookieOf(admin)]
     for (const header of [
       `__Host-session=${one}; __Host-session=${other}`,
       `__Host-session=${one}; a=1; __Host-session=${one}`,
@@ -109,8 +109,8 @@ describe('the session cookie', () => {
   ])(
     'under a name that looks like its own is no credential, and does not disturb it: %j (ASVS 3.3.3)',
     async (name) => {
-      const cookie = await house.cookieOf(admin)
-      const planted = await house.cookieOf(await house.addUser(admin))
+      const cookie = await service.cookieOf(admin)
+      const planted = await service.cookieOf(await service.addUser(admin))
       const { status, body } = await getWith(`${name}=${planted}`)
       expect([status, body.code]).toEqual([401, 'missing_credentials'])
       for (const header of [
@@ -138,7 +138,7 @@ describe('the session cookie', () => {
   })
 
   test('in another spelling of itself is not it', async () => {
-    const cookie = await house.cookieOf(admin)
+    const cookie = await service.cookieOf(admin)
     const [first = ''] = cookie
     for (const spelling of [
       `"${cookie}"`,
@@ -152,31 +152,31 @@ describe('the session cookie', () => {
   })
 
   test('together with an Authorization header is refused, since they may differ (ASVS 15.3.7)', async () => {
-    const cookie = await house.cookieOf(admin)
-    const { accessToken } = await house.loginAs(admin)
+    const cookie = await service.cookieOf(admin)
+    const { accessToken } = await service.loginAs(admin)
     for (const authorization of [`Bearer ${accessToken}`, 'Bearer x', 'Basic eDp5', '']) {
-      const { status, body } = await house.getSession({ cookie, headers: { authorization } })
+      const { status, body } = await service.getSession({ cookie, headers: { authorization } })
       expect([status, body.code]).toEqual([400, 'invalid_request'])
     }
   })
 
   test('is no bearer token, nor does it refresh; and no token is a cookie (ASVS 9.2.2)', async () => {
-    const cookie = await house.cookieOf(admin)
-    const { accessToken, refreshToken } = await house.loginAs(admin)
+    const cookie = await service.cookieOf(admin)
+    const { accessToken, refreshToken } = await service.loginAs(admin)
     const answers = [
-      await house.getSession({ token: cookie }),
-      await house.refresh(cookie),
-      await house.getSession({ cookie: accessToken }),
-      await house.getSession({ cookie: refreshToken }),
+      await service.getSession({ token: cookie }),
+      await service.refresh(cookie),
+      await service.getSession({ cookie: accessToken }),
+      await service.getSession({ cookie: refreshToken }),
     ]
     for (const { status, body } of answers) expect([status, body.code]).toEqual([401, 'invalid_token'])
-    const withoutBearer = await house.call('/auth/refresh', { cookie })
+    const withoutBearer = await service.call('/auth/refresh', { cookie })
     expect([withoutBearer.status, withoutBearer.body.code]).toEqual([401, 'missing_credentials'])
-    expect((await house.getSession({ cookie })).status).toBe(200)
+    expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
   test.each(['Cookie', 'both', '', 'token, cookie'])('is not set for the session mode %j', async (mode) => {
-    const { status, headers } = await house.login(admin, { headers: { 'x-session-mode': mode } })
+    const { status, headers } = await service.login(admin, { headers: { 'x-session-mode': mode } })
     expect(status).toBe(400)
     expect(headers['set-cookie']).toBeUndefined()
   })
@@ -184,70 +184,70 @@ describe('the session cookie', () => {
 
 describe('a cookie session', () => {
   const expiresAt = async (cookie: string, at = 0) => {
-    const { status, body } = await house.getSession({ cookie, at })
+    const { status, body } = await service.getSession({ cookie, at })
     expect(status).toBe(200)
     return Date.parse(body.session.expiresAt)
   }
 
   test('lasts twelve hours from its last use (ASVS 7.3.1)', async () => {
-    const cookie = await house.cookieOf(admin)
+    const cookie = await service.cookieOf(admin)
     for (let use = 0; use < 3; use += 1) {
-      house.clock.advance(12 * HOUR - 1)
-      expect(await expiresAt(cookie, use % 2)).toBe(house.clock.now() + 12 * HOUR * 1000)
+      service.clock.advance(12 * HOUR - 1)
+      expect(await expiresAt(cookie, use % 2)).toBe(service.clock.now() + 12 * HOUR * 1000)
     }
-    house.clock.advance(12 * HOUR)
+    service.clock.advance(12 * HOUR)
     for (const at of [0, 1]) {
-      const { status, body } = await house.getSession({ cookie, at })
+      const { status, body } = await service.getSession({ cookie, at })
       expect([status, body.code, body.reason]).toEqual([401, 'session_ended', 'expired'])
     }
   })
 
   test('lasts seven days however much it is used (ASVS 7.3.2)', async () => {
-    const cookie = await house.cookieOf(admin)
-    const end = house.clock.now() + 7 * 24 * HOUR * 1000
-    while (house.clock.now() + 8 * HOUR * 1000 < end) {
-      house.clock.advance(8 * HOUR)
-      expect(await expiresAt(cookie)).toBe(Math.min(end, house.clock.now() + 12 * HOUR * 1000))
+    const cookie = await service.cookieOf(admin)
+    const end = service.clock.now() + 7 * 24 * HOUR * 1000
+    while (service.clock.now() + 8 * HOUR * 1000 < end) {
+      service.clock.advance(8 * HOUR)
+      expect(await expiresAt(cookie)).toBe(Math.min(end, service.clock.now() + 12 * HOUR * 1000))
     }
-    house.clock.advance(8 * HOUR - 1)
+    service.clock.advance(8 * HOUR - 1)
     expect(await expiresAt(cookie)).toBe(end)
-    house.clock.advance(1)
-    expect(await house.getSession({ cookie })).toMatchObject({ status: 401, body: { reason: 'expired' } })
+    service.clock.advance(1)
+    expect(await service.getSession({ cookie })).toMatchObject({ status: 401, body: { reason: 'expired' } })
   })
 
   test('that was refused does not live on for having been tried', async () => {
-    const cookie = await house.cookieOf(admin)
-    house.clock.advance(12 * HOUR - 60)
+    const cookie = await service.cookieOf(admin)
+    service.clock.advance(12 * HOUR - 60)
     const before = await sessionOf(cookie)
-    await house.getSession({ cookie, headers: { authorization: 'Bearer x' } })
-    await house.call('/auth/webhook-secret/status', { cookie, headers: { origin: FOREIGN } })
+    await service.getSession({ cookie, headers: { authorization: 'Bearer x' } })
+    await service.call('/auth/webhook-secret/status', { cookie, headers: { origin: FOREIGN } })
     await getWith(`__Host-session=${cookie}; __Host-session=${cookie}`)
     expect(await sessionOf(cookie)).toEqual(before)
   })
 
   test('is written at most once a minute, and once however many requests renew it at once', async () => {
-    const cookie = await house.cookieOf(admin)
+    const cookie = await service.cookieOf(admin)
     const written = async () => (await sessionOf(cookie)).issued_at.getTime()
     const opened = await written()
     for (const seconds of [0, 30, 29]) {
-      house.clock.advance(seconds)
-      await house.getSession({ cookie, at: 1 })
+      service.clock.advance(seconds)
+      await service.getSession({ cookie, at: 1 })
       expect(await written()).toBe(opened)
     }
-    house.clock.advance(1)
-    await sql`create table renewals as select session_id from sessions where false`.execute(house.db)
+    service.clock.advance(1)
+    await sql`create table renewals as select session_id from sessions where false`.execute(service.db)
     await sql`create function note_renewal() returns trigger language plpgsql as
-      $$ begin insert into renewals values (new.session_id); return null; end $$`.execute(house.db)
+      $$ begin insert into renewals values (new.session_id); return null; end $$`.execute(service.db)
     await sql`create trigger renewed after update on sessions for each row execute function note_renewal()`.execute(
-      house.db,
+      service.db,
     )
-    const answers = await Promise.all(times(20, (i) => house.getSession({ cookie, at: i % 2 })))
+    const answers = await Promise.all(times(20, (i) => service.getSession({ cookie, at: i % 2 })))
     expect(answers.map(({ status }) => status)).toEqual(times(20, () => 200))
-    expect(await written()).toBe(house.clock.now())
-    expect((await sql`select from renewals`.execute(house.db)).rows.length).toBe(1)
-    house.clock.advance(59)
-    await house.getSession({ cookie })
-    expect(await written()).toBe(house.clock.now() - 59_000)
+    expect(await written()).toBe(service.clock.now())
+    expect((await sql`select from renewals`.execute(service.db)).rows.length).toBe(1)
+    service.clock.advance(59)
+    await service.getSession({ cookie })
+    expect(await written()).toBe(service.clock.now() - 59_000)
   })
 })
 
@@ -277,16 +277,16 @@ describe('a request that another site made a browser send (ASVS 3.5.1, 3.5.3)', 
   })
 
   test('is refused where it would act with the cookie; everything else passes', async () => {
-    const cookie = await house.cookieOf(admin)
-    const { accessToken } = await house.loginAs(admin)
+    const cookie = await service.cookieOf(admin)
+    const { accessToken } = await service.loginAs(admin)
     for (const row of matrix) {
       const headers = headersOf(row)
-      const acting = await house.call('/auth/webhook-secret/status', { cookie, headers })
+      const acting = await service.call('/auth/webhook-secret/status', { cookie, headers })
       expect([row, acting.status]).toEqual([row, row.ours ? 200 : 403])
       if (!row.ours) expect(acting.body.code).toBe('cross_site_request')
-      const reading = await house.getSession({ cookie, headers })
+      const reading = await service.getSession({ cookie, headers })
       expect([row, reading.status]).toEqual([row, 200])
-      const bearer = await house.call('/auth/webhook-secret/status', { token: accessToken, headers })
+      const bearer = await service.call('/auth/webhook-secret/status', { token: accessToken, headers })
       expect([row, bearer.status]).toEqual([row, 200])
     }
   })
@@ -294,35 +294,35 @@ describe('a request that another site made a browser send (ASVS 3.5.1, 3.5.3)', 
   test('is refused before it can sign a browser in as somebody else, and sets no cookie', async () => {
     for (const row of matrix) {
       const headers = headersOf(row)
-      const answer = await house.login(admin, { headers: { ...headers, ...cookieMode } })
+      const answer = await service.login(admin, { headers: { ...headers, ...cookieMode } })
       expect([row, answer.status]).toEqual([row, row.ours ? 200 : 403])
       if (!row.ours) {
         expect(answer.body.code).toBe('cross_site_request')
         expect(answer.headers['set-cookie']).toBeUndefined()
       }
     }
-    const tokenMode = await house.login(admin, {
+    const tokenMode = await service.login(admin, {
       headers: headersOf({ site: 'cross-site', origin: FOREIGN }),
     })
     expect([tokenMode.status, tokenMode.headers['set-cookie']]).toEqual([200, undefined])
   })
 
   test('ends no session and makes no secret', async () => {
-    const cookie = await house.cookieOf(admin)
-    const { body: before } = await house.call('/auth/webhook-secret/status', { cookie })
+    const cookie = await service.cookieOf(admin)
+    const { body: before } = await service.call('/auth/webhook-secret/status', { cookie })
     for (const path of ['/auth/logout', '/auth/logout?scope=all', '/auth/webhook-secret/regenerate']) {
-      const { status } = await house.call(path, { cookie, headers: headersOf({ site: 'cross-site' }) })
+      const { status } = await service.call(path, { cookie, headers: headersOf({ site: 'cross-site' }) })
       expect([path, status]).toEqual([path, 403])
     }
-    const { status, body: after } = await house.call('/auth/webhook-secret/status', { cookie })
+    const { status, body: after } = await service.call('/auth/webhook-secret/status', { cookie })
     expect([status, after]).toEqual([200, before])
   })
 
   test('tells nothing of the session: also a dead or unknown cookie gets that answer', async () => {
-    const dead = await house.cookieOf(admin)
-    await house.call('/auth/logout', { cookie: dead })
+    const dead = await service.cookieOf(admin)
+    await service.call('/auth/logout', { cookie: dead })
     for (const value of [dead, 'A'.repeat(43)]) {
-      const { status, body } = await house.call('/auth/logout', {
+      const { status, body } = await service.call('/auth/logout', {
         cookie: value,
         headers: headersOf({ site: 'cross-site' }),
       })
@@ -333,39 +333,39 @@ describe('a request that another site made a browser send (ASVS 3.5.1, 3.5.3)', 
 
 describe('a sign-in that comes with a cookie (ASVS 7.2.4)', () => {
   const signInWith = (cookie: string, person = admin) =>
-    house.login(person, { headers: { ...cookieMode, cookie } })
+    service.login(person, { headers: { ...cookieMode, cookie } })
   const cookieIn = (headers: Record<string, unknown>) =>
     /__Host-session=([^;]+)/.exec(String(headers['set-cookie']))?.[1] ?? ''
 
   test("does not adopt it: a planted value stays worthless, or its owner's", async () => {
-    const attacker = await house.addUser(admin)
-    const planted = await house.cookieOf(attacker)
+    const attacker = await service.addUser(admin)
+    const planted = await service.cookieOf(attacker)
     const unknown = 'B'.repeat(43)
     for (const value of [planted, unknown]) {
       const { status, headers } = await signInWith(`__Host-session=${value}`)
       expect(status).toBe(200)
       expect(cookieIn(headers)).not.toBe(value)
-      const { body } = await house.getSession({ cookie: cookieIn(headers) })
+      const { body } = await service.getSession({ cookie: cookieIn(headers) })
       expect(body.user.id).toBe(admin.userId)
-      expect((await house.getSession({ cookie: value })).status).toBe(401)
+      expect((await service.getSession({ cookie: value })).status).toBe(401)
     }
   })
 
   test('ends the session that it takes the place of, on every instance, and audits that', async () => {
-    const former = await house.cookieOf(admin)
+    const former = await service.cookieOf(admin)
     const { session_id: formerId } = await sessionOf(former)
-    const other = await house.cookieOf(admin)
+    const other = await service.cookieOf(admin)
     const { headers } = await signInWith(`__Host-session=${former}`)
     for (const at of [1, 0]) {
-      expect(await house.getSession({ cookie: former, at })).toMatchObject({
+      expect(await service.getSession({ cookie: former, at })).toMatchObject({
         status: 401,
         body: { code: 'session_ended', reason: 'logout' },
       })
       for (const cookie of [other, cookieIn(headers)]) {
-        expect((await house.getSession({ cookie, at })).status).toBe(200)
+        expect((await service.getSession({ cookie, at })).status).toBe(200)
       }
     }
-    const entries = await house.db
+    const entries = await service.db
       .selectFrom('audit_events')
       .select(['action', 'outcome', 'actor'])
       .where('session_id', '=', formerId)
@@ -375,10 +375,10 @@ describe('a sign-in that comes with a cookie (ASVS 7.2.4)', () => {
   })
 
   test('that fails, or asks for tokens, leaves that session alone', async () => {
-    const former = await house.cookieOf(admin)
+    const former = await service.cookieOf(admin)
     const cookie = `__Host-session=${former}`
     expect((await signInWith(cookie, { ...admin, password: 'not the password' })).status).toBe(401)
-    expect((await house.login(admin, { headers: { cookie } })).status).toBe(200)
-    expect((await house.getSession({ cookie: former })).status).toBe(200)
+    expect((await service.login(admin, { headers: { cookie } })).status).toBe(200)
+    expect((await service.getSession({ cookie: former })).status).toBe(200)
   })
 })

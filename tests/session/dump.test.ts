@@ -1,26 +1,26 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { invite } from '../../src/onboarding/service.ts'
-import { openHouse, PASSWORD } from '../support/house.ts'
+import { invite } from '../../src/operator/users.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { openTestService, PASSWORD } from '../support/test-service.ts'
 
 /** Who steals the database, or a backup of it, gets in nowhere with it (ASVS 6.5.2, 11.4.2, 13.3.1). */
 
 const mailbox = await openMailbox()
-const house = await openHouse({ env: { SMTP_URL: mailbox.url } })
-const admin = await house.addCompany()
-const tokens = await house.loginAs(admin)
-const { body: refreshed } = await house.refresh(tokens.refreshToken, { key: 'a-key-of-the-client' })
-const cookie = await house.cookieOf(admin)
-const formerSecret = await house.newSecret(admin)
-const secret = await house.newSecret(admin)
+const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
+const admin = await service.addCompany()
+const tokens = await service.loginAs(admin)
+const { body: refreshed } = await service.refresh(tokens.refreshToken, { key: 'a-key-of-the-client' })
+const cookie = await service.cookieOf(admin)
+const formerSecret = await service.newSecret(admin)
+const secret = await service.newSecret(admin)
 const newcomer = 'newcomer@x.example'
-await house.call('/auth/register', {
+await service.call('/auth/register', {
   json: { companyName: 'Other', name: 'New', email: newcomer, password: PASSWORD },
 })
-await house.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } })
-await invite(house.context, admin.companyId, { email: 'guest@x.example', role: 'viewer' })
+await service.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } })
+await invite(service.context, admin.companyId, { email: 'guest@x.example', role: 'viewer' })
 const mailed = []
 for (const address of [newcomer, admin.email, 'guest@x.example'])
   mailed.push((await mailbox.mailTo(address)).token)
@@ -33,13 +33,13 @@ async function dump(): Promise<{ table: string; column: string; value: string }[
     select table_name as "table", column_name as "column" from information_schema.columns
     where table_schema not in ('pg_catalog', 'information_schema')
       and table_name in (select table_name from information_schema.tables where table_type = 'BASE TABLE')`.execute(
-    house.db,
+    service.db,
   )
   const cells = []
   for (const { table, column } of columns) {
     const { rows } = await sql<{ value: string }>`
       select ${sql.ref(column)}::text as value from ${sql.table(table)} where ${sql.ref(column)} is not null`.execute(
-      house.db,
+      service.db,
     )
     cells.push(...rows.map(({ value }) => ({ table, column, value })))
   }
@@ -86,15 +86,15 @@ const credentials: [string, string][] = [
 ]
 
 const uses = {
-  verify: (token: string) => house.call('/auth/verify-email', { json: { token } }),
-  reset: (token: string) => house.call('/auth/password/reset', { json: { token, newPassword: PASSWORD } }),
+  verify: (token: string) => service.call('/auth/verify-email', { json: { token } }),
+  reset: (token: string) => service.call('/auth/password/reset', { json: { token, newPassword: PASSWORD } }),
   invite: (token: string) =>
-    house.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
+    service.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
 }
 
 describe('a dump of the database', async () => {
-  await house.send(admin.companyId, secret, payload)
-  await house.login({ ...admin, password: 'a password that is wrong' })
+  await service.send(admin.companyId, secret, payload)
+  await service.login({ ...admin, password: 'a password that is wrong' })
   const cells = await dump()
 
   test('is the whole database, so the tests below look everywhere', () => {
@@ -140,16 +140,17 @@ describe('a dump of the database', async () => {
       if (status < 300) accepted.push(what)
     }
     for (const value of candidates) {
-      if (value.length <= 1024) await attempt(`password ${value}`, house.login({ ...admin, password: value }))
+      if (value.length <= 1024)
+        await attempt(`password ${value}`, service.login({ ...admin, password: value }))
       const whsec = `whsec_${Buffer.from(value, 'base64').toString('base64')}`
       for (const key of [whsec, `whsec_${Buffer.from(value).toString('base64')}`]) {
-        await attempt(`signing secret ${value}`, house.send(admin.companyId, key, payload))
+        await attempt(`signing secret ${value}`, service.send(admin.companyId, key, payload))
       }
     }
     for (const value of headerSafe) {
-      await attempt(`bearer ${value}`, house.getSession({ token: value }))
-      await attempt(`cookie ${value}`, house.getSession({ cookie: value }))
-      await attempt(`refresh token ${value}`, house.refresh(value))
+      await attempt(`bearer ${value}`, service.getSession({ token: value }))
+      await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
+      await attempt(`refresh token ${value}`, service.refresh(value))
       if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
       for (const prefix of ['', 'verify_', 'reset_', 'invite_'])
         for (const attemptOf of Object.values(uses))
@@ -159,11 +160,11 @@ describe('a dump of the database', async () => {
   })
 
   test('is of a service in which all of these work', async () => {
-    expect((await house.login(admin)).status).toBe(200)
-    expect((await house.getSession({ token: tokens.accessToken })).status).toBe(200)
-    expect((await house.getSession({ cookie })).status).toBe(200)
-    expect((await house.refresh(refreshed.refreshToken)).status).toBe(200)
-    expect((await house.send(admin.companyId, secret, payload)).status).toBe(202)
+    expect((await service.login(admin)).status).toBe(200)
+    expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
+    expect((await service.getSession({ cookie })).status).toBe(200)
+    expect((await service.refresh(refreshed.refreshToken)).status).toBe(200)
+    expect((await service.send(admin.companyId, secret, payload)).status).toBe(202)
     expect((await uses.verify(verifyToken)).status).toBe(200)
     expect((await uses.invite(inviteToken)).status).toBe(201)
     expect((await uses.reset(resetToken)).status).toBe(204)

@@ -1,23 +1,24 @@
 import { describe, expect, test } from 'vitest'
-import { changeSubscription } from '../../src/company/service.ts'
-import { changeCompanyStatus, changeUserStatus, endSessionsByOperator } from '../../src/session/operator.ts'
-import { createClock, openHouse, type Person } from '../support/house.ts'
+import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
+import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
+import { createClock, openTestService, type Person } from '../support/test-service.ts'
 
 /** What an operator changes holds on every instance from the next request on, for every credential. */
 
-const house = await openHouse({ instances: 2 })
-const { context } = house
+const service = await openTestService({ instances: 2 })
+const { context } = service
 const INSTANCES = [1, 0]
 
 /** Each kind of credential, used on both instances, so that anything they might remember is there. */
 async function signInEverywhere(person: Person) {
-  const tokens = await house.loginAs(person)
-  const cookie = await house.cookieOf(person, { at: 1 })
-  const { body: refreshed } = await house.refresh((await house.loginAs(person)).refreshToken)
+  const tokens = await service.loginAs(person)
+  const cookie = await service.cookieOf(person, { at: 1 })
+  const { body: refreshed } = await service.refresh((await service.loginAs(person)).refreshToken)
   const credentials = [{ token: tokens.accessToken }, { token: refreshed.accessToken }, { cookie }]
   for (const at of INSTANCES) {
     for (const credential of credentials) {
-      expect((await house.getSession({ ...credential, at })).status).toBe(200)
+      expect((await service.getSession({ ...credential, at })).status).toBe(200)
     }
   }
   return { credentials, refreshTokens: [tokens.refreshToken, refreshed.refreshToken] }
@@ -29,28 +30,30 @@ async function expectEnded({ credentials, refreshTokens }: Credentials, reason: 
   const ended = { status: 401, body: { code: 'session_ended', reason } }
   for (const at of INSTANCES) {
     for (const credential of credentials) {
-      expect(await house.getSession({ ...credential, at })).toMatchObject(ended)
-      expect(await house.call('/auth/webhook-secret/status', { ...credential, at })).toMatchObject(ended)
-      expect(await house.call('/auth/webhook-secret/regenerate', { ...credential, at })).toMatchObject(ended)
-      expect(await house.call('/auth/logout', { ...credential, at })).toMatchObject(ended)
+      expect(await service.getSession({ ...credential, at })).toMatchObject(ended)
+      expect(await service.call('/auth/webhook-secret/status', { ...credential, at })).toMatchObject(ended)
+      expect(await service.call('/auth/webhook-secret/regenerate', { ...credential, at })).toMatchObject(
+        ended,
+      )
+      expect(await service.call('/auth/logout', { ...credential, at })).toMatchObject(ended)
     }
-    for (const token of refreshTokens) expect(await house.refresh(token, { at })).toMatchObject(ended)
+    for (const token of refreshTokens) expect(await service.refresh(token, { at })).toMatchObject(ended)
   }
 }
 
 async function expectAlive({ credentials, refreshTokens }: Credentials) {
   for (const at of INSTANCES) {
     for (const credential of credentials) {
-      expect((await house.getSession({ ...credential, at })).status).toBe(200)
+      expect((await service.getSession({ ...credential, at })).status).toBe(200)
     }
   }
-  for (const token of refreshTokens) expect((await house.refresh(token, { at: 1 })).status).toBe(200)
+  for (const token of refreshTokens) expect((await service.refresh(token, { at: 1 })).status).toBe(200)
 }
 
 describe('what ends sessions ends them everywhere at once', async () => {
   const [ahead, behind] = [createClock(), createClock()]
   ahead.advance(60)
-  const skewed = await openHouse({ instances: 2, clocks: [ahead, behind] })
+  const skewed = await openTestService({ instances: 2, clocks: [ahead, behind] })
 
   interface Ending {
     reason: string
@@ -90,24 +93,24 @@ describe('what ends sessions ends them everywhere at once', async () => {
       "ending a user's sessions (ASVS 7.4.5)",
       {
         reason: 'ended_by_operator',
-        end: ({ companyId, userId }) => endSessionsByOperator(context, companyId, userId),
+        end: ({ companyId, userId }) => endSessionsOfUser(context, companyId, userId),
       },
     ],
     [
       "ending a company's sessions (ASVS 7.4.5)",
       {
         reason: 'ended_by_operator',
-        end: ({ companyId }) => endSessionsByOperator(context, companyId, null),
+        end: ({ companyId }) => endSessionsOfCompany(context, companyId),
         wholeCompany: true,
       },
     ],
   ]
 
   test.each(endings)('%s', async (_what, { reason, end, undo, wholeCompany }) => {
-    const person = await house.addCompany()
+    const person = await service.addCompany()
     const sessions = await signInEverywhere(person)
-    const colleague = await signInEverywhere(await house.addUser(person, 'admin'))
-    const stranger = await signInEverywhere(await house.addCompany())
+    const colleague = await signInEverywhere(await service.addUser(person, 'admin'))
+    const stranger = await signInEverywhere(await service.addCompany())
 
     await end(person)
     await expectEnded(sessions, reason)
@@ -115,7 +118,7 @@ describe('what ends sessions ends them everywhere at once', async () => {
     else await expectAlive(colleague)
     await expectAlive(stranger)
     if (undo) {
-      expect((await house.login(person, { at: 1 })).body.code).toBe('invalid_credentials')
+      expect((await service.login(person, { at: 1 })).body.code).toBe('invalid_credentials')
       await undo(person)
       await expectEnded(sessions, reason)
     }
@@ -134,14 +137,14 @@ describe('what ends sessions ends them everywhere at once', async () => {
 })
 
 describe('a changed role', async () => {
-  const own = await openHouse({ instances: 2 })
+  const own = await openTestService({ instances: 2 })
 
   test('holds everywhere from the next request on, whatever the access token says (ASVS 8.3.2)', async () => {
-    const company = await house.addCompany()
-    const person = await house.addUser(company, 'admin')
+    const company = await service.addCompany()
+    const person = await service.addUser(company, 'admin')
     const { credentials, refreshTokens } = await signInEverywhere(person)
     const changeRole = (role: string) =>
-      house.db.updateTable('users').set({ role }).where('user_id', '=', person.userId).execute()
+      service.db.updateTable('users').set({ role }).where('user_id', '=', person.userId).execute()
     const routes = ['/auth/webhook-secret/status', '/auth/webhook-secret/regenerate']
 
     for (const [role, status] of [
@@ -153,12 +156,12 @@ describe('a changed role', async () => {
       await changeRole(role)
       for (const at of INSTANCES) {
         for (const credential of credentials) {
-          const { body } = await house.getSession({ ...credential, at })
+          const { body } = await service.getSession({ ...credential, at })
           expect(body.user.role).toBe(role)
           expect(body.accessContext.role).toBe(role)
           expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
           for (const route of routes) {
-            const answer = await house.call(route, { ...credential, at })
+            const answer = await service.call(route, { ...credential, at })
             expect([role, route, answer.status]).toEqual([role, route, status])
             if (status === 403) expect(answer.body.code).toBe('permission_denied')
           }
@@ -166,7 +169,7 @@ describe('a changed role', async () => {
       }
     }
     const [token] = refreshTokens
-    const { body } = await house.refresh(token ?? '', { at: 1 })
+    const { body } = await service.refresh(token ?? '', { at: 1 })
     expect(body.user.role).toBe('developer')
     expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read'])
     const claims = JSON.parse(Buffer.from(body.accessToken.split('.')[1], 'base64url').toString())
@@ -191,17 +194,17 @@ describe('a changed subscription', () => {
   test.each(['canceled', 'suspended'] as const)(
     'that is %s shows and stops ingestion everywhere at once, and signs nobody out (ASVS 8.3.2)',
     async (status) => {
-      const person = await house.addCompany()
+      const person = await service.addCompany()
       const { credentials } = await signInEverywhere(person)
-      const secret = await house.newSecret(person)
+      const secret = await service.newSecret(person)
       const send = (at: number) =>
-        house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+        service.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
       for (const at of INSTANCES) expect((await send(at)).status).toBe(202)
 
       await changeSubscription(context, person.companyId, { status })
       for (const at of INSTANCES) {
         for (const credential of credentials) {
-          const answer = await house.getSession({ ...credential, at })
+          const answer = await service.getSession({ ...credential, at })
           expect([answer.status, answer.body.subscription.status]).toEqual([200, status])
         }
         expect(await send(at)).toMatchObject({ status: 402, body: { code: 'subscription_inactive' } })
@@ -212,25 +215,30 @@ describe('a changed subscription', () => {
   )
 
   test('to a plan without a feature shows and holds everywhere at once (ASVS 8.3.2)', async () => {
-    const person = await house.addCompany()
+    const person = await service.addCompany()
     const { credentials } = await signInEverywhere(person)
-    const secret = await house.newSecret(person)
+    const secret = await service.newSecret(person)
     await changeSubscription(context, person.companyId, { status: 'active', plan: 'starter' })
     for (const at of INSTANCES) {
       for (const credential of credentials) {
-        const { body } = await house.getSession({ ...credential, at })
+        const { body } = await service.getSession({ ...credential, at })
         expect([body.subscription.plan, body.planFeatures]).toEqual(['starter', ['risk_assessment']])
       }
-      const answer = await house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+      const answer = await service.send(
+        person.companyId,
+        secret,
+        { type: 'payment.created', data: {} },
+        { at },
+      )
       expect(answer).toMatchObject({ status: 402, body: { code: 'feature_not_in_plan' } })
     }
   })
 
   test('of a suspended company also stops its signed events everywhere at once (ASVS 7.4.2)', async () => {
-    const person = await house.addCompany()
-    const secret = await house.newSecret(person)
+    const person = await service.addCompany()
+    const secret = await service.newSecret(person)
     const send = (at: number) =>
-      house.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
+      service.send(person.companyId, secret, { type: 'payment.created', data: {} }, { at })
     for (const at of INSTANCES) expect((await send(at)).status).toBe(202)
     await changeCompanyStatus(context, person.companyId, 'suspended')
     for (const at of INSTANCES) {
@@ -240,20 +248,20 @@ describe('a changed subscription', () => {
 })
 
 test('what an operator does is audited, and nothing is done to what does not exist (ASVS 16.3.2)', async () => {
-  const person = await house.addCompany()
+  const person = await service.addCompany()
   await changeUserStatus(context, person.companyId, person, 'disabled')
   await changeUserStatus(context, person.companyId, person, 'active')
   await changeCompanyStatus(context, person.companyId, 'suspended')
   await changeCompanyStatus(context, person.companyId, 'active')
-  await endSessionsByOperator(context, person.companyId, null)
-  const stranger = await house.addCompany()
+  await endSessionsOfCompany(context, person.companyId)
+  const stranger = await service.addCompany()
   const mistaken = [
     () => changeUserStatus(context, stranger.companyId, { userId: person.userId }, 'disabled'),
     () => changeUserStatus(context, person.companyId, { email: stranger.email }, 'disabled'),
     () => changeCompanyStatus(context, person.userId, 'suspended'),
   ]
   for (const attempt of mistaken) await expect(attempt()).rejects.toMatchObject({ code: 'not_found' })
-  const entries = await house.db
+  const entries = await service.db
     .selectFrom('audit_events')
     .select(['action', 'outcome', 'actor'])
     .where('company_id', 'in', [person.companyId, stranger.companyId])

@@ -1,23 +1,23 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openHouse, type Person } from '../support/house.ts'
+import { openTestService, type Person } from '../support/test-service.ts'
 
-const house = await openHouse()
+const service = await openTestService()
 const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 
 /** A company with a user of each role, a secret, an event and a session of each kind. */
 async function addFurnishedCompany() {
-  const admin = await house.addCompany()
+  const admin = await service.addCompany()
   const people = new Map<string, Person>([['admin', admin]])
-  for (const role of ROLES.slice(1)) people.set(role, await house.addUser(admin, role))
-  const secret = await house.newSecret(admin)
-  await house.send(admin.companyId, secret, {
+  for (const role of ROLES.slice(1)) people.set(role, await service.addUser(admin, role))
+  const secret = await service.newSecret(admin)
+  await service.send(admin.companyId, secret, {
     id: 'shared-id',
     type: 'payment.created',
     data: { of: admin.email },
   })
-  await house.cookieOf(admin)
+  await service.cookieOf(admin)
   return { ...admin, people: [...people], secret }
 }
 const ours = await addFurnishedCompany()
@@ -29,12 +29,12 @@ async function rowsOf(companyId: string): Promise<string[]> {
     select table_name as name from information_schema.columns
     where table_schema = 'public' and column_name = 'company_id'
       and table_name in (select table_name from information_schema.tables where table_type = 'BASE TABLE')
-    order by 1`.execute(house.db)
+    order by 1`.execute(service.db)
   const rows: string[] = []
   for (const { name } of tables) {
     const found = await sql<{ row: string }>`
       select ${name} || t::text as row from ${sql.table(name)} t where company_id = ${companyId}`.execute(
-      house.db,
+      service.db,
     )
     rows.push(...found.rows.map(({ row }) => row))
   }
@@ -48,7 +48,7 @@ async function marksOf(companyId: string): Promise<string[]> {
     union select name from companies where company_id = ${companyId}
     union select unnest(array[user_id::text, email]) from users where company_id = ${companyId}
     union select session_id::text from sessions where company_id = ${companyId}
-    union select '…' || hint from signing_secrets where company_id = ${companyId}`.execute(house.db)
+    union select '…' || hint from signing_secrets where company_id = ${companyId}`.execute(service.db)
   return rows.map(({ mark }) => mark)
 }
 
@@ -59,7 +59,7 @@ interface Route {
 
 /** The routes behind the session guard, by the service's own description. */
 async function sessionRoutes(): Promise<Route[]> {
-  const { body } = await house.call('/openapi.json', { method: 'GET' })
+  const { body } = await service.call('/openapi.json', { method: 'GET' })
   return Object.entries<Record<string, { security?: Record<string, unknown>[] }>>(body.paths).flatMap(
     ([path, operations]) =>
       Object.entries(operations)
@@ -69,8 +69,8 @@ async function sessionRoutes(): Promise<Route[]> {
 }
 
 async function credentialsOf(person: Person) {
-  const { accessToken } = await house.loginAs(person)
-  return [{ token: accessToken as string }, { cookie: await house.cookieOf(person) }]
+  const { accessToken } = await service.loginAs(person)
+  return [{ token: accessToken as string }, { cookie: await service.cookieOf(person) }]
 }
 
 describe('a role', () => {
@@ -83,7 +83,7 @@ describe('a role', () => {
     for (const [role, person] of ours.people) {
       for (const credential of await credentialsOf(person)) {
         const before = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
-        const { status, body } = await house.call(path, credential)
+        const { status, body } = await service.call(path, credential)
         expect([role, status]).toEqual([role, roles.includes(role) ? 200 : 403])
         if (status !== 403) continue
         expect(body).toMatchObject({ code: 'permission_denied', category: 'permission' })
@@ -103,19 +103,19 @@ describe('a role', () => {
       viewer: common,
     }
     for (const [role, person] of ours.people) {
-      const { body } = await house.getSession({ token: (await house.loginAs(person)).accessToken })
+      const { body } = await service.getSession({ token: (await service.loginAs(person)).accessToken })
       expect([role, body.permissions.toSorted()]).toEqual([role, permissions[role]?.toSorted()])
     }
   })
 
   test('that is refused is refused before its body is looked at, and told so by nothing else', async () => {
-    const { accessToken } = await house.loginAs(await house.addUser(ours, 'viewer'))
+    const { accessToken } = await service.loginAs(await service.addUser(ours, 'viewer'))
     const answers = [
-      await house.call('/auth/webhook-secret/regenerate', {
+      await service.call('/auth/webhook-secret/regenerate', {
         token: accessToken,
         json: { expectedVersion: 1 },
       }),
-      await house.call('/auth/webhook-secret/regenerate', {
+      await service.call('/auth/webhook-secret/regenerate', {
         token: accessToken,
         json: { expectedVersion: 99 },
       }),
@@ -133,7 +133,7 @@ describe('a company', () => {
     )
     const marks = await marksOf(theirs.companyId)
     const before = await rowsOf(theirs.companyId)
-    const [theirSession] = await house.db
+    const [theirSession] = await service.db
       .selectFrom('sessions')
       .select('session_id')
       .where('company_id', '=', theirs.companyId)
@@ -145,7 +145,7 @@ describe('a company', () => {
       for (const [role, person] of ours.people) {
         for (const target of targets) {
           for (const credential of await credentialsOf(person)) {
-            const answer = await house.call(target, {
+            const answer = await service.call(target, {
               method,
               ...credential,
               headers: { 'x-company-id': theirs.companyId },
@@ -173,31 +173,31 @@ describe('a company', () => {
     ['/auth/webhook-secret/status', 'POST'],
     ['/auth/webhook-secret/regenerate', 'POST'],
   ])('cannot be chosen by a parameter or a field of %s (ASVS 15.3.3)', async (path, method) => {
-    const { accessToken } = await house.loginAs(ours)
+    const { accessToken } = await service.loginAs(ours)
     const before = await rowsOf(theirs.companyId)
     for (const parameter of ['companyId', 'company_id', 'cid', 'userId']) {
-      const query = await house.call(`${path}?${parameter}=${theirs.companyId}`, {
+      const query = await service.call(`${path}?${parameter}=${theirs.companyId}`, {
         method,
         token: accessToken,
       })
       expect([parameter, query.status]).toEqual([parameter, 400])
       if (method === 'GET') continue
       const json = { [parameter]: theirs.companyId }
-      const body = await house.call(path, { method, token: accessToken, json })
+      const body = await service.call(path, { method, token: accessToken, json })
       expect([parameter, body.status]).toEqual([parameter, 400])
     }
     expect(await rowsOf(theirs.companyId)).toEqual(before)
   })
 
   test('takes no sign-in of somebody of another one (ASVS 8.4.1)', async () => {
-    const { status, body } = await house.login({ ...ours, companyId: theirs.companyId })
+    const { status, body } = await service.login({ ...ours, companyId: theirs.companyId })
     expect([status, body.code]).toEqual([401, 'invalid_credentials'])
   })
 
   test('takes no event that another one signed (ASVS 8.4.1, 4.1.5)', async () => {
     const before = await rowsOf(theirs.companyId)
     for (const companyId of [theirs.companyId, randomUUID()]) {
-      const answer = await house.send(companyId, ours.secret, { type: 'payment.created', data: {} })
+      const answer = await service.send(companyId, ours.secret, { type: 'payment.created', data: {} })
       expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
     }
     expect((await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))).toEqual(
@@ -207,20 +207,20 @@ describe('a company', () => {
 
   test('may use the same ids and addresses as another: each has its own (ASVS 8.4.1)', async () => {
     const email = 'same@company.example'
-    const one = await house.addUser(ours, 'viewer', { email, password: 'one correct horse' })
-    const other = await house.addUser(theirs, 'admin', { email, password: 'another correct horse' })
-    expect((await house.loginAs(one)).user).toMatchObject({ id: one.userId, role: 'viewer' })
-    expect((await house.loginAs(other)).user).toMatchObject({ id: other.userId, role: 'admin' })
-    expect((await house.login({ ...one, password: other.password })).status).toBe(401)
+    const one = await service.addUser(ours, 'viewer', { email, password: 'one correct horse' })
+    const other = await service.addUser(theirs, 'admin', { email, password: 'another correct horse' })
+    expect((await service.loginAs(one)).user).toMatchObject({ id: one.userId, role: 'viewer' })
+    expect((await service.loginAs(other)).user).toMatchObject({ id: other.userId, role: 'admin' })
+    expect((await service.login({ ...one, password: other.password })).status).toBe(401)
     const { rows } = await sql<{ of: string }>`
-      select data->>'of' as of from events where event_id = 'shared-id' order by 1`.execute(house.db)
+      select data->>'of' as of from events where event_id = 'shared-id' order by 1`.execute(service.db)
     expect(rows).toEqual([ours.email, theirs.email].sort().map((of) => ({ of })))
   })
 })
 
 describe('the database itself', () => {
   const session = (companyId: string, userId: string, sessionId: string = randomUUID()) =>
-    house.db
+    service.db
       .insertInto('sessions')
       .values({
         company_id: companyId,
@@ -249,16 +249,16 @@ describe('the database itself', () => {
 
   test('refuses a secret made by a user of another company (ASVS 8.4.1)', async () => {
     const change = sql`update signing_secrets set created_by = ${theirs.userId}
-      where company_id = ${ours.companyId}`.execute(house.db)
+      where company_id = ${ours.companyId}`.execute(service.db)
     await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
   })
 
   test('keeps sessions of two companies apart even under one id (ASVS 8.4.1)', async () => {
-    const { accessToken, session: own } = await house.loginAs(ours)
+    const { accessToken, session: own } = await service.loginAs(ours)
     await session(theirs.companyId, theirs.userId, own.id)
-    expect((await house.getSession({ token: accessToken })).body.user.id).toBe(ours.userId)
-    await house.call('/auth/logout', { token: accessToken })
-    const twins = await house.db
+    expect((await service.getSession({ token: accessToken })).body.user.id).toBe(ours.userId)
+    await service.call('/auth/logout', { token: accessToken })
+    const twins = await service.db
       .selectFrom('sessions')
       .select(['company_id', 'end_reason'])
       .where('session_id', '=', own.id)
@@ -276,7 +276,7 @@ describe('the database itself', () => {
       select c.conrelid::regclass::text as table, a.attname as first
       from pg_constraint c join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
       where c.contype = 'p' and c.connamespace = 'public'::regnamespace
-        and c.conrelid::regclass::text not like 'kysely_%'`.execute(house.db)
+        and c.conrelid::regclass::text not like 'kysely_%'`.execute(service.db)
     const platform = ['roles', 'plans', 'signing_keys', 'rate_counters']
     const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
     expect(astray).toEqual([])

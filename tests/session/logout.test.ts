@@ -1,27 +1,28 @@
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
-import { changeUserStatus, endSessionsByOperator } from '../../src/session/operator.ts'
-import { openHouse, type Person, times } from '../support/house.ts'
+import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
 
-const house = await openHouse({ instances: 2 })
-const admin = await house.addCompany()
+const service = await openTestService({ instances: 2 })
+const admin = await service.addCompany()
 
 /** A session of each kind on the first instance, used once on the second. */
 async function openSessions() {
-  const user = await house.addUser(admin)
-  const tokens = await house.loginAs(user)
-  const cookie = await house.cookieOf(user)
+  const user = await service.addUser(admin)
+  const tokens = await service.loginAs(user)
+  const cookie = await service.cookieOf(user)
   for (const credential of [{ token: tokens.accessToken }, { cookie }]) {
-    expect((await house.getSession({ ...credential, at: 1 })).status).toBe(200)
+    expect((await service.getSession({ ...credential, at: 1 })).status).toBe(200)
   }
   return { user, tokens, cookie }
 }
 
 const sessionRow = (sessionId: string) =>
-  house.db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
+  service.db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
 
 const logoutsOf = (sessionId: string) =>
-  house.db
+  service.db
     .selectFrom('audit_events')
     .select(['action', 'outcome', 'actor', 'ip_address'])
     .where('session_id', '=', sessionId)
@@ -32,7 +33,7 @@ const logoutsOf = (sessionId: string) =>
 async function countWaiting(): Promise<number> {
   const { rows } = await sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
-    house.db,
+    service.db,
   )
   return rows.length
 }
@@ -42,31 +43,31 @@ const ended = { status: 401, body: { code: 'session_ended', reason: 'logout' } }
 describe('a logout', () => {
   test('with the access token ends both tokens on every instance, from the next request on (ASVS 7.4.1)', async () => {
     const { tokens, cookie } = await openSessions()
-    const answer = await house.call('/auth/logout', { token: tokens.accessToken })
+    const answer = await service.call('/auth/logout', { token: tokens.accessToken })
     expect([answer.status, answer.body]).toEqual([204, ''])
     for (const at of [1, 0]) {
-      expect(await house.getSession({ token: tokens.accessToken, at })).toMatchObject(ended)
-      expect(await house.refresh(tokens.refreshToken, { at })).toMatchObject(ended)
+      expect(await service.getSession({ token: tokens.accessToken, at })).toMatchObject(ended)
+      expect(await service.refresh(tokens.refreshToken, { at })).toMatchObject(ended)
     }
-    expect((await house.getSession({ cookie })).status).toBe(200)
+    expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
   test('with the cookie ends it on every instance, from the next request on (ASVS 7.4.1)', async () => {
     const { tokens, cookie } = await openSessions()
-    expect((await house.call('/auth/logout', { cookie })).status).toBe(204)
-    for (const at of [1, 0]) expect(await house.getSession({ cookie, at })).toMatchObject(ended)
-    expect((await house.getSession({ token: tokens.accessToken })).status).toBe(200)
+    expect((await service.call('/auth/logout', { cookie })).status).toBe(204)
+    for (const at of [1, 0]) expect(await service.getSession({ cookie, at })).toMatchObject(ended)
+    expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
   })
 
   test('after a refresh ends the tokens of every generation', async () => {
     const { tokens: first } = await openSessions()
-    const { body: second } = await house.refresh(first.refreshToken, { key: 'k1' })
-    const { body: third } = await house.refresh(second.refreshToken, { key: 'k2' })
-    expect((await house.call('/auth/logout', { token: first.accessToken })).status).toBe(204)
+    const { body: second } = await service.refresh(first.refreshToken, { key: 'k1' })
+    const { body: third } = await service.refresh(second.refreshToken, { key: 'k2' })
+    expect((await service.call('/auth/logout', { token: first.accessToken })).status).toBe(204)
     for (const { accessToken, refreshToken } of [first, second, third]) {
-      expect(await house.getSession({ token: accessToken, at: 1 })).toMatchObject(ended)
+      expect(await service.getSession({ token: accessToken, at: 1 })).toMatchObject(ended)
       // Also the retry of a lost answer is no way back.
-      expect(await house.refresh(refreshToken, { at: 1, key: 'k2' })).toMatchObject(ended)
+      expect(await service.refresh(refreshToken, { at: 1, key: 'k2' })).toMatchObject(ended)
     }
   })
 
@@ -74,20 +75,20 @@ describe('a logout', () => {
     'by %s with scope=all ends all sessions of the user and of nobody else',
     async (kind) => {
       const { user, tokens, cookie } = await openSessions()
-      const other = await house.loginAs(user, { at: 1 })
+      const other = await service.loginAs(user, { at: 1 })
       const bystander = await openSessions()
       const credential = kind === 'token' ? { token: tokens.accessToken } : { cookie }
-      expect((await house.call('/auth/logout?scope=all', credential)).status).toBe(204)
+      expect((await service.call('/auth/logout?scope=all', credential)).status).toBe(204)
       for (const at of [1, 0]) {
         for (const dead of [{ token: tokens.accessToken }, { token: other.accessToken }, { cookie }]) {
-          expect(await house.getSession({ ...dead, at })).toMatchObject(ended)
+          expect(await service.getSession({ ...dead, at })).toMatchObject(ended)
         }
-        expect(await house.refresh(other.refreshToken, { at })).toMatchObject(ended)
+        expect(await service.refresh(other.refreshToken, { at })).toMatchObject(ended)
       }
       for (const alive of [{ token: bystander.tokens.accessToken }, { cookie: bystander.cookie }]) {
-        expect((await house.getSession({ ...alive, at: 1 })).status).toBe(200)
+        expect((await service.getSession({ ...alive, at: 1 })).status).toBe(200)
       }
-      expect((await house.login(user)).status).toBe(200)
+      expect((await service.login(user)).status).toBe(200)
     },
   )
 
@@ -102,9 +103,9 @@ describe('a logout', () => {
     'everywhere=1',
   ])('with ?%s is refused and ends nothing (ASVS 15.3.7)', async (query) => {
     const { tokens } = await openSessions()
-    const { status, body } = await house.call(`/auth/logout?${query}`, { token: tokens.accessToken })
+    const { status, body } = await service.call(`/auth/logout?${query}`, { token: tokens.accessToken })
     expect([status, body.code]).toEqual([400, 'invalid_request'])
-    expect((await house.getSession({ token: tokens.accessToken })).status).toBe(200)
+    expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
   })
 
   test.each([
@@ -113,18 +114,18 @@ describe('a logout', () => {
     ['an empty object', { json: {} }],
   ])('takes %s', async (_what, options) => {
     const { tokens } = await openSessions()
-    expect((await house.call('/auth/logout', { token: tokens.accessToken, ...options })).status).toBe(204)
+    expect((await service.call('/auth/logout', { token: tokens.accessToken, ...options })).status).toBe(204)
   })
 
   test('repeated finds the session ended and changes nothing', async () => {
     const { tokens, cookie } = await openSessions()
     for (const credential of [{ token: tokens.accessToken }, { cookie }]) {
-      const { body } = await house.getSession(credential)
-      await house.call('/auth/logout', credential)
+      const { body } = await service.getSession(credential)
+      await service.call('/auth/logout', credential)
       const before = await sessionRow(body.session.id)
       expect(before.end_reason).toBe('logout')
-      house.clock.advance(1)
-      expect(await house.call('/auth/logout', { ...credential, at: 1 })).toMatchObject(ended)
+      service.clock.advance(1)
+      expect(await service.call('/auth/logout', { ...credential, at: 1 })).toMatchObject(ended)
       expect(await sessionRow(body.session.id)).toEqual(before)
     }
   })
@@ -132,7 +133,7 @@ describe('a logout', () => {
   test('sent twenty times at once is one logout, and no answer is a fault', async () => {
     const { tokens } = await openSessions()
     const answers = await Promise.all(
-      times(20, (i) => house.call('/auth/logout', { token: tokens.accessToken, at: i % 2 })),
+      times(20, (i) => service.call('/auth/logout', { token: tokens.accessToken, at: i % 2 })),
     )
     for (const answer of answers) if (answer.status !== 204) expect(answer).toMatchObject(ended)
     expect(answers.some(({ status }) => status === 204)).toBe(true)
@@ -141,9 +142,9 @@ describe('a logout', () => {
 
   test('is audited: who, which session, where from (ASVS 16.3.1)', async () => {
     const { user, tokens } = await openSessions()
-    const again = await house.loginAs(user)
-    await house.call('/auth/logout', { token: tokens.accessToken })
-    await house.call('/auth/logout?scope=all', { token: again.accessToken })
+    const again = await service.loginAs(user)
+    await service.call('/auth/logout', { token: tokens.accessToken })
+    await service.call('/auth/logout?scope=all', { token: again.accessToken })
     const entry = { outcome: 'done', actor: user.userId, ip_address: '127.0.0.1' }
     expect(await logoutsOf(tokens.session.id)).toEqual([{ action: 'logout', ...entry }])
     expect(await logoutsOf(again.session.id)).toEqual([{ action: 'logout_all', ...entry }])
@@ -153,7 +154,7 @@ describe('a logout', () => {
 describe('in cookie mode a logout', () => {
   test('makes the browser forget the cookie and what pages stored (ASVS 14.3.1)', async () => {
     const { cookie } = await openSessions()
-    const { headers } = await house.call('/auth/logout', { cookie })
+    const { headers } = await service.call('/auth/logout', { cookie })
     expect(headers['clear-site-data']).toBe('"cookies", "storage"')
     const [pair, ...attributes] = String(headers['set-cookie']).split('; ')
     expect(pair).toBe('__Host-session=')
@@ -169,7 +170,7 @@ describe('in cookie mode a logout', () => {
 
   test('is the only one that does: one by token leaves the browser alone', async () => {
     const { tokens } = await openSessions()
-    const { headers } = await house.call('/auth/logout', { token: tokens.accessToken })
+    const { headers } = await service.call('/auth/logout', { token: tokens.accessToken })
     expect(headers['set-cookie']).toBeUndefined()
     expect(headers['clear-site-data']).toBeUndefined()
   })
@@ -180,8 +181,8 @@ describe('once a logout was answered nothing works any more, whatever raced it (
   async function expectAllDead(bodies: { accessToken: string; refreshToken: string }[]) {
     for (const { accessToken, refreshToken } of bodies) {
       for (const at of [0, 1]) {
-        expect(await house.getSession({ token: accessToken, at })).toMatchObject(ended)
-        expect(await house.refresh(refreshToken, { at, key: 'race' })).toMatchObject(ended)
+        expect(await service.getSession({ token: accessToken, at })).toMatchObject(ended)
+        expect(await service.refresh(refreshToken, { at, key: 'race' })).toMatchObject(ended)
       }
     }
   }
@@ -189,10 +190,10 @@ describe('once a logout was answered nothing works any more, whatever raced it (
   test('fifty refreshes with one token', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { tokens } = await openSessions()
-      const refreshes = times(50, (i) => house.refresh(tokens.refreshToken, { at: i % 2, key: 'race' }))
+      const refreshes = times(50, (i) => service.refresh(tokens.refreshToken, { at: i % 2, key: 'race' }))
       // The later rounds log out when some have their answer already.
       await Promise.all(refreshes.slice(0, round * 5))
-      const logout = await house.call('/auth/logout', { token: tokens.accessToken, at: round % 2 })
+      const logout = await service.call('/auth/logout', { token: tokens.accessToken, at: round % 2 })
       expect(logout.status).toBe(204)
       const answers = await Promise.all(refreshes)
       for (const answer of answers) if (answer.status !== 200) expect(answer).toMatchObject(ended)
@@ -208,11 +209,11 @@ describe('once a logout was answered nothing works any more, whatever raced it (
   test('fifty refreshes one after the other', async () => {
     const { tokens } = await openSessions()
     const chain = [tokens]
-    let loggedOut: ReturnType<typeof house.call> | undefined
+    let loggedOut: ReturnType<typeof service.call> | undefined
     for (let turn = 0; turn < 50; turn += 1) {
-      if (turn === 20) loggedOut = house.call('/auth/logout', { token: tokens.accessToken, at: 1 })
+      if (turn === 20) loggedOut = service.call('/auth/logout', { token: tokens.accessToken, at: 1 })
       const last = chain.at(-1)
-      const answer = await house.refresh(last?.refreshToken, { key: `turn-${turn}` })
+      const answer = await service.refresh(last?.refreshToken, { key: `turn-${turn}` })
       if (answer.status === 200) chain.push(answer.body)
       else expect(answer).toMatchObject(ended)
     }
@@ -223,77 +224,78 @@ describe('once a logout was answered nothing works any more, whatever raced it (
 
   test('fifty uses of the cookie that each would renew it', async () => {
     const { cookie } = await openSessions()
-    const { body } = await house.getSession({ cookie })
-    house.clock.advance(120)
+    const { body } = await service.getSession({ cookie })
+    service.clock.advance(120)
     const [logout, ...answers] = await Promise.all([
-      house.call('/auth/logout', { cookie, at: 1 }),
-      ...times(50, (i) => house.getSession({ cookie, at: i % 2 })),
+      service.call('/auth/logout', { cookie, at: 1 }),
+      ...times(50, (i) => service.getSession({ cookie, at: i % 2 })),
     ])
     expect(logout.status).toBe(204)
     for (const answer of answers) if (answer.status !== 200) expect(answer).toMatchObject(ended)
-    for (const at of [0, 1]) expect(await house.getSession({ cookie, at })).toMatchObject(ended)
+    for (const at of [0, 1]) expect(await service.getSession({ cookie, at })).toMatchObject(ended)
     expect(await sessionRow(body.session.id)).toMatchObject({ end_reason: 'logout' })
   })
 })
 
 describe('ended is final (ASVS 7.4.1)', () => {
   const signInInPlaceOf = (user: Person, cookie: string) =>
-    house.cookieOf(user, { headers: { 'x-session-mode': 'cookie', cookie: `__Host-session=${cookie}` } })
+    service.cookieOf(user, { headers: { 'x-session-mode': 'cookie', cookie: `__Host-session=${cookie}` } })
 
   test('so nothing that anybody does later changes the session', async () => {
     const { user, tokens, cookie } = await openSessions()
-    const { body: cookieSession } = await house.getSession({ cookie })
+    const { body: cookieSession } = await service.getSession({ cookie })
     for (const credential of [{ token: tokens.accessToken }, { cookie }]) {
-      await house.call('/auth/logout', credential)
+      await service.call('/auth/logout', credential)
     }
     const ids = [tokens.session.id, cookieSession.session.id]
     const before = await Promise.all(ids.map(sessionRow))
     const attempts: (() => Promise<unknown>)[] = [
-      () => house.refresh(tokens.refreshToken),
-      () => house.refresh(tokens.refreshToken, { key: 'again', at: 1 }),
-      () => house.getSession({ token: tokens.accessToken }),
-      () => house.call('/auth/logout?scope=all', { token: tokens.accessToken }),
-      () => house.getSession({ cookie }),
-      () => house.call('/auth/logout', { cookie, at: 1 }),
+      () => service.refresh(tokens.refreshToken),
+      () => service.refresh(tokens.refreshToken, { key: 'again', at: 1 }),
+      () => service.getSession({ token: tokens.accessToken }),
+      () => service.call('/auth/logout?scope=all', { token: tokens.accessToken }),
+      () => service.getSession({ cookie }),
+      () => service.call('/auth/logout', { cookie, at: 1 }),
       () => signInInPlaceOf(user, cookie),
-      async () => house.call('/auth/logout?scope=all', { token: (await house.loginAs(user)).accessToken }),
-      () => endSessionsByOperator(house.context, user.companyId, user.userId),
-      () => endSessionsByOperator(house.context, user.companyId, null),
-      () => changeUserStatus(house.context, user.companyId, user, 'disabled'),
-      () => changeUserStatus(house.context, user.companyId, user, 'active'),
-      () => house.loginAs(user),
+      async () =>
+        service.call('/auth/logout?scope=all', { token: (await service.loginAs(user)).accessToken }),
+      () => endSessionsOfUser(service.context, user.companyId, user.userId),
+      () => endSessionsOfCompany(service.context, user.companyId),
+      () => changeUserStatus(service.context, user.companyId, user, 'disabled'),
+      () => changeUserStatus(service.context, user.companyId, user, 'active'),
+      () => service.loginAs(user),
     ]
     for (const attempt of attempts) {
-      house.clock.advance(61)
+      service.clock.advance(61)
       await attempt()
       expect(await Promise.all(ids.map(sessionRow))).toEqual(before)
     }
-    expect(await house.getSession({ cookie })).toMatchObject(ended)
+    expect(await service.getSession({ cookie })).toMatchObject(ended)
   })
 
   const waiting: [string, (sessions: Awaited<ReturnType<typeof openSessions>>) => Promise<unknown>][] = [
-    ['a logout', ({ tokens }) => house.call('/auth/logout', { token: tokens.accessToken })],
+    ['a logout', ({ tokens }) => service.call('/auth/logout', { token: tokens.accessToken })],
     [
       'a logout of all',
-      ({ tokens }) => house.call('/auth/logout?scope=all', { token: tokens.accessToken, at: 1 }),
+      ({ tokens }) => service.call('/auth/logout?scope=all', { token: tokens.accessToken, at: 1 }),
     ],
-    ['a refresh', ({ tokens }) => house.refresh(tokens.refreshToken)],
-    ['a use of the cookie that renews it', ({ cookie }) => house.getSession({ cookie, at: 1 })],
-    ['a logout with the cookie', ({ cookie }) => house.call('/auth/logout', { cookie })],
+    ['a refresh', ({ tokens }) => service.refresh(tokens.refreshToken)],
+    ['a use of the cookie that renews it', ({ cookie }) => service.getSession({ cookie, at: 1 })],
+    ['a logout with the cookie', ({ cookie }) => service.call('/auth/logout', { cookie })],
     ['a sign-in in its place', ({ user, cookie }) => signInInPlaceOf(user, cookie)],
-    ['a disabling', ({ user }) => changeUserStatus(house.context, user.companyId, user, 'disabled')],
+    ['a disabling', ({ user }) => changeUserStatus(service.context, user.companyId, user, 'disabled')],
   ]
   test.each(waiting)(
     'so %s that found the session alive leaves it as another ended it',
     async (_what, act) => {
       const sessions = await openSessions()
       const { userId } = sessions.user
-      house.clock.advance(120)
+      service.clock.advance(120)
       let acting: Promise<unknown> | undefined
-      await house.db.transaction().execute(async (tx) => {
+      await service.db.transaction().execute(async (tx) => {
         await tx
           .updateTable('sessions')
-          .set({ ended_at: new Date(house.clock.now() - 1), end_reason: 'ended_by_operator' })
+          .set({ ended_at: new Date(service.clock.now() - 1), end_reason: 'ended_by_operator' })
           .where('user_id', '=', userId)
           .execute()
         acting = act(sessions)
@@ -306,15 +308,15 @@ describe('ended is final (ASVS 7.4.1)', () => {
         )
       })
       await acting
-      const rows = await house.db
+      const rows = await service.db
         .selectFrom('sessions')
         .selectAll()
         .where('user_id', '=', userId)
-        .where('created_at', '<', new Date(house.clock.now()))
+        .where('created_at', '<', new Date(service.clock.now()))
         .execute()
       expect(rows.map(({ end_reason }) => end_reason)).toEqual(['ended_by_operator', 'ended_by_operator'])
       for (const { ended_at, issued_at, created_at } of rows) {
-        expect(ended_at?.getTime()).toBe(house.clock.now() - 1)
+        expect(ended_at?.getTime()).toBe(service.clock.now() - 1)
         expect(issued_at).toEqual(created_at)
       }
     },

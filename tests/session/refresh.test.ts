@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openHouse } from '../support/house.ts'
+import { openTestService } from '../support/test-service.ts'
 
-const house = await openHouse({ instances: 2 })
-const admin = await house.addCompany()
+const service = await openTestService({ instances: 2 })
+const admin = await service.addCompany()
 
 /** Moves a session's last rotation into the past of the database's own clock. */
 async function ageRotation(sessionId: string, seconds: number) {
   await sql`update sessions set rotated_at = rotated_at - make_interval(secs => ${seconds})
-    where session_id = ${sessionId}`.execute(house.db)
+    where session_id = ${sessionId}`.execute(service.db)
 }
 
 const times = <T>(count: number, make: (index: number) => T) =>
@@ -17,35 +17,35 @@ const times = <T>(count: number, make: (index: number) => T) =>
 
 describe('a refresh token', () => {
   test('is spent for a successor, with the login answer anew (ASVS 10.4.5)', async () => {
-    const first = await house.loginAs(admin)
-    const { status, body } = await house.refresh(first.refreshToken)
+    const first = await service.loginAs(admin)
+    const { status, body } = await service.refresh(first.refreshToken)
     expect(status).toBe(200)
     expect(body.session.id).toBe(first.session.id)
     expect(body.refreshToken).not.toBe(first.refreshToken)
     expect(Object.keys(body).sort()).toEqual(Object.keys(first).sort())
-    expect((await house.refresh(body.refreshToken)).status).toBe(200)
+    expect((await service.refresh(body.refreshToken)).status).toBe(200)
   })
 
   test('used fifty times at once on two instances makes one successor and signs nobody out', async () => {
     for (let round = 0; round < 5; round += 1) {
-      const { refreshToken, accessToken } = await house.loginAs(admin)
-      const answers = await Promise.all(times(50, (i) => house.refresh(refreshToken, { at: i % 2 })))
+      const { refreshToken, accessToken } = await service.loginAs(admin)
+      const answers = await Promise.all(times(50, (i) => service.refresh(refreshToken, { at: i % 2 })))
       const good = answers.filter(({ status }) => status === 200)
       expect(good.length).toBeGreaterThanOrEqual(1)
       expect(new Set(good.map(({ body }) => body.refreshToken)).size).toBe(1)
       for (const { status, body } of answers) {
         if (status !== 200) expect([status, body.code]).toEqual([401, 'refresh_token_reused'])
       }
-      expect((await house.call('/auth/session', { method: 'GET', token: accessToken })).status).toBe(200)
-      expect((await house.refresh(good[0]?.body.refreshToken)).status).toBe(200)
+      expect((await service.call('/auth/session', { method: 'GET', token: accessToken })).status).toBe(200)
+      expect((await service.refresh(good[0]?.body.refreshToken)).status).toBe(200)
     }
   })
 
   test('used fifty times at once with one Idempotency-Key gives all fifty the successor', async () => {
     for (let round = 0; round < 5; round += 1) {
-      const { refreshToken } = await house.loginAs(admin)
+      const { refreshToken } = await service.loginAs(admin)
       const answers = await Promise.all(
-        times(50, (i) => house.refresh(refreshToken, { at: i % 2, key: `key-${round}` })),
+        times(50, (i) => service.refresh(refreshToken, { at: i % 2, key: `key-${round}` })),
       )
       expect(answers.map(({ status }) => status)).toEqual(times(50, () => 200))
       expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
@@ -53,19 +53,19 @@ describe('a refresh token', () => {
   })
 
   test('used again later ends its session and no other of the user', async () => {
-    const stolen = await house.loginAs(admin)
-    const other = await house.loginAs(admin)
-    const { body: successor } = await house.refresh(stolen.refreshToken)
+    const stolen = await service.loginAs(admin)
+    const other = await service.loginAs(admin)
+    const { body: successor } = await service.refresh(stolen.refreshToken)
     await ageRotation(stolen.session.id, 2)
-    const replay = await house.refresh(stolen.refreshToken, { at: 1 })
+    const replay = await service.refresh(stolen.refreshToken, { at: 1 })
     expect([replay.status, replay.body.code]).toEqual([401, 'refresh_token_reused'])
     for (const token of [stolen.accessToken, successor.accessToken]) {
-      const { status, body } = await house.call('/auth/session', { method: 'GET', token })
+      const { status, body } = await service.call('/auth/session', { method: 'GET', token })
       expect([status, body.code, body.reason]).toEqual([401, 'session_ended', 'refresh_reuse'])
     }
-    expect((await house.refresh(successor.refreshToken)).body.code).toBe('session_ended')
-    expect((await house.refresh(other.refreshToken)).status).toBe(200)
-    const audit = await house.db
+    expect((await service.refresh(successor.refreshToken)).body.code).toBe('session_ended')
+    expect((await service.refresh(other.refreshToken)).status).toBe(200)
+    const audit = await service.db
       .selectFrom('audit_events')
       .select('outcome')
       .where('session_id', '=', stolen.session.id)
@@ -75,20 +75,20 @@ describe('a refresh token', () => {
   })
 
   test('older than the predecessor ends the session at once', async () => {
-    const first = await house.loginAs(admin)
-    const { body: second } = await house.refresh(first.refreshToken)
-    const { body: third } = await house.refresh(second.refreshToken)
-    expect((await house.refresh(first.refreshToken)).body.code).toBe('refresh_token_reused')
-    expect((await house.refresh(third.refreshToken)).body.code).toBe('session_ended')
+    const first = await service.loginAs(admin)
+    const { body: second } = await service.refresh(first.refreshToken)
+    const { body: third } = await service.refresh(second.refreshToken)
+    expect((await service.refresh(first.refreshToken)).body.code).toBe('refresh_token_reused')
+    expect((await service.refresh(third.refreshToken)).body.code).toBe('session_ended')
   })
 
   test('used a moment ago is refused, harms nothing and is audited', async () => {
-    const first = await house.loginAs(admin)
-    const { body: second } = await house.refresh(first.refreshToken)
+    const first = await service.loginAs(admin)
+    const { body: second } = await service.refresh(first.refreshToken)
     await ageRotation(first.session.id, -3600)
-    expect((await house.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
-    expect((await house.refresh(second.refreshToken)).status).toBe(200)
-    const audit = await house.db
+    expect((await service.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
+    expect((await service.refresh(second.refreshToken)).status).toBe(200)
+    const audit = await service.db
       .selectFrom('audit_events')
       .select('outcome')
       .where('session_id', '=', first.session.id)
@@ -100,68 +100,68 @@ describe('a refresh token', () => {
 
 describe('a lost answer', () => {
   test('can be had again with the same key, on any instance, to the byte', async () => {
-    const { refreshToken } = await house.loginAs(admin)
-    const { body: lost } = await house.refresh(refreshToken, { key: 'retry' })
-    const { status, body } = await house.refresh(refreshToken, { key: 'retry', at: 1 })
+    const { refreshToken } = await service.loginAs(admin)
+    const { body: lost } = await service.refresh(refreshToken, { key: 'retry' })
+    const { status, body } = await service.refresh(refreshToken, { key: 'retry', at: 1 })
     expect(status).toBe(200)
     expect(body.refreshToken).toBe(lost.refreshToken)
   })
 
   test('cannot be had once the successor was used', async () => {
-    const { refreshToken } = await house.loginAs(admin)
-    const { body: second } = await house.refresh(refreshToken, { key: 'a' })
-    await house.refresh(second.refreshToken, { key: 'b' })
-    expect((await house.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
+    const { refreshToken } = await service.loginAs(admin)
+    const { body: second } = await service.refresh(refreshToken, { key: 'a' })
+    await service.refresh(second.refreshToken, { key: 'b' })
+    expect((await service.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
   })
 
   test('cannot be had after the idempotency window, which is theft then', async () => {
-    const { refreshToken, session } = await house.loginAs(admin)
-    const { body: second } = await house.refresh(refreshToken, { key: 'a' })
+    const { refreshToken, session } = await service.loginAs(admin)
+    const { body: second } = await service.refresh(refreshToken, { key: 'a' })
     await ageRotation(session.id, 61)
-    expect((await house.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
-    expect((await house.refresh(second.refreshToken)).body.code).toBe('session_ended')
+    expect((await service.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
+    expect((await service.refresh(second.refreshToken)).body.code).toBe('session_ended')
   })
 
   test('is not for another key, nor for none', async () => {
-    const { refreshToken, session } = await house.loginAs(admin)
-    await house.refresh(refreshToken, { key: 'mine' })
+    const { refreshToken, session } = await service.loginAs(admin)
+    await service.refresh(refreshToken, { key: 'mine' })
     await ageRotation(session.id, 2)
-    expect((await house.refresh(refreshToken, { key: 'other' })).body.code).toBe('refresh_token_reused')
+    expect((await service.refresh(refreshToken, { key: 'other' })).body.code).toBe('refresh_token_reused')
   })
 })
 
 test('a key used with an earlier token of the session is a conflict and changes nothing', async () => {
-  const { refreshToken } = await house.loginAs(admin)
-  const { body: second } = await house.refresh(refreshToken, { key: 'one' })
-  const { body: third } = await house.refresh(second.refreshToken, { key: 'two' })
+  const { refreshToken } = await service.loginAs(admin)
+  const { body: second } = await service.refresh(refreshToken, { key: 'one' })
+  const { body: third } = await service.refresh(second.refreshToken, { key: 'two' })
   for (const key of ['one', 'two']) {
-    const { status, body } = await house.refresh(third.refreshToken, { key })
+    const { status, body } = await service.refresh(third.refreshToken, { key })
     expect([status, body.code]).toEqual([409, 'idempotency_conflict'])
   }
-  expect((await house.refresh(third.refreshToken, { key: 'three' })).status).toBe(200)
+  expect((await service.refresh(third.refreshToken, { key: 'three' })).status).toBe(200)
 })
 
 test('a malformed Idempotency-Key is refused before anything happens', async () => {
-  const { refreshToken } = await house.loginAs(admin)
+  const { refreshToken } = await service.loginAs(admin)
   for (const key of ['a b', 'ü', 'x'.repeat(129)]) {
     expect(
       (
-        await house.refresh(refreshToken, {
+        await service.refresh(refreshToken, {
           headers: { 'idempotency-key': Buffer.from(key).toString('latin1') },
         })
       ).status,
     ).toBe(400)
   }
-  expect((await house.refresh(refreshToken)).status).toBe(200)
+  expect((await service.refresh(refreshToken)).status).toBe(200)
 })
 
 describe('a session', () => {
   test('moves its end with each refresh, but never past its maximal age (ASVS 7.3.2)', async () => {
-    let { refreshToken, session } = await house.loginAs(admin)
+    let { refreshToken, session } = await service.loginAs(admin)
     const createdAt = Date.parse(session.createdAt)
     for (let day = 6; day <= 30; day += 6) {
-      house.clock.advance(6 * 86_400)
-      const { status, body } = await house.refresh(refreshToken)
+      service.clock.advance(6 * 86_400)
+      const { status, body } = await service.refresh(refreshToken)
       if (day === 30) expect(body.code).toBe('token_expired')
       else {
         expect(status).toBe(200)
@@ -173,14 +173,14 @@ describe('a session', () => {
   })
 
   test('of a lapsed refresh token is over (ASVS 7.3.1)', async () => {
-    const { refreshToken } = await house.loginAs(admin)
-    house.clock.advance(604_801)
-    expect((await house.refresh(refreshToken)).body.code).toBe('token_expired')
+    const { refreshToken } = await service.loginAs(admin)
+    service.clock.advance(604_801)
+    expect((await service.refresh(refreshToken)).body.code).toBe('token_expired')
   })
 })
 
 test('a race is no theft however long it takes: both requests began with the token unspent', async () => {
-  const strict = await openHouse({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
+  const strict = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
   const person = await strict.addCompany()
   const { refreshToken, session } = await strict.loginAs(person)
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
@@ -204,7 +204,7 @@ test('a race is no theft however long it takes: both requests began with the tok
 })
 
 test('with a grace, a client without keys gets the successor again, and nobody that of a key', async () => {
-  const gentle = await openHouse({ env: { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' } })
+  const gentle = await openTestService({ env: { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' } })
   const person = await gentle.addCompany()
   const plain = await gentle.loginAs(person)
   const { body: lost } = await gentle.refresh(plain.refreshToken)

@@ -2,20 +2,20 @@ import { randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { changeSubscription } from '../../src/company/service.ts'
-import { changeCompanyStatus, changeUserStatus } from '../../src/session/operator.ts'
+import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
 import {
   type Answer,
   createCountingHasher,
-  openHouse,
+  openTestService,
   PASSWORD,
   type Person,
   times,
-} from '../support/house.ts'
+} from '../support/test-service.ts'
 
 const hasher = await createCountingHasher()
-const house = await openHouse({ hasher })
-const admin = await house.addCompany()
+const service = await openTestService({ hasher })
+const admin = await service.addCompany()
 
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/
@@ -28,7 +28,7 @@ function visible({ status, headers, body }: Answer) {
 }
 
 const auditOf = (companyId: string, actor: string) =>
-  house.db
+  service.db
     .selectFrom('audit_events')
     .selectAll()
     .where('company_id', '=', companyId)
@@ -37,7 +37,7 @@ const auditOf = (companyId: string, actor: string) =>
     .execute()
 
 const liveSessions = ({ companyId, userId }: { companyId: string; userId: string }) =>
-  house.db
+  service.db
     .selectFrom('sessions')
     .select(['session_id', 'kind'])
     .where('company_id', '=', companyId)
@@ -47,7 +47,7 @@ const liveSessions = ({ companyId, userId }: { companyId: string; userId: string
 
 const storedHash = async ({ userId }: Person) =>
   (
-    await house.db
+    await service.db
       .selectFrom('users')
       .select('password_hash')
       .where('user_id', '=', userId)
@@ -55,13 +55,13 @@ const storedHash = async ({ userId }: Person) =>
   ).password_hash
 
 test('a sign-in answers with tokens, session, user, subscription and access context, and nothing else', async () => {
-  const now = house.clock.now()
-  const trialEnd = await house.db
+  const now = service.clock.now()
+  const trialEnd = await service.db
     .selectFrom('subscriptions')
     .select('current_period_end')
     .where('company_id', '=', admin.companyId)
     .executeTakeFirstOrThrow()
-  const { status, headers, body } = await house.login(admin)
+  const { status, headers, body } = await service.login(admin)
   expect(status).toBe(200)
   expect(headers['cache-control']).toBe('no-store')
   expect(headers['set-cookie']).toBeUndefined()
@@ -108,13 +108,13 @@ test('a sign-in answers with tokens, session, user, subscription and access cont
 
 describe('a failed sign-in', async () => {
   const [disabled, suspended, unverified] = [
-    await house.addUser(admin),
-    await house.addCompany(),
-    await house.addUser(admin),
+    await service.addUser(admin),
+    await service.addCompany(),
+    await service.addUser(admin),
   ]
-  await changeUserStatus(house.context, disabled.companyId, disabled, 'disabled')
-  await changeCompanyStatus(house.context, suspended.companyId, 'suspended')
-  await house.db
+  await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
+  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
+  await service.db
     .updateTable('users')
     .set({ email_verified_at: null })
     .where('user_id', '=', unverified.userId)
@@ -134,7 +134,7 @@ describe('a failed sign-in', async () => {
   test('has one answer whatever the cause, header by header (ASVS 6.3.8)', async () => {
     const answers = []
     for (const [, person] of failures.filter(([cause]) => !cause.includes(','))) {
-      answers.push(visible(await house.login(person)))
+      answers.push(visible(await service.login(person)))
     }
     const [first] = answers
     expect(first).toMatchObject({ status: 401, body: { code: 'invalid_credentials', status: 401 } })
@@ -152,7 +152,7 @@ describe('a failed sign-in', async () => {
     async (_cause, person) => {
       const before = (await auditOf(person.companyId, person.email)).map(({ audit_id }) => audit_id)
       Object.assign(hasher, { verified: 0, hashed: 0 })
-      const { status, body } = await house.login(person)
+      const { status, body } = await service.login(person)
       expect([status, body.code]).toEqual([401, 'invalid_credentials'])
       expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
       const entries = await auditOf(person.companyId, person.email)
@@ -160,7 +160,7 @@ describe('a failed sign-in', async () => {
         {
           company_id: person.companyId,
           audit_id: expect.stringMatching(UUID_V7),
-          occurred_at: new Date(house.clock.now()),
+          occurred_at: new Date(service.clock.now()),
           action: 'sign_in',
           outcome: 'refused',
           actor: person.email,
@@ -178,7 +178,7 @@ describe('a failed sign-in', async () => {
   })
 
   test('for an unverified address says so to who knows the password, and opens no session (ASVS 2.3.1)', async () => {
-    const { status, body } = await house.login(unverified)
+    const { status, body } = await service.login(unverified)
     expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
     expect(await liveSessions(unverified)).toEqual([])
     const entries = await auditOf(unverified.companyId, unverified.email)
@@ -187,13 +187,13 @@ describe('a failed sign-in', async () => {
 })
 
 test('a successful sign-in is audited: who, what, when, where from and which session (ASVS 16.2.1, 16.3.1)', async () => {
-  const user = await house.addUser(admin)
-  const { session } = await house.loginAs(user)
+  const user = await service.addUser(admin)
+  const { session } = await service.loginAs(user)
   expect(await auditOf(user.companyId, user.userId)).toEqual([
     {
       company_id: user.companyId,
       audit_id: expect.stringMatching(UUID_V7),
-      occurred_at: new Date(house.clock.now()),
+      occurred_at: new Date(service.clock.now()),
       action: 'sign_in',
       outcome: 'done',
       actor: user.userId,
@@ -211,19 +211,19 @@ test.each([
   'truncate audit_events',
   'truncate audit_events, companies cascade',
 ])('the audit trail refuses `%s` (ASVS 16.4.2)', async (statement) => {
-  await house.loginAs(admin)
-  const count = () => sql<{ count: number }>`select count(*)::int from audit_events`.execute(house.db)
+  await service.loginAs(admin)
+  const count = () => sql<{ count: number }>`select count(*)::int from audit_events`.execute(service.db)
   const before = await count()
-  await expect(sql.raw(statement).execute(house.db)).rejects.toThrow('audit_events is append-only')
+  await expect(sql.raw(statement).execute(service.db)).rejects.toThrow('audit_events is append-only')
   expect((await count()).rows).toEqual(before.rows)
 })
 
 test.each(['past_due', 'canceled', 'suspended'] as const)(
   'a subscription that is %s still signs in, so that it can be paid',
   async (status) => {
-    const payer = await house.addCompany()
-    await changeSubscription(house.context, payer.companyId, { status })
-    const { subscription } = await house.loginAs(payer)
+    const payer = await service.addCompany()
+    await changeSubscription(service.context, payer.companyId, { status })
+    const { subscription } = await service.loginAs(payer)
     expect(subscription.status).toBe(status)
   },
 )
@@ -235,19 +235,19 @@ test.each([
   ['without hyphens', (id: string) => id.replaceAll('-', ''), 400],
   ['with a space before it', (id: string) => ` ${id}`, 400],
 ])('a company id %s is read one way, or refused (ASVS 1.1.1, 2.2.1)', async (_how, spell, status) => {
-  const answer = await house.login({ ...admin, companyId: spell(admin.companyId) })
+  const answer = await service.login({ ...admin, companyId: spell(admin.companyId) })
   expect(answer.status).toBe(status)
   if (status === 200) expect(answer.body.accessContext.companyId).toBe(admin.companyId)
   else expect(answer.body.errors[0].path).toBe('/companyId')
 })
 
 describe('an e-mail address', async () => {
-  const skilled = await house.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
+  const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
 
   test.each(['KIM.SKILL@COMPANY.EXAMPLE', 'Kim.Skill@company.example'])(
     'is one account however it is capitalised: %s',
     async (email) => {
-      const { user } = await house.loginAs({ ...skilled, email })
+      const { user } = await service.loginAs({ ...skilled, email })
       expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
     },
   )
@@ -276,7 +276,7 @@ describe('an e-mail address', async () => {
     ['trailing dot', 'kim.skill@company.example.'],
     ['255 characters', `${'k'.repeat(239)}@company.example`],
   ])('that looks like another, by %s, is none (ASVS 2.2.1)', async (_trick, email) => {
-    const { status, body } = await house.login({ ...skilled, email })
+    const { status, body } = await service.login({ ...skilled, email })
     expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
   })
 
@@ -285,12 +285,12 @@ describe('an e-mail address', async () => {
     'kim.skill+tag@company.example',
     'kimskill@company.example',
   ])('is compared as it is written, so %s is nobody', async (email) => {
-    expect((await house.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
+    expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
   })
 })
 
 describe('a password', () => {
-  const typed = async (password: string) => house.addUser(admin, 'viewer', { password })
+  const typed = async (password: string) => service.addUser(admin, 'viewer', { password })
 
   test.each([
     ['NFC', 'NFD'],
@@ -299,7 +299,7 @@ describe('a password', () => {
     // 128 characters, thrice as many in NFD.
     const password = 'ǖ'.repeat(127).concat('x')
     const user = await typed(password.normalize(chosen))
-    expect((await house.login({ ...user, password: password.normalize(given) })).status).toBe(200)
+    expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
   })
 
   test.each([
@@ -314,7 +314,7 @@ describe('a password', () => {
     'may be %s long or strange, and is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)',
     async (_what, password) => {
       const user = await typed(password)
-      expect((await house.login(user)).status).toBe(200)
+      expect((await service.login(user)).status).toBe(200)
       const points = [...password]
       const variants = [
         points.slice(0, -1).join(''),
@@ -324,7 +324,7 @@ describe('a password', () => {
         password.replaceAll('\u200d', ''),
       ]
       for (const variant of variants.filter((variant) => variant !== password)) {
-        expect((await house.login({ ...user, password: variant })).status).toBe(401)
+        expect((await service.login({ ...user, password: variant })).status).toBe(401)
       }
     },
   )
@@ -338,9 +338,9 @@ describe('a password', () => {
   ])(
     'of %s is refused before it is hashed or counted (ASVS 15.1.3)',
     async (_what, password, status, path) => {
-      const user = await house.addUser(admin)
+      const user = await service.addUser(admin)
       hasher.verified = 0
-      const answer = await house.login({ ...user, password })
+      const answer = await service.login({ ...user, password })
       expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path])
       expect(hasher.verified).toBe(0)
       // Counted as any request without a credential, not as an attempt.
@@ -351,33 +351,33 @@ describe('a password', () => {
 
   test('whose hash has other parameters is hashed anew at sign-in, also at eight at once (ASVS 11.4.2)', async () => {
     for (let round = 0; round < 3; round += 1) {
-      const user = await house.addUser(admin)
+      const user = await service.addUser(admin)
       const weak = await hash(PASSWORD, { memoryCost: 8192, timeCost: 1, parallelism: 1 })
-      await house.db
+      await service.db
         .updateTable('users')
         .set({ password_hash: weak })
         .where('user_id', '=', user.userId)
         .execute()
-      expect((await house.login({ ...user, password: 'not the password' })).status).toBe(401)
+      expect((await service.login({ ...user, password: 'not the password' })).status).toBe(401)
       expect(await storedHash(user)).toBe(weak)
-      const answers = await Promise.all(times(8, () => house.login(user)))
+      const answers = await Promise.all(times(8, () => service.login(user)))
       expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
       const renewed = await storedHash(user)
       expect(renewed).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
-      await house.loginAs(user)
+      await service.loginAs(user)
       expect(await storedHash(user)).toBe(renewed)
     }
   })
 })
 
 test('each sign-in opens a session of its own, beside those that there are (ASVS 7.2.4)', async () => {
-  const user = await house.addUser(admin)
-  const answers = await Promise.all(times(5, () => house.loginAs(user)))
+  const user = await service.addUser(admin)
+  const answers = await Promise.all(times(5, () => service.loginAs(user)))
   for (const of of ['session', 'accessToken', 'refreshToken']) {
     expect(new Set(answers.map((body) => JSON.stringify(body[of]))).size).toBe(5)
   }
   for (const { accessToken } of answers) {
-    expect((await house.getSession({ token: accessToken })).status).toBe(200)
+    expect((await service.getSession({ token: accessToken })).status).toBe(200)
   }
 })
 
@@ -392,7 +392,7 @@ async function signInDuring(person: Person, after: number, act: () => Promise<un
   const answers = await Promise.all(
     times(8, async (index) => {
       const headers = index % 2 === 0 ? { 'x-session-mode': 'cookie' } : {}
-      const answer = await house.login(person, { headers })
+      const answer = await service.login(person, { headers })
       answered += 1
       actInTime()
       return answer
@@ -406,24 +406,24 @@ describe('what happens while the password is being checked', () => {
   const endings: [string, () => Promise<Person>, (person: Person) => Promise<unknown>][] = [
     [
       'the user is disabled',
-      () => house.addUser(admin),
-      (person) => changeUserStatus(house.context, person.companyId, person, 'disabled'),
+      () => service.addUser(admin),
+      (person) => changeUserStatus(service.context, person.companyId, person, 'disabled'),
     ],
     [
       'the company is suspended',
-      () => house.addCompany(),
-      ({ companyId }) => changeCompanyStatus(house.context, companyId, 'suspended'),
+      () => service.addCompany(),
+      ({ companyId }) => changeCompanyStatus(service.context, companyId, 'suspended'),
     ],
     [
       'the password is replaced, which ends the sessions',
-      () => house.addUser(admin),
+      () => service.addUser(admin),
       async ({ companyId, userId }) => {
-        const after = await house.context.hasher.hash('another password')
-        await house.db.transaction().execute(async (tx) => {
+        const after = await service.context.hasher.hash('another password')
+        await service.db.transaction().execute(async (tx) => {
           await tx.updateTable('users').set({ password_hash: after }).where('user_id', '=', userId).execute()
           await tx
             .updateTable('sessions')
-            .set({ ended_at: new Date(house.clock.now()), end_reason: 'password_changed' })
+            .set({ ended_at: new Date(service.clock.now()), end_reason: 'password_changed' })
             .where('company_id', '=', companyId)
             .where('user_id', '=', userId)
             .where('ended_at', 'is', null)
@@ -441,7 +441,7 @@ describe('what happens while the password is being checked', () => {
       for (const { status, body } of answers) {
         if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
         else if (body.accessToken) {
-          expect((await house.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
+          expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
         }
       }
     }

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openHouse, type Person, times } from '../support/house.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
 
-const house = await openHouse({ instances: 2 })
+const service = await openTestService({ instances: 2 })
 
 const STATUS = '/auth/webhook-secret/status'
 const REGENERATE = '/auth/webhook-secret/regenerate'
@@ -11,28 +11,28 @@ const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
 /** A company with an admin who is signed in. */
 async function openCompany() {
-  const admin = await house.addCompany()
-  const { accessToken: token } = await house.loginAs(admin)
+  const admin = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(admin)
   return {
     admin,
     token,
-    status: async () => (await house.call(STATUS, { token })).body,
+    status: async () => (await service.call(STATUS, { token })).body,
     regenerate: (json?: unknown, at = 0) =>
-      house.call(REGENERATE, { token, at, ...(json !== undefined && { json }) }),
+      service.call(REGENERATE, { token, at, ...(json !== undefined && { json }) }),
     send: (secret: string, at = 0, payload: unknown = EVENT) =>
-      house.send(admin.companyId, secret, payload, { at }),
+      service.send(admin.companyId, secret, payload, { at }),
   }
 }
 
 const rowOf = ({ companyId }: Person) =>
-  house.db
+  service.db
     .selectFrom('signing_secrets')
     .selectAll()
     .where('company_id', '=', companyId)
     .executeTakeFirstOrThrow()
 
 const seal = ({ companyId }: Person, sealed: string) =>
-  house.db
+  service.db
     .updateTable('signing_secrets')
     .set({ sealed_secret: sealed })
     .where('company_id', '=', companyId)
@@ -56,7 +56,7 @@ describe('the status of the signing secret', () => {
 
   test('tells version, hint, maker and time, and never the secret (ASVS 14.2.6)', async () => {
     const { admin, status, regenerate } = await openCompany()
-    const createdAt = new Date(house.clock.now()).toISOString()
+    const createdAt = new Date(service.clock.now()).toISOString()
     const { status: code, body: made } = await regenerate()
     expect([code, made]).toEqual([
       200,
@@ -84,16 +84,16 @@ describe('the status of the signing secret', () => {
   test('names who made the secret in use, and when', async () => {
     const { admin, status, regenerate } = await openCompany()
     await regenerate()
-    const second = await house.addUser(admin, 'admin')
-    const { accessToken: token } = await house.loginAs(second)
-    house.clock.advance(90)
-    const { body: made } = await house.call(REGENERATE, { token, at: 1 })
+    const second = await service.addUser(admin, 'admin')
+    const { accessToken: token } = await service.loginAs(second)
+    service.clock.advance(90)
+    const { body: made } = await service.call(REGENERATE, { token, at: 1 })
     expect(made.version).toBe(2)
     expect(made.previousInvalidatedAt).toBe(made.createdAt)
     expect(await status()).toMatchObject({
       version: 2,
       hint: made.hint,
-      createdAt: new Date(house.clock.now()).toISOString(),
+      createdAt: new Date(service.clock.now()).toISOString(),
       createdBy: { id: second.userId, email: second.email },
     })
   })
@@ -101,7 +101,7 @@ describe('the status of the signing secret', () => {
   test('tells the last use to the minute, on any instance, of the version in use only', async () => {
     const { status, regenerate, send } = await openCompany()
     const { body: first } = await regenerate()
-    const minute = () => new Date(Math.floor(house.clock.now() / 60_000) * 60_000).toISOString()
+    const minute = () => new Date(Math.floor(service.clock.now() / 60_000) * 60_000).toISOString()
     const lastUse = async () => (await status()).lastUsedAt
 
     for (const [at, payload] of [
@@ -112,7 +112,7 @@ describe('the status of the signing secret', () => {
     ] as const) {
       expect((await send(first.secret, at, payload)).status).toBe(202)
       expect(await lastUse()).toBe(minute())
-      house.clock.advance(61)
+      service.clock.advance(61)
     }
     // A refused signature is no use.
     const before = await lastUse()
@@ -133,7 +133,7 @@ test('a use that could not be noted, and was answered 503, is noted with the nex
   const { body: made } = await regenerate()
   const { promise: held, resolve: release } = Promise.withResolvers<void>()
   const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
-  const blocker = house.db.transaction().execute(async (tx) => {
+  const blocker = service.db.transaction().execute(async (tx) => {
     await sql`select from signing_secrets where company_id = ${admin.companyId} for update`.execute(tx)
     noteLocked()
     await held
@@ -151,7 +151,7 @@ describe('regenerate', () => {
     const { token, regenerate } = await openCompany()
     const type = { 'content-type': 'application/json' }
     expect((await regenerate()).body.version).toBe(1)
-    expect((await house.call(REGENERATE, { token, headers: type, body: '' })).body.version).toBe(2)
+    expect((await service.call(REGENERATE, { token, headers: type, body: '' })).body.version).toBe(2)
     expect((await regenerate({})).body.version).toBe(3)
     expect((await regenerate({ expectedVersion: 3 })).body.version).toBe(4)
   })
@@ -208,11 +208,11 @@ describe('regenerate', () => {
 
   test('leaves an audit entry of each change, by whom and from where (ASVS 16.3.3)', async () => {
     const { admin, regenerate } = await openCompany()
-    const occurredAt = new Date(house.clock.now())
+    const occurredAt = new Date(service.clock.now())
     await regenerate()
     await regenerate()
     await regenerate({ expectedVersion: 1 })
-    const entries = await house.db
+    const entries = await service.db
       .selectFrom('audit_events')
       .select(['action', 'outcome', 'actor', 'occurred_at', 'ip_address'])
       .where('company_id', '=', admin.companyId)
@@ -260,16 +260,16 @@ describe('who is not an admin', () => {
     async (role) => {
       const { admin, status, regenerate } = await openCompany()
       await regenerate()
-      const user = await house.addUser(admin, role)
-      const { accessToken: token } = await house.loginAs(user)
-      const cookie = await house.cookieOf(user)
+      const user = await service.addUser(admin, role)
+      const { accessToken: token } = await service.loginAs(user)
+      const cookie = await service.cookieOf(user)
       for (const path of [STATUS, REGENERATE]) {
         for (const credential of [{ token }, { cookie }]) {
-          const { status: code, body } = await house.call(path, credential)
+          const { status: code, body } = await service.call(path, credential)
           expect([code, body.code]).toEqual([403, 'permission_denied'])
           expect(JSON.stringify(body)).not.toContain('…')
         }
-        expect((await house.call(path)).status).toBe(401)
+        expect((await service.call(path)).status).toBe(401)
       }
       expect((await status()).version).toBe(1)
     },
@@ -279,15 +279,15 @@ describe('who is not an admin', () => {
     const { admin, token, regenerate } = await openCompany()
     const { body: made } = await regenerate()
     const setRole = (role: string) =>
-      house.db.updateTable('users').set({ role }).where('user_id', '=', admin.userId).execute()
+      service.db.updateTable('users').set({ role }).where('user_id', '=', admin.userId).execute()
     await setRole('analyst')
     for (const at of [0, 1]) {
       for (const path of [STATUS, REGENERATE]) {
-        expect((await house.call(path, { token, at })).body.code).toBe('permission_denied')
+        expect((await service.call(path, { token, at })).body.code).toBe('permission_denied')
       }
     }
     await setRole('admin')
-    expect((await house.call(STATUS, { token })).body).toMatchObject({ version: 1, hint: made.hint })
+    expect((await service.call(STATUS, { token })).body).toMatchObject({ version: 1, hint: made.hint })
   })
 
   test('of this company, but of another, sees and changes only their own (ASVS 8.4.1)', async () => {
@@ -308,11 +308,11 @@ describe('at rest, the secret', () => {
     const key = keyOf(made.secret)
     const { rows: tables } = await sql<{ name: string }>`
       select table_name as name from information_schema.tables
-      where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(house.db)
+      where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(service.db)
     const dumps = await Promise.all(
-      tables.map(({ name }) => sql`select t::text as row from ${sql.id(name)} t`.execute(house.db)),
+      tables.map(({ name }) => sql`select t::text as row from ${sql.id(name)} t`.execute(service.db)),
     )
-    const everything = JSON.stringify(dumps.map(({ rows }) => rows)) + house.logs.join('')
+    const everything = JSON.stringify(dumps.map(({ rows }) => rows)) + service.logs.join('')
     expect(everything).toContain((await rowOf(admin)).sealed_secret)
     for (const encoding of ['base64', 'base64url', 'hex'] as const) {
       // All but its end, which the hint shows.
@@ -383,7 +383,7 @@ describe('at rest, the secret', () => {
       const answer = await send(secret, at)
       expect(answer).toMatchObject({ status: 503, body: { code: 'unavailable' } })
       expect(answer.headers['retry-after']).toBe('60')
-      const lines = house.logs
+      const lines = service.logs
         .join('')
         .trim()
         .split('\n')

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
-import { invite } from '../../src/onboarding/service.ts'
-import { type House, PASSWORD, type Person } from './house.ts'
+import { invite } from '../../src/operator/users.ts'
 import type { openMailbox } from './mailbox.ts'
+import { PASSWORD, type Person, type TestService } from './test-service.ts'
 
 /** How people come in, for tests about what happens then. */
 
@@ -14,10 +14,10 @@ export const newEmail = () => {
   return `person${people}@onboarding.example`
 }
 
-export function useHouse(house: House, mailbox: Mailbox) {
+export function useService(service: TestService, mailbox: Mailbox) {
   /** A company that is registered and not verified, with the token that was mailed. */
   async function register(email = newEmail()): Promise<Person & { token: string }> {
-    const { status, body } = await house.call('/auth/register', {
+    const { status, body } = await service.call('/auth/register', {
       json: { companyName: `Company of ${email}`, name: 'Ada', email, password: PASSWORD },
     })
     if (status !== 201) throw new Error(`registration answered ${status} ${body.code}`)
@@ -26,7 +26,7 @@ export function useHouse(house: House, mailbox: Mailbox) {
   }
 
   async function verify(token: string): Promise<void> {
-    const { status } = await house.call('/auth/verify-email', { json: { token } })
+    const { status } = await service.call('/auth/verify-email', { json: { token } })
     if (status !== 200) throw new Error(`verification answered ${status}`)
   }
 
@@ -42,7 +42,7 @@ export function useHouse(house: House, mailbox: Mailbox) {
     await expect
       .poll(
         async () =>
-          await house.db
+          await service.db
             .selectFrom('mail_outbox')
             .select('kind')
             .where('sent_at', 'is', null)
@@ -55,11 +55,11 @@ export function useHouse(house: House, mailbox: Mailbox) {
 
   /** The token of a new mail, later than those before it. */
   async function tokenOf(purpose: Purpose, { companyId }: { companyId: string }, email = newEmail()) {
-    house.clock.advance(1)
-    if (purpose === 'invite') await invite(house.context, companyId, { email, role: 'viewer' })
+    service.clock.advance(1)
+    if (purpose === 'invite') await invite(service.context, companyId, { email, role: 'viewer' })
     else {
       const path = purpose === 'reset' ? '/auth/password/forgot' : '/auth/verify-email/resend'
-      await house.call(path, { json: { companyId, email } })
+      await service.call(path, { json: { companyId, email } })
     }
     const { token } = await mailbox.mailTo(email)
     await allSent()
@@ -74,7 +74,7 @@ export function useHouse(house: House, mailbox: Mailbox) {
       invite: ['/auth/invitations/accept', { token, name: 'Bob', password }],
     } as const
     const [path, json] = calls[purpose]
-    return house.call(path, { json, at })
+    return service.call(path, { json, at })
   }
 
   return { register, verify, join, allSent, tokenOf, use }

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { connect } from '../../src/database/connect.ts'
-import { startEmbeddedPostgres } from '../../src/database/embedded/server.ts'
 import { migrate } from '../../src/database/migrate.ts'
+import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 
 /** One Postgres for the run: TEST_DATABASE_URL, or an embedded one; each test file gets a database of its own. */
 

@@ -1,6 +1,6 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Answer, openHouse } from '../support/house.ts'
+import { type Answer, openTestService } from '../support/test-service.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
 /**
@@ -8,14 +8,14 @@ import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } fr
  * the service's own key, and the same token without its defect passes.
  */
 
-const house = await openHouse()
-const admin = await house.addCompany()
-const colleague = await house.addUser(admin, 'admin')
-const stranger = await house.addCompany()
-const forgery = await openForge(house, admin)
+const service = await openTestService()
+const admin = await service.addCompany()
+const colleague = await service.addUser(admin, 'admin')
+const stranger = await service.addCompany()
+const forgery = await openForge(service, admin)
 const { access, refresh } = forgery
-const colleaguesSession = (await house.loginAs(colleague)).session.id
-const now = Math.floor(house.clock.now() / 1000)
+const colleaguesSession = (await service.loginAs(colleague)).session.id
+const now = Math.floor(service.clock.now() / 1000)
 
 const ACCESS_ROUTES = [
   ['GET', '/auth/session'],
@@ -135,7 +135,7 @@ function wrongHeaders(kind: Kind, other: Kind): Row[] {
     ['b64: false and crit', { b64: false, crit: ['b64'] }],
     ['its own jwk', { jwk: forgery.publicJwk }],
     ['jku', { jku: 'https://attacker.example/keys.json' }],
-    ['jku of the key set', { jku: `${house.config.publicUrl}/api/.well-known/jwks.json` }],
+    ['jku of the key set', { jku: `${service.config.publicUrl}/api/.well-known/jwks.json` }],
     ['x5u', { x5u: 'https://attacker.example/chain.pem' }],
     ['x5c', { x5c: ['MIIB'] }],
     ['zip', { zip: 'DEF' }],
@@ -181,7 +181,7 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
   const wrong: [name: string, what: string, value: unknown][] = [
     ['iss', 'of another service', 'https://attacker.example/api'],
     ['iss', 'with a slash more', `${iss}/`],
-    ['iss', 'without its path', house.config.publicUrl],
+    ['iss', 'without its path', service.config.publicUrl],
     ['iss', 'in a list', [iss]],
     ['aud', 'of the other kind', other.claims['aud']],
     ['aud', 'of another service', 'other'],
@@ -330,7 +330,7 @@ function nextLetter(letter: string): string {
 }
 
 async function sessionRow() {
-  return await house.db
+  return await service.db
     .selectFrom('sessions')
     .selectAll()
     .where('session_id', '=', forgery.sessionId)
@@ -342,7 +342,7 @@ const { generation, issued_at, rotated_at, recent_keys, window_started_at, windo
 
 /** One token that passed by mistake must not make the tests of all others fail. */
 beforeEach(async () => {
-  await house.db
+  await service.db
     .updateTable('sessions')
     .set({ ended_at: null, end_reason: null, generation, issued_at, rotated_at, recent_keys })
     .set({ window_started_at, window_rotations })
@@ -353,7 +353,7 @@ beforeEach(async () => {
 /** The session is as it was, and goes on. */
 async function expectUntouched() {
   expect(await sessionRow()).toEqual(untouched)
-  const { status } = await house.call('/auth/session', { method: 'GET', token: forgery.accessToken })
+  const { status } = await service.call('/auth/session', { method: 'GET', token: forgery.accessToken })
   expect(status).toBe(200)
 }
 
@@ -365,7 +365,7 @@ function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
 }
 
 const send = (routes: readonly (readonly [string, string])[], headers: Record<string, string | string[]>) =>
-  Promise.all(routes.map(([method, path]) => house.call(path, { method, headers })))
+  Promise.all(routes.map(([method, path]) => service.call(path, { method, headers })))
 
 const asSent = (text: string) => Buffer.from(text).toString('latin1')
 
@@ -400,7 +400,7 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
 
   test('the same without a defect passes (ASVS 9.1.1)', async () => {
     const person = name === 'access' ? admin : colleague
-    const own = await openForge(house, person)
+    const own = await openForge(service, person)
     const token = forge(own[name])
     const issued = name === 'access' ? own.accessToken : own.refreshToken
     expect(partsOf(token).slice(0, 2)).toEqual(partsOf(issued).slice(0, 2))
@@ -408,9 +408,9 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
     const others: Record<string, number> = { DELETE: 404, '/auth/password/change': 400 }
     for (const [method, path] of routes.filter(([, route]) => route !== '/auth/logout')) {
       const expected = others[method] ?? others[path] ?? 200
-      expect([path, (await house.call(path, { method, token })).status]).toEqual([path, expected])
+      expect([path, (await service.call(path, { method, token })).status]).toEqual([path, expected])
     }
-    if (name === 'access') expect((await house.call('/auth/logout', { token })).status).toBe(204)
+    if (name === 'access') expect((await service.call('/auth/logout', { token })).status).toBe(204)
   })
 
   test.each(wrongAlgorithms(kind, other))('one with %s is refused (ASVS 9.1.2)', (_, token) =>
@@ -510,15 +510,15 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
   })
 
   test('the name of the scheme may be written in any case (RFC 9110, section 11.1)', async () => {
-    const own = await openForge(house, colleague)
+    const own = await openForge(service, colleague)
     const [method, path] = routes[0]
     const authorization = `bEARER ${forge(own[name])}`
-    expect((await house.call(path, { method, headers: { authorization } })).status).toBe(200)
+    expect((await service.call(path, { method, headers: { authorization } })).status).toBe(200)
   })
 })
 
 test('a token in the address is not read (ASVS 14.2.1)', async () => {
-  const { status, body } = await house.call(`/auth/session?access_token=${forgery.accessToken}`, {
+  const { status, body } = await service.call(`/auth/session?access_token=${forgery.accessToken}`, {
     method: 'GET',
   })
   expect([status, body.code]).toEqual([401, 'missing_credentials'])
@@ -527,9 +527,9 @@ test('a token in the address is not read (ASVS 14.2.1)', async () => {
 test('a token is found in no log line, refused or not (ASVS 16.2.5)', async () => {
   const [header, payload, signature] = partsOf(forgery.accessToken)
   for (const token of [forgery.accessToken, `${header}.${payload}A.${signature}`]) {
-    const { headers } = await house.call('/auth/session', { method: 'GET', token })
+    const { headers } = await service.call('/auth/session', { method: 'GET', token })
     const ours = () =>
-      house.logs
+      service.logs
         .join('')
         .split('\n')
         .filter((line) => line.includes(String(headers['x-request-id'])))

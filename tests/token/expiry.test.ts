@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createClock, openHouse, type Person } from '../support/house.ts'
+import { createClock, openTestService, type Person } from '../support/test-service.ts'
 import { decode, partsOf } from './forge.ts'
 
 /** Tokens and time: how long they last, and what instances whose clocks differ make of them. */
@@ -7,15 +7,15 @@ import { decode, partsOf } from './forge.ts'
 const endOf = (token: string) => Number(decode(partsOf(token)[1])['exp'])
 
 describe('a token', async () => {
-  const house = await openHouse()
-  const admin = await house.addCompany()
+  const service = await openTestService()
+  const admin = await service.addCompany()
 
   test('of access passes until its end, and then says when that was (ASVS 9.2.1)', async () => {
-    const { accessToken } = await house.loginAs(admin)
-    house.clock.advance(899)
-    expect((await house.getSession({ token: accessToken })).status).toBe(200)
-    house.clock.advance(1)
-    const { status, headers, body } = await house.getSession({ token: accessToken })
+    const { accessToken } = await service.loginAs(admin)
+    service.clock.advance(899)
+    expect((await service.getSession({ token: accessToken })).status).toBe(200)
+    service.clock.advance(1)
+    const { status, headers, body } = await service.getSession({ token: accessToken })
     const detail = `The access token expired at ${new Date(endOf(accessToken) * 1000).toISOString()}.`
     expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
     expect(headers['www-authenticate']).toBe(
@@ -24,34 +24,34 @@ describe('a token', async () => {
   })
 
   test('of refresh passes until its end, and then says when that was (ASVS 9.2.1)', async () => {
-    const early = await house.loginAs(admin)
-    const late = await house.loginAs(admin)
-    house.clock.advance(604_799)
-    expect((await house.refresh(early.refreshToken)).status).toBe(200)
-    house.clock.advance(1)
-    const { status, body } = await house.refresh(late.refreshToken)
+    const early = await service.loginAs(admin)
+    const late = await service.loginAs(admin)
+    service.clock.advance(604_799)
+    expect((await service.refresh(early.refreshToken)).status).toBe(200)
+    service.clock.advance(1)
+    const { status, body } = await service.refresh(late.refreshToken)
     const detail = `The refresh token expired at ${new Date(endOf(late.refreshToken) * 1000).toISOString()}.`
     expect([status, body.code, body.detail]).toEqual([401, 'token_expired', detail])
   })
 })
 
 test('no token outlasts its session (ASVS 7.3.2)', async () => {
-  const house = await openHouse({
+  const service = await openTestService({
     env: {
       ACCESS_TOKEN_TTL_SECONDS: '600',
       REFRESH_TOKEN_TTL_SECONDS: '3600',
       SESSION_MAX_AGE_SECONDS: '5000',
     },
   })
-  const first = await house.loginAs(await house.addCompany())
+  const first = await service.loginAs(await service.addCompany())
   expect([first.expiresIn, first.refreshExpiresIn]).toEqual([600, 3600])
   const ends = Math.floor(Date.parse(first.session.createdAt) / 1000) + 5000
-  house.clock.advance(3000)
-  const { body: second } = await house.refresh(first.refreshToken)
+  service.clock.advance(3000)
+  const { body: second } = await service.refresh(first.refreshToken)
   expect([second.expiresIn, second.refreshExpiresIn]).toEqual([600, 2000])
   expect(endOf(second.refreshToken)).toBe(ends)
-  house.clock.advance(1800)
-  const { body: third } = await house.refresh(second.refreshToken)
+  service.clock.advance(1800)
+  const { body: third } = await service.refresh(second.refreshToken)
   expect([third.expiresIn, third.refreshExpiresIn]).toEqual([200, 200])
   expect([endOf(third.accessToken), endOf(third.refreshToken)]).toEqual([ends, ends])
 })
@@ -62,25 +62,25 @@ describe('instances whose clocks are 60 s early, right and 60 s late', async () 
     clock.advance(seconds)
     return clock
   })
-  const house = await openHouse({ instances: 3, clocks })
-  const admin: Person = await house.addCompany()
+  const service = await openTestService({ instances: 3, clocks })
+  const admin: Person = await service.addCompany()
   const pairs = [0, 1, 2].flatMap((issuer) => [0, 1, 2].map((other) => ({ issuer, other })))
 
   test.each(pairs)(
     'take each other’s tokens: made at $issuer, shown at $other',
     async ({ issuer, other }) => {
-      const { accessToken, refreshToken } = await house.loginAs(admin, { at: issuer })
-      expect((await house.getSession({ token: accessToken, at: other })).status).toBe(200)
-      const { status, body } = await house.refresh(refreshToken, { at: other })
+      const { accessToken, refreshToken } = await service.loginAs(admin, { at: issuer })
+      expect((await service.getSession({ token: accessToken, at: other })).status).toBe(200)
+      const { status, body } = await service.refresh(refreshToken, { at: other })
       expect(status).toBe(200)
       for (const at of [0, 1, 2]) {
-        expect((await house.getSession({ token: body.accessToken, at })).status).toBe(200)
+        expect((await service.getSession({ token: body.accessToken, at })).status).toBe(200)
       }
-      const back = await house.refresh(body.refreshToken, { at: issuer })
+      const back = await service.refresh(body.refreshToken, { at: issuer })
       expect(back.status).toBe(200)
-      const logout = await house.call('/auth/logout', { token: back.body.accessToken, at: other })
+      const logout = await service.call('/auth/logout', { token: back.body.accessToken, at: other })
       expect(logout.status).toBe(204)
-      const { body: after } = await house.getSession({ token: back.body.accessToken, at: issuer })
+      const { body: after } = await service.getSession({ token: back.body.accessToken, at: issuer })
       expect([after.code, after.reason]).toEqual(['session_ended', 'logout'])
     },
   )
@@ -89,9 +89,9 @@ describe('instances whose clocks are 60 s early, right and 60 s late', async () 
 test('a token from more than two minutes ahead is refused (ASVS 9.2.1)', async () => {
   const ahead = createClock()
   ahead.advance(122)
-  const house = await openHouse({ instances: 2, clocks: [createClock(), ahead] })
-  const { accessToken, refreshToken } = await house.loginAs(await house.addCompany(), { at: 1 })
-  expect((await house.getSession({ token: accessToken, at: 1 })).status).toBe(200)
-  expect((await house.getSession({ token: accessToken, at: 0 })).body.code).toBe('invalid_token')
-  expect((await house.refresh(refreshToken, { at: 0 })).body.code).toBe('invalid_token')
+  const service = await openTestService({ instances: 2, clocks: [createClock(), ahead] })
+  const { accessToken, refreshToken } = await service.loginAs(await service.addCompany(), { at: 1 })
+  expect((await service.getSession({ token: accessToken, at: 1 })).status).toBe(200)
+  expect((await service.getSession({ token: accessToken, at: 0 })).body.code).toBe('invalid_token')
+  expect((await service.refresh(refreshToken, { at: 0 })).body.code).toBe('invalid_token')
 })

@@ -2,7 +2,7 @@ import { createHmac, createPrivateKey, sign } from 'node:crypto'
 import { createSealer, deriveKey } from '../../src/crypto/sealing.ts'
 import { realSystem } from '../../src/system.ts'
 import { listKeys } from '../../src/token/repository.ts'
-import type { House, Person } from '../support/house.ts'
+import type { Person, TestService } from '../support/test-service.ts'
 
 /** Tokens made with the service's own keys, so that one that is refused is refused for its defect alone. */
 
@@ -51,12 +51,12 @@ export function forge(kind: Kind, { header, payload, sign: signer }: Forgery = {
 }
 
 /** Signs in and takes the session's tokens apart; the keys come from the database and the master key. */
-export async function openForge(house: House, person: Person) {
-  const { accessToken, refreshToken, session } = await house.loginAs(person)
-  const [masterKey] = house.config.masterKeys
-  const [stored] = await listKeys(house.db)
-  if (!masterKey || !stored) throw new Error('the house has no keys')
-  const sealer = createSealer(house.config.masterKeys, realSystem.randomBytes)
+export async function openForge(service: TestService, person: Person) {
+  const { accessToken, refreshToken, session } = await service.loginAs(person)
+  const [masterKey] = service.config.masterKeys
+  const [stored] = await listKeys(service.db)
+  if (!masterKey || !stored) throw new Error('the service has no keys')
+  const sealer = createSealer(service.config.masterKeys, realSystem.randomBytes)
   const der = sealer.open(stored.sealedPrivateKey, `signing-key:${stored.keyId}`)
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
   const refreshKey = deriveKey(masterKey.key, 'refresh tokens')

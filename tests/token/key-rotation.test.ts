@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
-import { PUBLISH_AHEAD_SECONDS, rotateKeys } from '../../src/token/key-ring.ts'
-import { createClock, type House, openHouse } from '../support/house.ts'
+import { rotateKeys } from '../../src/operator/keys.ts'
+import { PUBLISH_AHEAD_SECONDS } from '../../src/token/key-rotation.ts'
+import { createClock, openTestService, type TestService } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from './forge.ts'
 
 /** Keys change without a token that fails: ASVS 11.2.2, 13.3.4. */
@@ -13,65 +14,65 @@ const RELOAD_SECONDS = 61
 
 const kidOf = (token: string) => String(decode(partsOf(token)[0])['kid'])
 
-async function publishedAt(house: House, at: number): Promise<string[]> {
-  const { body } = await house.call('/.well-known/jwks.json', { method: 'GET', at })
+async function publishedAt(service: TestService, at: number): Promise<string[]> {
+  const { body } = await service.call('/.well-known/jwks.json', { method: 'GET', at })
   return body.keys.map(({ kid }: { kid: string }) => kid)
 }
 
-function rotate({ db, config, clock }: House) {
+function rotate({ db, config, clock }: TestService) {
   return rotateKeys({ db, sealer: createSealer(config.masterKeys, clock.randomBytes), system: clock })
 }
 
 /** Signs in at an instance; everybody must take the token. Returns it with the key that signed it. */
-async function issueAt(house: House, at: number, person: Parameters<House['loginAs']>[0]) {
-  const { accessToken } = await house.loginAs(person, { at })
-  for (const other of house.addresses.keys()) {
-    expect((await house.getSession({ token: accessToken, at: other })).status).toBe(200)
+async function issueAt(service: TestService, at: number, person: Parameters<TestService['loginAs']>[0]) {
+  const { accessToken } = await service.loginAs(person, { at })
+  for (const other of service.addresses.keys()) {
+    expect((await service.getSession({ token: accessToken, at: other })).status).toBe(200)
   }
   return { token: String(accessToken), kid: kidOf(accessToken) }
 }
 
 describe('a rotation', () => {
   test('is followed by all instances, and no token fails meanwhile (ASVS 11.2.2)', async () => {
-    const house = await openHouse({ instances: 2 })
-    const admin = await house.addCompany()
+    const service = await openTestService({ instances: 2 })
+    const admin = await service.addCompany()
     const both = [0, 1]
-    const [old] = await publishedAt(house, 0)
-    expect((await issueAt(house, 0, admin)).kid).toBe(old)
+    const [old] = await publishedAt(service, 0)
+    expect((await issueAt(service, 0, admin)).kid).toBe(old)
 
-    const { keyId, signsFrom } = await rotate(house)
-    expect(signsFrom.getTime()).toBe(house.clock.now() + PUBLISH_AHEAD_SECONDS * 1000)
+    const { keyId, signsFrom } = await rotate(service)
+    expect(signsFrom.getTime()).toBe(service.clock.now() + PUBLISH_AHEAD_SECONDS * 1000)
 
     // Published, so that those who verify offline know it, but not yet in use.
-    house.clock.advance(RELOAD_SECONDS)
+    service.clock.advance(RELOAD_SECONDS)
     for (const at of both) {
-      expect(await publishedAt(house, at)).toEqual([old, keyId])
-      expect((await issueAt(house, at, admin)).kid).toBe(old)
+      expect(await publishedAt(service, at)).toEqual([old, keyId])
+      expect((await issueAt(service, at, admin)).kid).toBe(old)
     }
-    house.clock.advance(PUBLISH_AHEAD_SECONDS - RELOAD_SECONDS - 1)
-    const last = await issueAt(house, 0, admin)
+    service.clock.advance(PUBLISH_AHEAD_SECONDS - RELOAD_SECONDS - 1)
+    const last = await issueAt(service, 0, admin)
     expect(last.kid).toBe(old)
 
     // In use, and the old one's tokens pass until their own end.
-    house.clock.advance(1)
+    service.clock.advance(1)
     for (const at of both) {
-      expect((await issueAt(house, at, admin)).kid).toBe(keyId)
-      expect((await house.getSession({ token: last.token, at })).status).toBe(200)
+      expect((await issueAt(service, at, admin)).kid).toBe(keyId)
+      expect((await service.getSession({ token: last.token, at })).status).toBe(200)
     }
-    house.clock.advance(898)
-    for (const at of both) expect((await house.getSession({ token: last.token, at })).status).toBe(200)
-    house.clock.advance(1)
+    service.clock.advance(898)
+    for (const at of both) expect((await service.getSession({ token: last.token, at })).status).toBe(200)
+    service.clock.advance(1)
     for (const at of both)
-      expect((await house.getSession({ token: last.token, at })).body.code).toBe('token_expired')
+      expect((await service.getSession({ token: last.token, at })).body.code).toBe('token_expired')
 
     // Withdrawn when even a late clock's last token has expired; what it signed has still expired.
-    house.clock.advance(LAST_TOKEN_SECONDS - 900)
-    for (const at of both) expect(await publishedAt(house, at)).toEqual([old, keyId])
-    house.clock.advance(1)
+    service.clock.advance(LAST_TOKEN_SECONDS - 900)
+    for (const at of both) expect(await publishedAt(service, at)).toEqual([old, keyId])
+    service.clock.advance(1)
     for (const at of both) {
-      expect(await publishedAt(house, at)).toEqual([keyId])
-      expect((await house.getSession({ token: last.token, at })).body.code).toBe('token_expired')
-      expect((await issueAt(house, at, admin)).kid).toBe(keyId)
+      expect(await publishedAt(service, at)).toEqual([keyId])
+      expect((await service.getSession({ token: last.token, at })).body.code).toBe('token_expired')
+      expect((await issueAt(service, at, admin)).kid).toBe(keyId)
     }
   })
 
@@ -81,45 +82,46 @@ describe('a rotation', () => {
       clock.advance(seconds)
       return clock
     })
-    const house = await openHouse({ instances: 2, clocks })
+    const service = await openTestService({ instances: 2, clocks })
     const advance = (seconds: number) => {
-      for (const clock of [house.clock, ...clocks]) clock.advance(seconds)
+      for (const clock of [service.clock, ...clocks]) clock.advance(seconds)
     }
-    const admin = await house.addCompany()
-    const { keyId } = await rotate(house)
+    const admin = await service.addCompany()
+    const { keyId } = await rotate(service)
     advance(PUBLISH_AHEAD_SECONDS)
-    const signers = [(await issueAt(house, 0, admin)).kid, (await issueAt(house, 1, admin)).kid]
+    const signers = [(await issueAt(service, 0, admin)).kid, (await issueAt(service, 1, admin)).kid]
     expect(signers).toEqual([expect.not.stringMatching(keyId), keyId])
     // The late one signs with the old key for another minute.
     advance(59)
-    const last = await issueAt(house, 0, admin)
+    const last = await issueAt(service, 0, admin)
     expect(last.kid).not.toBe(keyId)
     advance(779)
-    expect((await house.getSession({ token: last.token, at: 1 })).status).toBe(200)
-    expect(await publishedAt(house, 1)).toEqual([last.kid, keyId])
+    expect((await service.getSession({ token: last.token, at: 1 })).status).toBe(200)
+    expect(await publishedAt(service, 1)).toEqual([last.kid, keyId])
   })
 
   test('can follow another at once: each key signs in its turn', async () => {
-    const house = await openHouse({ instances: 2 })
-    const admin = await house.addCompany()
-    const [first] = await publishedAt(house, 0)
-    const second = await rotate(house)
-    house.clock.advance(300)
-    const third = await rotate(house)
-    house.clock.advance(300)
-    expect((await issueAt(house, 0, admin)).kid).toBe(second.keyId)
-    house.clock.advance(300)
-    expect((await issueAt(house, 1, admin)).kid).toBe(third.keyId)
-    for (const at of [0, 1]) expect(await publishedAt(house, at)).toEqual([first, second.keyId, third.keyId])
-    house.clock.advance(LAST_TOKEN_SECONDS)
-    for (const at of [0, 1]) expect(await publishedAt(house, at)).toEqual([third.keyId])
+    const service = await openTestService({ instances: 2 })
+    const admin = await service.addCompany()
+    const [first] = await publishedAt(service, 0)
+    const second = await rotate(service)
+    service.clock.advance(300)
+    const third = await rotate(service)
+    service.clock.advance(300)
+    expect((await issueAt(service, 0, admin)).kid).toBe(second.keyId)
+    service.clock.advance(300)
+    expect((await issueAt(service, 1, admin)).kid).toBe(third.keyId)
+    for (const at of [0, 1])
+      expect(await publishedAt(service, at)).toEqual([first, second.keyId, third.keyId])
+    service.clock.advance(LAST_TOKEN_SECONDS)
+    for (const at of [0, 1]) expect(await publishedAt(service, at)).toEqual([third.keyId])
   })
 
   test('that runs several times at once adds no key by halves (ASVS 15.4.2)', async () => {
-    const house = await openHouse()
-    const results = await Promise.allSettled([rotate(house), rotate(house), rotate(house)])
+    const service = await openTestService()
+    const results = await Promise.allSettled([rotate(service), rotate(service), rotate(service)])
     const added = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value.keyId] : []))
-    const stored = await house.db
+    const stored = await service.db
       .selectFrom('signing_keys')
       .select(['key_id', 'sequence'])
       .orderBy('sequence')
@@ -138,36 +140,36 @@ describe('a rotation', () => {
 })
 
 test('a retired key’s tokens are refused even if they have not expired (ASVS 9.1.3)', async () => {
-  const house = await openHouse()
-  const admin = await house.addCompany()
-  const { access } = await openForge(house, admin)
+  const service = await openTestService()
+  const admin = await service.addCompany()
+  const { access } = await openForge(service, admin)
   const exp = Number(access.claims['exp']) + 86_400
   const token = forge(access, { payload: { ...access.claims, exp } })
-  await rotate(house)
-  house.clock.advance(PUBLISH_AHEAD_SECONDS + LAST_TOKEN_SECONDS - 1)
-  expect((await house.getSession({ token })).status).toBe(200)
-  house.clock.advance(1)
-  expect((await house.getSession({ token })).body.code).toBe('invalid_token')
+  await rotate(service)
+  service.clock.advance(PUBLISH_AHEAD_SECONDS + LAST_TOKEN_SECONDS - 1)
+  expect((await service.getSession({ token })).status).toBe(200)
+  service.clock.advance(1)
+  expect((await service.getSession({ token })).body.code).toBe('invalid_token')
 })
 
 test('a new database gets one key, however many instances start on it at once (ASVS 15.4.2)', async () => {
-  const house = await openHouse({ instances: 4 })
-  const sets = await Promise.all([0, 1, 2, 3].map((at) => publishedAt(house, at)))
+  const service = await openTestService({ instances: 4 })
+  const sets = await Promise.all([0, 1, 2, 3].map((at) => publishedAt(service, at)))
   expect(sets[0]).toHaveLength(1)
   for (const set of sets) expect(set).toEqual(sets[0])
 })
 
 test('an instance that cannot read the keys goes on with those it has (ASVS 16.5.2)', async () => {
-  const house = await openHouse()
-  const admin = await house.addCompany()
-  const { accessToken } = await house.loginAs(admin)
-  const before = await publishedAt(house, 0)
-  house.clock.advance(RELOAD_SECONDS)
-  await house.db.schema.alterTable('signing_keys').renameTo('signing_keys_away').execute()
-  expect((await house.getSession({ token: accessToken })).status).toBe(200)
-  expect(await publishedAt(house, 0)).toEqual(before)
-  await house.db.schema.alterTable('signing_keys_away').renameTo('signing_keys').execute()
-  const { keyId } = await rotate(house)
-  house.clock.advance(RELOAD_SECONDS)
-  expect(await publishedAt(house, 0)).toEqual([...before, keyId])
+  const service = await openTestService()
+  const admin = await service.addCompany()
+  const { accessToken } = await service.loginAs(admin)
+  const before = await publishedAt(service, 0)
+  service.clock.advance(RELOAD_SECONDS)
+  await service.db.schema.alterTable('signing_keys').renameTo('signing_keys_away').execute()
+  expect((await service.getSession({ token: accessToken })).status).toBe(200)
+  expect(await publishedAt(service, 0)).toEqual(before)
+  await service.db.schema.alterTable('signing_keys_away').renameTo('signing_keys').execute()
+  const { keyId } = await rotate(service)
+  service.clock.advance(RELOAD_SECONDS)
+  expect(await publishedAt(service, 0)).toEqual([...before, keyId])
 })

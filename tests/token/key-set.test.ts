@@ -1,18 +1,18 @@
 import { createPublicKey } from 'node:crypto'
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { describe, expect, test } from 'vitest'
-import { openHouse } from '../support/house.ts'
+import { openTestService } from '../support/test-service.ts'
 import { decode, partsOf } from './forge.ts'
 
 /** What a service of somebody else's can do with the key set alone, and what it cannot. */
 
-const house = await openHouse()
-const admin = await house.addCompany()
-const { accessToken, refreshToken, session, user, permissions } = await house.loginAs(admin)
-const keySet = () => house.call('/.well-known/jwks.json', { method: 'GET' })
+const service = await openTestService()
+const admin = await service.addCompany()
+const { accessToken, refreshToken, session, user, permissions } = await service.loginAs(admin)
+const keySet = () => service.call('/.well-known/jwks.json', { method: 'GET' })
 const { body: keys } = await keySet()
-const issuer = `${house.config.publicUrl}/api`
-const nowSeconds = Math.floor(house.clock.now() / 1000)
+const issuer = `${service.config.publicUrl}/api`
+const nowSeconds = Math.floor(service.clock.now() / 1000)
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 const PINNED = {
@@ -21,7 +21,7 @@ const PINNED = {
   typ: 'at+jwt',
   algorithms: ['ES256'],
   requiredClaims: ['iss', 'aud', 'sub', 'cid', 'sid', 'role', 'perms', 'jti', 'iat', 'exp'],
-  currentDate: new Date(house.clock.now()),
+  currentDate: new Date(service.clock.now()),
 } satisfies JWTVerifyOptions
 
 describe('the key set', () => {
@@ -50,7 +50,7 @@ describe('the key set', () => {
   })
 
   test('verifies an access token offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
-    const [address] = house.addresses
+    const [address] = service.addresses
     const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
     const { payload } = await jwtVerify(accessToken, remote, PINNED)
     expect(payload.sub).toBe(admin.userId)
@@ -103,11 +103,15 @@ test('an access token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', (
 })
 
 test('a refresh token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', async () => {
-  const first = await house.loginAs(admin)
-  const { body: second } = await house.refresh(first.refreshToken)
+  const first = await service.loginAs(admin)
+  const { body: second } = await service.refresh(first.refreshToken)
   for (const [gen, token] of [first.refreshToken, second.refreshToken].entries()) {
     const [header, payload] = partsOf(token)
-    expect(decode(header)).toStrictEqual({ alg: 'HS256', typ: 'rt+jwt', kid: house.config.masterKeys[0]?.id })
+    expect(decode(header)).toStrictEqual({
+      alg: 'HS256',
+      typ: 'rt+jwt',
+      kid: service.config.masterKeys[0]?.id,
+    })
     expect(decode(payload)).toStrictEqual({
       iss: issuer,
       aud: 'gatehouse/refresh',
@@ -123,8 +127,8 @@ test('a refresh token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', a
 })
 
 test('no two access tokens share an id (RFC 7519, section 4.1.7)', async () => {
-  const { refreshToken: first, accessToken: a } = await house.loginAs(admin)
-  const { body } = await house.refresh(first)
+  const { refreshToken: first, accessToken: a } = await service.loginAs(admin)
+  const { body } = await service.refresh(first)
   const ids = [accessToken, a, body.accessToken].map((token) => decode(partsOf(token)[1])['jti'])
   expect(new Set(ids).size).toBe(3)
 })

@@ -1,0 +1,32 @@
+import type { RowOf } from '../database/columns.ts'
+
+/** Who a user is and what they can do at this moment: a row of the view `accounts`, without its key. */
+export const ACCOUNT_COLUMNS = {
+  email: 'email',
+  name: 'name',
+  role: 'role',
+  assignments: 'assignments',
+  userStatus: 'user_status',
+  permissions: 'permissions',
+  companyName: 'company_name',
+  companyStatus: 'company_status',
+  subscriptionStatus: 'subscription_status',
+  plan: 'plan',
+  currentPeriodEnd: 'current_period_end',
+  features: 'features',
+} as const
+
+export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
+  companyId: string
+  userId: string
+}
+
+/** Whether a user of a company can sign in, as far as their statuses say. */
+export function isActive({
+  userStatus,
+  companyStatus,
+}: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
+  return userStatus === 'active' && companyStatus === 'active'
+}
+
+export const SUBSCRIPTION_STATUSES = ['trialing', 'active', 'past_due', 'canceled', 'suspended'] as const

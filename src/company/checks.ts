@@ -1,0 +1,84 @@
+import { passwordFault } from '../crypto/password-policy.ts'
+import { invalidField, Problem } from '../errors.ts'
+
+/** What companies and people can be called, and the form in which their e-mails are stored. */
+
+/** Everything that can be read, but nothing that ends a line or changes the direction of what follows it. */
+const NAME = /^[^\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,100}$/u
+/** Names stand in mail that anybody can have sent to anybody, and mail programs make links of these. */
+const LINK = /:\/\/|www\.|\w\.\w+\//i
+
+/** What can stand on each side of the @, and of the dots there: what sign-in takes as an e-mail. */
+const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
+const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
+const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`)
+
+/** The form in which e-mails are stored and compared. */
+export function normalizeEmail(email: string): string {
+  return email.normalize('NFC').toLowerCase()
+}
+
+/** An e-mail in the form in which it is stored. @throws Problem invalid_request */
+export function checkEmail(text: string): string {
+  const email = normalizeEmail(text)
+  // What begins like an encoded word (RFC 2047) is another address to some mail servers.
+  const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
+  if (!isEmail) throw invalidField('email', 'must be an e-mail address')
+  return email
+}
+
+/** A name in the form in which it is stored. @throws Problem invalid_request */
+export function checkName(field: 'name' | 'companyName', text: string): string {
+  const name = text.normalize('NFC').trim()
+  if (!NAME.test(name)) throw invalidField(field, 'must be one line of 1 to 100 characters')
+  if (LINK.test(name)) throw invalidField(field, 'must not contain the address of a page')
+  return name
+}
+
+/** @throws Problem invalid_request for a password that this person cannot choose */
+export function checkPassword(
+  field: 'password' | 'newPassword',
+  password: string,
+  person: { email: string; companyName: string },
+): void {
+  const fault = passwordFault(password, person)
+  if (fault) throw invalidField(field, fault)
+}
+
+/**
+ * The names and the e-mail of a new company and its admin, in the form in which they are stored.
+ * @throws Problem invalid_request for the first that cannot be taken
+ */
+export function checkNewCompany(given: {
+  companyName: string
+  /** The e-mail by default. */
+  name?: string | undefined
+  email: string
+  password: string
+}): { companyName: string; name: string; email: string } {
+  const email = checkEmail(given.email)
+  const companyName = checkName('companyName', given.companyName)
+  const name = given.name === undefined ? email : checkName('name', given.name)
+  checkPassword('password', given.password, { email, companyName })
+  return { companyName, name, email }
+}
+
+export function noSuchCompany(): Problem {
+  return new Problem('not_found', 'There is no company with this id.')
+}
+
+export function noSuchUser(): Problem {
+  return new Problem('not_found', 'The company has no such user.')
+}
+
+export function noSuchRole(): Problem {
+  return invalidField('role', 'is not one of the roles: admin, analyst, developer, viewer')
+}
+
+export function noSuchPlan(): Problem {
+  return invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
+}
+
+export function emailTaken(): Problem {
+  return invalidField('email', 'belongs to a user of this company already')
+}

@@ -1,0 +1,67 @@
+import type { Server } from 'node:http'
+import fastifyCookie from '@fastify/cookie'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastify, { LogController } from 'fastify'
+import type { DestinationStream } from 'pino'
+import type { Registry } from 'prom-client'
+import type { Config } from '../config.ts'
+import { memoryLimitsPlugin } from '../limits/memory.ts'
+import { newId, type System } from '../system.ts'
+import { bodyPlugin } from './body.ts'
+import { closedSchemasPlugin } from './closed-schemas.ts'
+import { framingPlugin } from './framing.ts'
+import { createCommonHeaders, headersPlugin } from './headers.ts'
+import { createListener } from './listener.ts'
+import { logSettings } from './logs.ts'
+import { notFoundPlugin } from './not-found.ts'
+import { observePlugin } from './observe.ts'
+import { openapiPlugin } from './openapi.ts'
+import { answerRouterError, problemsPlugin } from './problems.ts'
+import { responsesPlugin } from './responses.ts'
+
+interface HttpOptions {
+  config: Config
+  system: System
+  registry: Registry
+  /** Where log lines go; standard output by default. */
+  logStream?: DestinationStream | undefined
+}
+
+/** A Fastify app with what every request meets, and no routes yet. */
+export async function createHttpApp({ config, system, registry, logStream }: HttpOptions) {
+  const commonHeaders = await createCommonHeaders()
+  const app = fastify({
+    logger: logSettings(config.logLevel, logStream),
+    logController: new LogController({ disableRequestLogging: true }),
+    // A logger for each request would cost more than its one line, which names the request itself.
+    childLoggerFactory: (logger) => logger,
+    genReqId: () => newId(system),
+    trustProxy: config.trustProxy,
+    bodyLimit: 16 * 1024,
+    serverFactory: (handle): Server => createListener(handle, { system, commonHeaders, log: () => app.log }),
+    // The listener answers what its parser refuses, in place of Fastify.
+    clientErrorHandler: () => {},
+    frameworkErrors: answerRouterError(commonHeaders),
+    forceCloseConnections: 'idle',
+    // A request that arrives while the service drains is answered as usual, and its connection is closed.
+    return503OnClosing: false,
+    // Nothing is coerced, dropped or filled in.
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+
+  await app.register(observePlugin, { registry })
+  await app.register(memoryLimitsPlugin, { limits: config.limits })
+  await app.register(headersPlugin, { commonHeaders, dashboardOrigins: config.dashboardOrigins })
+  await app.register(framingPlugin)
+  await app.register(problemsPlugin)
+  await app.register(notFoundPlugin)
+  await app.register(bodyPlugin)
+  // It only sets cookies. Which cookie of a request counts is decided in session/cookie.ts.
+  await app.register(fastifyCookie, { hook: false })
+  await app.register(closedSchemasPlugin)
+  await app.register(responsesPlugin)
+  await app.register(openapiPlugin, { publicUrl: config.publicUrl })
+  return app
+}

@@ -1,0 +1,47 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { Problem } from '../errors.ts'
+
+/** Answers 404 where there is no such path, and 405 where it takes other methods. */
+async function plugin(app: FastifyInstance): Promise<void> {
+  const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
+  app.addHook('onRoute', ({ url, method }) => {
+    // CORS registers this one, for preflights to any path.
+    if (url === '*') return
+    const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
+    const known = methodsByPath.get(url) ?? { pattern, methods: new Set() }
+    for (const one of [method].flat()) known.methods.add(one)
+    methodsByPath.set(url, known)
+  })
+
+  function notFound({ url, method }: FastifyRequest): Problem {
+    const [path = ''] = url.split('?')
+    const allowed = new Set(
+      [...methodsByPath.values()]
+        .filter(({ pattern }) => pattern.test(path))
+        .flatMap(({ methods }) => [...methods]),
+    )
+    if (allowed.size === 0 && method !== 'TRACE') {
+      return new Problem('not_found', 'There is nothing at this path.')
+    }
+    const allow = [...allowed].sort().join(', ')
+    return new Problem('method_not_allowed', `This path takes ${allow || 'no such method'}.`, {
+      headers: { allow },
+    })
+  }
+
+  // Before the body is read, whose form does not matter for a path that does not exist.
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.is404) return done()
+    app.limits.anonymous(request, reply).then(() => done(notFound(request)), done)
+  })
+  // For requests that a route hands over to it: an OPTIONS that CORS did not answer.
+  app.setNotFoundHandler(async (request) => {
+    throw notFound(request)
+  })
+}
+
+export const notFoundPlugin = fp(plugin, {
+  name: 'not-found',
+  dependencies: ['headers', 'framing', 'memory-limits'],
+})

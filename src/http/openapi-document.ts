@@ -1,0 +1,99 @@
+import { STATUS_CODES } from 'node:http'
+import { Type } from '@sinclair/typebox'
+import type { FastifyInstance } from 'fastify'
+import type { HEADERS } from './openapi.ts'
+
+/** The OpenAPI document that clients get: what the plugin collects, completed and made plainer. */
+
+/** The document, made once when it is first asked for. */
+export async function openapiRoutes(app: FastifyInstance): Promise<void> {
+  let document: Document | undefined
+
+  app.get(
+    '/openapi.json',
+    {
+      schema: {
+        operationId: 'getOpenApi',
+        summary: 'This document',
+        tags: ['keys'],
+        response: { 200: Type.Object({}, { additionalProperties: true, description: 'OpenAPI 3.1' }) },
+      },
+    },
+    async (_request, reply) => {
+      reply.header('cache-control', 'public, max-age=300')
+      document ??= readDocument(app)
+      return document
+    },
+  )
+}
+
+function readDocument(app: FastifyInstance): Document {
+  const read: Document = JSON.parse(JSON.stringify(app.swagger()), joinConstants)
+  for (const operations of Object.values(read.paths)) Object.values(operations).forEach(describe)
+  return read
+}
+
+interface Schema {
+  anyOf?: Schema[]
+  type?: string
+  enum?: string[]
+  properties?: Record<string, Schema>
+}
+
+/** An operation, as far as it is described here. */
+interface Operation {
+  parameters?: { in: string; name: string; required: boolean }[]
+  requestBody?: { required: boolean; content: { 'application/json': { schema: Schema } } }
+  security: Record<string, string[]>[]
+  responses: Record<string, { description: string; headers?: Record<string, { $ref: string }> }>
+}
+
+interface Document {
+  paths: Record<string, Record<string, Operation>>
+}
+
+/** Adds what the schemas do not say, and says more plainly what they do. */
+function describe(operation: Operation): void {
+  const { parameters = [], requestBody, security, responses } = operation
+  const json = requestBody?.content['application/json']
+  const [shape, nothing] = json?.schema.anyOf ?? []
+  if (requestBody && json && shape && nothing?.type === 'null') {
+    requestBody.required = false
+    json.schema = shape
+    // That an empty object is taken for no body is no part of the interface.
+    if (Object.keys(shape.properties ?? {}).length === 0) delete operation.requestBody
+  }
+  // The guard checks these headers, not the schema, so that a request that lacks one is answered 401.
+  if (security.some((schemes) => 'signature' in schemes)) {
+    for (const parameter of parameters) parameter.required ||= parameter.in === 'header'
+  }
+  const setsCookie = parameters.some(({ name }) => name === 'x-session-mode')
+  for (const [status, response] of Object.entries(responses)) {
+    if (response.description === 'Default Response') response.description = STATUS_CODES[status] ?? status
+    response.headers = headersOf(Number(status), setsCookie)
+  }
+}
+
+/** A union of constants, as TypeBox writes one of several words, becomes an enumeration. */
+function joinConstants(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || !('anyOf' in value) || !Array.isArray(value.anyOf)) {
+    return value
+  }
+  const { anyOf, ...others } = value
+  const words = anyOf.flatMap((schema: Schema) => (schema.type === 'string' ? (schema.enum ?? []) : []))
+  return words.length === anyOf.length ? { ...others, type: 'string', enum: words } : value
+}
+
+/** The headers of an answer, by its status, as references to their descriptions. */
+function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: string }> {
+  const described: [string, keyof typeof HEADERS][] = [['X-Request-Id', 'RequestId']]
+  if (status < 300 || status === 429) {
+    described.push(['RateLimit', 'RateLimit'], ['RateLimit-Policy', 'RateLimitPolicy'])
+  }
+  if (status === 429 || status === 503) described.push(['Retry-After', 'RetryAfter'])
+  if (status === 401) described.push(['WWW-Authenticate', 'Challenge'])
+  if (status < 300 && setsCookie) described.push(['Set-Cookie', 'SessionCookie'])
+  return Object.fromEntries(
+    described.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
+  )
+}

@@ -1,0 +1,69 @@
+import type { FastifyError } from 'fastify'
+import { isUnavailable } from '../database/faults.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
+
+/** The problem that an error is for the client. Whatever is not known here is an internal error. */
+export function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  if (isUnavailable(error)) {
+    return new Problem('unavailable', 'The service cannot reach its database; try again in a moment.', {
+      retryAfterSeconds: 1,
+      cause: error,
+    })
+  }
+  return (
+    (isFastifyError(error) && fromFastify(error)) ||
+    new Problem('internal_error', 'Something went wrong here; the request id helps to find out what.', {
+      cause: error,
+    })
+  )
+}
+
+function isFastifyError(error: unknown): error is FastifyError {
+  return error instanceof Error && 'code' in error
+}
+
+function fromFastify(error: FastifyError): Problem | null {
+  if (error.validation) return fromValidation(error.validation, error.validationContext)
+  const known = FRAMEWORK[error.code]
+  if (known) return new Problem(...known)
+  const isRefusal = error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500
+  return isRefusal ? new Problem('malformed_http', 'The request is not valid HTTP.') : null
+}
+
+const FRAMEWORK: Record<string, [ProblemCode, string]> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json in UTF-8.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this endpoint takes.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_http', 'The body is not as long as Content-Length says.'],
+  FST_ERR_BAD_URL: ['invalid_request', 'The path contains a broken %-escape.'],
+  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing at this path.'],
+}
+
+/** In place of the validator's messages, which speak of schemas. */
+const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
+const FORMATS: Record<string, string> = { email: 'must be an e-mail address', uuid: 'must be a UUID' }
+
+const MAX_ERRORS = 10
+
+function fromValidation(
+  validation: NonNullable<FastifyError['validation']>,
+  context: FastifyError['validationContext'],
+): Problem {
+  const prefix = context === 'body' ? '' : `/${context ?? ''}`
+  // If a body can be left out or take two forms, only what is wrong within one of the forms helps.
+  const helpful = validation.filter(
+    ({ keyword, params }) => keyword !== 'anyOf' && !(keyword === 'type' && params['type'] === 'null'),
+  )
+  const errors = (helpful.length > 0 ? helpful : validation)
+    .slice(0, MAX_ERRORS)
+    .map(({ instancePath, keyword, params, message }) => {
+      const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
+      return {
+        path: `${prefix}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
+        message: MESSAGES[keyword] ?? FORMATS[String(params['format'])] ?? message ?? 'is not valid',
+      }
+    })
+  return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {
+    errors,
+  })
+}

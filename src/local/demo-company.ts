@@ -1,0 +1,56 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { Kysely } from 'kysely'
+import type { PasswordHasher } from '../crypto/password.ts'
+import { generatePassword } from '../crypto/password-policy.ts'
+import type { Database } from '../database/schema.ts'
+import { createCompany } from '../operator/companies.ts'
+import { newId, type System } from '../system.ts'
+import { readOrCreate } from './data-folder.ts'
+
+const DemoCompany = Type.Object({
+  companyId: Type.String(),
+  email: Type.String(),
+  password: Type.String(),
+})
+export type DemoCompany = Static<typeof DemoCompany>
+
+/** A company to try things with. Its credentials are kept in the data folder, and not in the database. */
+export async function openDemoCompany(
+  dataDir: string,
+  context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
+): Promise<DemoCompany> {
+  const { system } = context
+  const text = await readOrCreate(dataDir, 'demo-company.json', () =>
+    JSON.stringify({
+      companyId: newId(system),
+      email: 'admin@demo.example',
+      password: generatePassword(system.randomBytes),
+    }),
+  )
+  const demo = Value.Parse(DemoCompany, JSON.parse(text))
+  const { companyId, email: adminEmail, password } = demo
+  const company = { companyId, name: 'Demo Company', adminEmail, adminName: 'Demo Admin', password }
+  await createCompany(context, company)
+  return demo
+}
+
+/** What the start of the service prints about it. */
+export function welcome(url: string, { companyId, email, password }: DemoCompany): string {
+  return `
+gatehouse listens at ${url}/api, with a Postgres of its own.
+
+  company   ${companyId}
+  e-mail    ${email}
+  password  ${password}
+
+Sign in:
+
+  curl ${url}/api/auth/login -H 'content-type: application/json' \\
+    -d '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
+
+For the walk in the README:
+
+  export BASE=${url}/api COMPANY_ID=${companyId} EMAIL=${email} PASSWORD=${password}
+`
+}

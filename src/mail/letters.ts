@@ -1,0 +1,136 @@
+import type { TokenPurpose } from '../database/schema.ts'
+import type { Letter } from './render.ts'
+
+/**
+ * What each mail says. To add one, add it here, add its kind to the check of `mail_outbox` in a migration, and
+ * queue it in the transaction of what it tells.
+ */
+
+/** What a mail is written from, besides what its recipient's account says: who asked, from where, and for what. */
+export interface MailData {
+  ipAddress?: string | undefined
+  userAgent?: string | undefined
+  role?: string | undefined
+}
+
+/** What a letter can mention. */
+export interface LetterContext extends MailData {
+  companyId: string
+  companyName: string
+  name: string
+  requestedAt: Date
+}
+
+export interface Link {
+  url: string
+  until: Date
+}
+
+/** A letter with a link: the purpose of its token, and the page below the public URL that takes it. */
+interface LinkedLetter {
+  purpose: TokenPurpose
+  page: string
+  write(context: LetterContext, link: Link): Letter
+}
+
+export const LINKED_LETTERS = {
+  verify_email: {
+    purpose: 'verify',
+    page: 'verify-email',
+    write: (context, link) => ({
+      name: context.name,
+      // Anybody can register any e-mail under any name, so none of what they chose stands in the subject.
+      subject: 'Confirm your e-mail address',
+      paragraphs: [
+        `Somebody gave this e-mail address for an account of ${context.companyName}, ${askedFrom(context)}. Confirm that it is yours, and you can sign in:`,
+        `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nobody can sign in.`,
+        companyLine(context),
+      ],
+      link: { label: 'Confirm the address', url: link.url },
+    }),
+  },
+  password_reset: {
+    purpose: 'reset',
+    page: 'reset-password',
+    write: (context, link) => ({
+      name: context.name,
+      subject: `Reset your password for ${context.companyName}`,
+      paragraphs: [
+        `Somebody asked to reset your password, ${askedFrom(context)}. To choose a new one:`,
+        `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
+        companyLine(context),
+      ],
+      link: { label: 'Choose a new password', url: link.url },
+    }),
+  },
+  invitation: {
+    purpose: 'invite',
+    page: 'accept-invitation',
+    write: ({ name, companyName, role, ...context }, link) => ({
+      name,
+      subject: `Your invitation to ${companyName}`,
+      paragraphs: [
+        `${companyName} invites you to its account, with the role ${role}.`,
+        `The link works once, until ${toText(link.until)}. If you do not know ${companyName}, do nothing.`,
+        companyLine(context),
+      ],
+      link: { label: 'Accept the invitation', url: link.url },
+    }),
+  },
+} as const satisfies Record<string, LinkedLetter>
+
+/** Letters that tell of something that has happened. */
+export const NOTICES = {
+  password_changed: (context) => ({
+    name: context.name,
+    subject: `Your password for ${context.companyName} was changed`,
+    paragraphs: [
+      `Your password was changed, ${askedFrom(context)}, and your other sessions have ended.`,
+      ifNotYou(context),
+    ],
+  }),
+  sign_in_after_lockout: (context) => ({
+    name: context.name,
+    subject: `New sign-in to ${context.companyName} after too many wrong passwords`,
+    paragraphs: [
+      `Somebody tried so many wrong passwords for your account that it was locked for a while. Now there was a sign-in with the right one, ${askedFrom(context)}.${deviceOf(context)}`,
+      ifNotYou(context),
+    ],
+  }),
+  refresh_reuse: (context) => ({
+    name: context.name,
+    subject: `A session of yours at ${context.companyName} was ended to be safe`,
+    paragraphs: [
+      `A refresh token of yours was used twice, the second time ${askedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
+      `If you do not know why, reset your password, and tell an administrator of ${context.companyName}.`,
+    ],
+  }),
+} as const satisfies Record<string, (context: LetterContext) => Letter>
+
+export type LinkedKind = keyof typeof LINKED_LETTERS
+export type MailKind = LinkedKind | keyof typeof NOTICES
+
+export function isLinked(kind: MailKind): kind is LinkedKind {
+  return kind in LINKED_LETTERS
+}
+
+function companyLine({ companyId }: Pick<LetterContext, 'companyId'>): string {
+  return `The id of the company, which signing in asks for: ${companyId}`
+}
+
+function askedFrom({ ipAddress = 'unknown', requestedAt }: LetterContext): string {
+  return `from the address ${ipAddress} on ${toText(requestedAt)}`
+}
+
+function deviceOf({ userAgent }: LetterContext): string {
+  return userAgent ? ` The device calls itself “${userAgent}”.` : ''
+}
+
+function ifNotYou({ companyName }: LetterContext): string {
+  return `If that was not you, reset your password at once, and tell an administrator of ${companyName}.`
+}
+
+/** 2026-11-20 10:15 UTC */
+function toText(time: Date): string {
+  return `${time.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+}

@@ -1,0 +1,128 @@
+import { sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database, TokenPurpose } from '../database/schema.ts'
+
+/**
+ * One-time tokens. Whoever deletes the row has used the token: of many that try at once, one does. The effect is
+ * in the same transaction. A token comes without its company, so it is found by its hash.
+ */
+
+export interface NewToken {
+  purpose: TokenPurpose
+  email: string
+  hash: Buffer
+  role: string | null
+  /** When it was asked for. */
+  createdAt: Date
+  expiresAt: Date
+}
+
+/** Adds a token; false if one of its purpose and e-mail was asked for later, so that this one is not wanted. */
+export async function insertToken(
+  db: Executor,
+  companyId: string,
+  { purpose, email, hash, role, createdAt, expiresAt }: NewToken,
+): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    insert into one_time_tokens (company_id, purpose, email, token_hash, role, created_at, expires_at)
+    select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${createdAt}, ${expiresAt}
+    where not exists (
+      select from one_time_tokens
+      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at > ${createdAt}
+    )`.execute(db)
+  return numAffectedRows === 1n
+}
+
+/** Deletes the tokens of the same purpose and e-mail that were asked for before this one. */
+export async function deleteOlderTokens(
+  db: Executor,
+  companyId: string,
+  { purpose, email, createdAt }: NewToken,
+): Promise<void> {
+  await sql`
+    with locked as (
+      select token_hash from one_time_tokens
+      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at < ${createdAt}
+      order by token_hash
+      for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.purpose = ${purpose} and t.email = ${email}
+      and t.token_hash = l.token_hash`.execute(db)
+}
+
+/** A token that works. `role` is that of an invitation. */
+export interface ConsumedToken {
+  companyId: string
+  email: string
+  role: string | null
+}
+
+export interface FoundToken extends ConsumedToken {
+  companyName: string
+  expiresAt: Date
+}
+
+/** What a token that works is for; it goes on working. */
+export async function findTokenAcrossCompanies(
+  db: Executor,
+  purpose: TokenPurpose,
+  hash: Buffer,
+  now: Date,
+): Promise<FoundToken | undefined> {
+  const { rows } = await sql<FoundToken>`
+    select t.company_id as "companyId", t.email, t.role, t.expires_at as "expiresAt", c.name as "companyName"
+    from one_time_tokens t join companies c on c.company_id = t.company_id
+    where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'`.execute(
+    db,
+  )
+  return rows[0]
+}
+
+/**
+ * Uses a token up, and with it all others of its purpose and e-mail; undefined if it does not work. All are
+ * locked, in one order, so that whoever comes second, with this or another of them, waits and finds them gone.
+ */
+export async function consumeTokenAcrossCompanies(
+  tx: Transaction<Database>,
+  purpose: TokenPurpose,
+  hash: Buffer,
+  now: Date,
+): Promise<ConsumedToken | undefined> {
+  const { rows } = await sql<ConsumedToken>`
+    with locked as (
+      select t.* from one_time_tokens sent
+      join one_time_tokens t
+        on t.company_id = sent.company_id and t.purpose = sent.purpose and t.email = sent.email
+      where sent.token_hash = ${hash} and sent.purpose = ${purpose}
+      order by t.token_hash
+      for update of t
+    ), consumed as (
+      select t.company_id, t.purpose, t.email, t.role
+      from locked t join companies c on c.company_id = t.company_id
+      where t.token_hash = ${hash} and t.expires_at > ${now} and c.status = 'active'
+    ), gone as (
+      delete from one_time_tokens t using consumed c
+      where t.company_id = c.company_id and t.purpose = c.purpose and t.email = c.email
+    )
+    select company_id as "companyId", email, role from consumed`.execute(tx)
+  return rows[0]
+}
+
+/** Voids what was mailed to somebody who had forgotten their password. */
+export async function deleteResetTokens(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<void> {
+  await sql`
+    with locked as (
+      select token_hash from one_time_tokens
+      where company_id = ${companyId} and purpose = 'reset' and email = ${email}
+      order by token_hash
+      for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.purpose = 'reset' and t.email = ${email}
+      and t.token_hash = l.token_hash`.execute(tx)
+}

@@ -1,0 +1,71 @@
+import type { Kysely, Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database, TokenPurpose } from '../database/schema.ts'
+import { invalidField, type Problem } from '../errors.ts'
+import type { System } from '../system.ts'
+import * as repository from './repository.ts'
+import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
+
+/** One-time tokens: made when their mail is sent, and used up together with what they are for. */
+
+export interface NewLinkToken {
+  token: string
+  expiresAt: Date
+  /** Deletes the older tokens. Not called before the mail is sent, so an earlier link works until then. */
+  replaceOlder(): Promise<void>
+}
+
+/**
+ * A new token for an e-mail; null if one of its purpose was asked for later, so that this one is not wanted.
+ * `requestedAt` is when it was asked for; it lives from `now` on.
+ */
+export async function issueToken(
+  { db, system }: { db: Executor; system: System },
+  companyId: string,
+  about: { purpose: TokenPurpose; email: string; role?: string | undefined; requestedAt: Date; now: number },
+): Promise<NewLinkToken | null> {
+  const { purpose, email, role = null, requestedAt: createdAt, now } = about
+  const { token, hash } = generateToken(system, purpose)
+  const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
+  const row = { purpose, email, hash, role, createdAt, expiresAt }
+  if (!(await repository.insertToken(db, companyId, row))) return null
+  return { token, expiresAt, replaceOlder: () => repository.deleteOlderTokens(db, companyId, row) }
+}
+
+/** What a token is for; it goes on working. @throws Problem invalid_request if it does not work */
+export async function peekToken(
+  db: Executor,
+  purpose: TokenPurpose,
+  token: string,
+  now: number,
+): Promise<repository.FoundToken> {
+  const hash = hashToken(purpose, token)
+  const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
+  if (!found) throw noSuchToken()
+  return found
+}
+
+/**
+ * Uses a token up together with its effect: if that fails, it was not used.
+ * @throws Problem invalid_request if it does not work
+ */
+export async function consumeToken<Result>(
+  db: Kysely<Database>,
+  purpose: TokenPurpose,
+  token: string,
+  now: number,
+  effect: (tx: Transaction<Database>, consumed: repository.ConsumedToken) => Promise<Result>,
+): Promise<Result> {
+  const hash = hashToken(purpose, token)
+  if (!hash) throw noSuchToken()
+  return await db.transaction().execute(async (tx) => {
+    const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
+    if (!consumed) throw noSuchToken()
+    return await effect(tx, consumed)
+  })
+}
+
+export function noSuchToken(): Problem {
+  const detail = 'The link does not work, or no more; ask for a new one.'
+  return invalidField('token', 'is unknown, used, replaced or expired', detail)
+}

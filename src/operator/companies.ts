@@ -1,0 +1,77 @@
+import type { Kysely } from 'kysely'
+import { checkNewCompany } from '../company/checks.ts'
+import * as companies from '../company/service.ts'
+import type { PasswordHasher } from '../crypto/password.ts'
+import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
+import { endCompanySessions } from '../session/ending-repository.ts'
+import type { System } from '../system.ts'
+import { auditOperator } from './audit.ts'
+
+/** What operators do with companies and their subscriptions. */
+
+interface Context {
+  db: Kysely<Database>
+  system: System
+}
+
+interface NewCompany {
+  /** For a company that exists, nothing is done. */
+  companyId?: string | undefined
+  name: string
+  plan?: string | undefined
+  adminEmail: string
+  adminName?: string | undefined
+  password: string
+}
+
+/**
+ * Creates a company in trial, with an admin whose e-mail counts as verified.
+ * @throws Problem invalid_request for a name or password that cannot be chosen, or an unknown plan
+ */
+export async function createCompany(
+  { db, hasher, system }: Context & { hasher: PasswordHasher },
+  { companyId: id, plan, password, ...given }: NewCompany,
+): Promise<{ companyId: string; userId: string; email: string }> {
+  const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
+  const { companyName, name, email } = checkNewCompany({ ...names, password })
+  const passwordHash = await hasher.hash(password)
+  const now = new Date(system.now())
+  const admin = { name, email, passwordHash, emailVerifiedAt: now, createdAt: now }
+  return await db.transaction().execute(async (tx) => {
+    const company = { companyId: id, companyName, plan, admin }
+    const { isNew, companyId, userId } = await companies.openCompany(tx, system, company)
+    const act = { action: 'company_create', subject: userId }
+    if (isNew) await auditOperator(tx, system, companyId, now, act)
+    return { companyId, userId, email }
+  })
+}
+
+/**
+ * Suspends a company, whose sessions end with it, or resumes it.
+ * @throws Problem not_found
+ */
+export async function changeCompanyStatus(
+  { db, system }: Context,
+  companyId: string,
+  status: CompanyStatus,
+): Promise<void> {
+  const now = new Date(system.now())
+  const action = status === 'suspended' ? 'company_suspend' : 'company_resume'
+  await db.transaction().execute(async (tx) => {
+    await companies.changeCompanyStatus(tx, companyId, status)
+    if (status === 'suspended') await endCompanySessions(tx, companyId, { reason: 'company_suspended', now })
+    await auditOperator(tx, system, companyId, now, { action })
+  })
+}
+
+/** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
+export async function changeSubscription(
+  { db, system }: Context,
+  companyId: string,
+  change: { status: SubscriptionStatus; plan?: string | undefined },
+): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await companies.changeSubscription(tx, companyId, change)
+    await auditOperator(tx, system, companyId, new Date(system.now()), { action: 'subscription_set' })
+  })
+}

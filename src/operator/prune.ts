@@ -1,0 +1,59 @@
+import type { Executor } from '../database/connect.ts'
+import { pruneCounters } from '../limits/prune-repository.ts'
+import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
+import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
+import { BEFORE_ALL, pruneSessionsAcrossCompanies } from '../session/prune-repository.ts'
+
+/**
+ * Housekeeping: deletes what is not needed any more, a bounded number of rows a statement, so that it never locks
+ * for long. It can be interrupted, repeated and run by several at a time: they pass over each other's rows. Audit
+ * entries and events stay.
+ */
+
+const DAY_MS = 86_400_000
+/** How long rows are kept after they have ended or lapsed, or were sent or have failed. */
+const KEPT_MS = {
+  sessions: 30 * DAY_MS,
+  mails: 7 * DAY_MS,
+  // Instances' clocks differ, and a counter that is gone counts anew.
+  counters: 300_000,
+  tokens: 300_000,
+}
+const MAX_ROWS = 1_000
+
+/** How many rows of each kind were deleted. */
+export interface Pruned {
+  sessions: number
+  tokens: number
+  counters: number
+  mails: number
+}
+
+/** Runs until nothing is left to delete, or the signal says so; then a later run goes on. */
+export async function pruneAcrossCompanies(db: Executor, now: number, signal?: AbortSignal): Promise<Pruned> {
+  const before = (kept: number) => new Date(now - kept)
+
+  async function repeat(prune: typeof pruneCounters, kept: number): Promise<number> {
+    let deleted = 0
+    for (let last = MAX_ROWS; last === MAX_ROWS && !signal?.aborted; deleted += last)
+      last = await prune(db, before(kept), MAX_ROWS)
+    return deleted
+  }
+
+  async function pruneSessions(): Promise<number> {
+    let deleted = 0
+    let page = BEFORE_ALL
+    do {
+      page = await pruneSessionsAcrossCompanies(db, page, before(KEPT_MS.sessions))
+      deleted += page.deleted
+    } while (page.hasMore && !signal?.aborted)
+    return deleted
+  }
+
+  return {
+    tokens: await repeat(pruneTokensAcrossCompanies, KEPT_MS.tokens),
+    counters: await repeat(pruneCounters, KEPT_MS.counters),
+    mails: await repeat(pruneMailsAcrossCompanies, KEPT_MS.mails),
+    sessions: await pruneSessions(),
+  }
+}

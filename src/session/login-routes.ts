@@ -1,0 +1,67 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
+import { responses } from '../http/responses.ts'
+import type { Admission } from '../limits/admission.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { clientOf } from '../limits/client.ts'
+import type { System } from '../system.ts'
+import { readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
+import { toSessionReply, toTokenReply } from './replies.ts'
+import { LoginBody, LoginHeaders, LoginReply } from './schemas.ts'
+import { logContextOf } from './session.ts'
+import type { SignIn } from './sign-in.ts'
+
+interface Options {
+  config: Config
+  system: System
+  admission: Admission
+  signIn: SignIn
+}
+
+/** Sign-in, for everybody. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system, admission, signIn }) => {
+  app.post(
+    '/auth/login',
+    {
+      onRequest: () => admission.enter(),
+      schema: {
+        operationId: 'login',
+        summary: 'Sign in',
+        description:
+          'With `X-Session-Mode: cookie` the answer sets the session cookie and carries no tokens.',
+        tags: ['authentication'],
+        headers: LoginHeaders,
+        body: LoginBody,
+        response: responses(
+          { 200: LoginReply },
+          'invalid_credentials',
+          'email_not_verified',
+          'cross_site_request',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const mode = request.headers['x-session-mode'] ?? 'token'
+      if (mode === 'cookie') requireSameSite(request, config)
+      const { session, credential, limit } = await signIn({
+        ...request.body,
+        mode,
+        formerCookie: mode === 'cookie' ? readSessionCookies(request)[0] : undefined,
+        client: clientOf(request),
+        now: system.now(),
+      })
+      Object.assign(request.logContext, logContextOf(session))
+      reply.headers(limitHeaders(limit))
+      if ('tokens' in credential) return toTokenReply(session, credential.tokens)
+      setSessionCookie(reply, credential.cookie)
+      return toSessionReply(session)
+    },
+  )
+}
+
+export const loginRoutes = fp(routes, {
+  name: 'login-routes',
+  dependencies: ['public-guard'],
+  encapsulate: true,
+})

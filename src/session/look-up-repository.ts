@@ -1,0 +1,60 @@
+import { sql } from 'kysely'
+import { ACCOUNT_COLUMNS } from '../company/account.ts'
+import { inOrder } from '../database/batch.ts'
+import { aliased } from '../database/columns.ts'
+import type { Executor } from '../database/connect.ts'
+import { SESSION_COLUMNS, type Session } from './session.ts'
+
+/** Sessions with their accounts, as of this moment. */
+
+/** A session as it was found; null if there is none. */
+export type FoundSession = Session | null
+
+const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${aliased('a', ACCOUNT_COLUMNS)}`
+
+/** Finds sessions by their ids. One outcome an item, in order. */
+export async function findSessions(
+  db: Executor,
+  items: { companyId: string; sessionId: string }[],
+): Promise<FoundSession[]> {
+  const { rows } = await sql<Session & { ord: number }>`
+    select i.ord::int, ${columns}
+    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ sessionId }) => sessionId)}::uuid[])
+      with ordinality as i (company_id, session_id, ord)
+    join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
+  return inOrder(items.length, rows)
+}
+
+/**
+ * Finds sessions by the hashes of their cookies. One outcome an item, in order. The one look-up that cannot
+ * start from a company: the cookie is opaque.
+ */
+export async function findSessionsByCookieAcrossCompanies(
+  db: Executor,
+  cookieHashes: Buffer[],
+): Promise<FoundSession[]> {
+  const { rows } = await sql<Session & { ord: number }>`
+    select i.ord::int, ${columns}
+    from unnest(${cookieHashes}::bytea[]) with ordinality as i (cookie_hash, ord)
+    join sessions s on s.cookie_hash = i.cookie_hash
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
+  return inOrder(cookieHashes.length, rows)
+}
+
+/** Moves the end of a cookie session; nothing if it has ended meanwhile or another request has renewed it. */
+export async function renewCookieSession(
+  db: Executor,
+  companyId: string,
+  sessionId: string,
+  renewal: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
+): Promise<void> {
+  await db
+    .updateTable('sessions')
+    .set({ issued_at: renewal.issuedAt, expires_at: renewal.expiresAt })
+    .where('company_id', '=', companyId)
+    .where('session_id', '=', sessionId)
+    .where('ended_at', 'is', null)
+    .where('issued_at', '=', renewal.lastIssuedAt)
+    .execute()
+}

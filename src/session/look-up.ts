@@ -1,0 +1,60 @@
+import type { Kysely } from 'kysely'
+import type { Config } from '../config.ts'
+import { hashOpaque } from '../crypto/opaque.ts'
+import { createBatch } from '../database/batch.ts'
+import type { Database } from '../database/schema.ts'
+import { invalidToken } from '../token/claims.ts'
+import type { VerifiedClaims } from '../token/service.ts'
+import * as repository from './look-up-repository.ts'
+import { requireLive, type Session } from './session.ts'
+
+/** Which session a credential is for, and what its user can do at this moment. */
+
+/** A cookie session is renewed by use, but written at most once a minute. */
+const RENEW_AFTER_MS = 60_000
+
+interface Context {
+  db: Kysely<Database>
+  config: Pick<Config, 'cookieIdleSeconds'>
+}
+
+export interface SessionLookUp {
+  /** The session of an access token. @throws Problem session_ended or invalid_token */
+  byToken(claims: VerifiedClaims, now: number): Promise<Session>
+  /** The session of a cookie, whose use moves its idle limit. @throws Problem session_ended or invalid_token */
+  byCookie(cookie: string, now: number): Promise<Session>
+}
+
+export function createSessionLookUp({ db, config }: Context): SessionLookUp {
+  const find = createBatch<{ companyId: string; sessionId: string }, repository.FoundSession>({
+    run: (items) => repository.findSessions(db, items),
+    schedule: setImmediate,
+  })
+  const findByCookie = createBatch<Buffer, repository.FoundSession>({
+    run: (hashes) => repository.findSessionsByCookieAcrossCompanies(db, hashes),
+    schedule: setImmediate,
+  })
+
+  async function renew(session: Session, now: number): Promise<Session> {
+    const idleEnd = now + config.cookieIdleSeconds * 1000
+    const expiresAt = new Date(Math.min(idleEnd, session.maxExpiresAt.getTime()))
+    const renewal = { lastIssuedAt: session.issuedAt, issuedAt: new Date(now), expiresAt }
+    await repository.renewCookieSession(db, session.companyId, session.sessionId, renewal)
+    return { ...session, expiresAt }
+  }
+
+  return {
+    async byToken(claims, now) {
+      const session = await find({ companyId: claims.cid, sessionId: claims.sid })
+      if (session?.kind !== 'token' || session.userId !== claims.sub) throw invalidToken()
+      return requireLive(session, now)
+    },
+    async byCookie(cookie, now) {
+      const hash = hashOpaque(cookie)
+      const session = hash && (await findByCookie(hash))
+      if (!session) throw invalidToken()
+      requireLive(session, now)
+      return now - session.issuedAt.getTime() < RENEW_AFTER_MS ? session : await renew(session, now)
+    },
+  }
+}

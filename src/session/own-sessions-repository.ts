@@ -1,0 +1,29 @@
+import { sql } from 'kysely'
+import { aliased, type RowOf } from '../database/columns.ts'
+import type { Executor } from '../database/connect.ts'
+
+const COLUMNS = {
+  id: 'session_id',
+  kind: 'kind',
+  createdAt: 'created_at',
+  lastSeenAt: 'issued_at',
+  userAgent: 'user_agent',
+  ipAddress: 'ip_address',
+} as const
+
+export type OwnSession = RowOf<'sessions', typeof COLUMNS>
+
+/** A user's live sessions, those used last first. */
+export async function listSessions(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  { now, max }: { now: Date; max: number },
+): Promise<OwnSession[]> {
+  const { rows } = await sql<OwnSession>`
+    select ${aliased('s', COLUMNS)} from sessions s
+    where s.company_id = ${companyId} and s.user_id = ${userId} and s.ended_at is null and s.expires_at > ${now}
+    order by s.issued_at desc
+    limit ${max}`.execute(db)
+  return rows
+}

@@ -1,0 +1,43 @@
+import type { Kysely } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import type { System } from '../system.ts'
+import { endOwnSession } from './ending-repository.ts'
+import { listSessions, type OwnSession } from './own-sessions-repository.ts'
+import type { Session } from './session.ts'
+
+/** What users see of their own sessions, and end of them. */
+
+/** A server that signs in anew instead of refreshing can have very many. */
+const MAX_LISTED = 1_000
+
+interface Context {
+  db: Kysely<Database>
+  system: System
+}
+
+export interface OwnSessions {
+  /** The user's live sessions, those used last first; at most a thousand. */
+  list(session: Session, now: number): Promise<OwnSession[]>
+  /** Ends one of the user's sessions, the current one included. @throws Problem not_found */
+  end(session: Session, sessionId: string, request: { ipAddress: string; now: number }): Promise<void>
+}
+
+export function createOwnSessions({ db, system }: Context): OwnSessions {
+  return {
+    list: ({ companyId, userId }, now) =>
+      listSessions(db, companyId, userId, { now: new Date(now), max: MAX_LISTED }),
+
+    async end({ companyId, userId }, sessionId, { ipAddress, now }) {
+      const ending = { reason: 'ended_by_user', now: new Date(now) } as const
+      await db.transaction().execute(async (tx) => {
+        if (!(await endOwnSession(tx, companyId, userId, sessionId, ending)))
+          throw new Problem('not_found', 'You have no live session with this id.')
+        const about = { action: 'session_end', outcome: 'done', actor: userId, sessionId, ipAddress }
+        await appendAudit(tx, companyId, newEntry(system, ending.now, about))
+      })
+    },
+  }
+}

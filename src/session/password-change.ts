@@ -1,0 +1,113 @@
+import type { Kysely } from 'kysely'
+import { type AuditEntry, newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { checkPassword } from '../company/checks.ts'
+import { findAccountsByEmail, replacePasswordHash } from '../company/identity-repository.ts'
+import type { Config } from '../config.ts'
+import type { PasswordHasher } from '../crypto/password.ts'
+import { isTooLong } from '../crypto/password-policy.ts'
+import type { Database } from '../database/schema.ts'
+import { invalidField } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
+import { queueMail } from '../mail/service.ts'
+import { deleteResetTokens } from '../one-time-token/repository.ts'
+import type { System } from '../system.ts'
+import { endOtherSessions, isOpen } from './ending-repository.ts'
+import { countGuess, recordWrongGuess } from './guess.ts'
+import { type Session, sessionEnded } from './session.ts'
+
+interface Context {
+  db: Kysely<Database>
+  config: Config
+  system: System
+  hasher: PasswordHasher
+  counters: Counters
+}
+
+interface Change {
+  currentPassword: string
+  newPassword: string
+  client: Client
+  now: number
+}
+
+/**
+ * Changes the password of a user who knows the current one; their other sessions end. Guesses count like those
+ * at sign-in, and together with them.
+ * @throws Problem invalid_request, session_ended, rate_limited, overloaded
+ */
+export type ChangePassword = (session: Session, change: Change) => Promise<LimitState>
+
+export function createPasswordChange(context: Context): ChangePassword {
+  return async (session, change) => {
+    const { companyId, userId } = session
+    const { currentPassword, newPassword, client, now } = change
+    checkPassword('newPassword', newPassword, session)
+    if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
+      throw invalidField('newPassword', 'must be another than the current one')
+    if (isTooLong(currentPassword)) throw wrongPassword()
+    // By network too, so that the thief of a session cannot keep its owner from changing the password.
+    const changer = [companyId, userId, client.network]
+    const limit = context.config.limits.passwordChanges
+    return await context.counters.consumeFor(limit, changer, now, async (state) => {
+      const before = await matchCurrent(context, session, change)
+      const after = await context.hasher.hash(newPassword)
+      if (!(await replace(context, session, { before, after }, change))) throw wrongPassword()
+      return state
+    })
+  }
+}
+
+/** Not 401, which would tell clients that the session has ended. */
+const wrongPassword = () => invalidField('currentPassword', 'is wrong')
+
+/** The hash that the current password matches. @throws Problem invalid_request if it is wrong */
+async function matchCurrent(context: Context, session: Session, change: Change): Promise<string> {
+  const { companyId, email } = session
+  const { currentPassword, client, now } = change
+  const guesser = { companyId, email, network: client.network, now }
+  const { result, guesses } = await countGuess(context, guesser, async () => {
+    const [account] = await findAccountsByEmail(context.db, [{ companyId, email }])
+    const hash = account?.passwordHash
+    return (await context.hasher.verify(hash, currentPassword)) && hash !== undefined ? hash : null
+  })
+  if (result !== null) return result
+  await recordWrongGuess(context, guesser, guesses, entryOf(context, session, change, 'refused'))
+  throw wrongPassword()
+}
+
+/** False if somebody else has changed it meanwhile, or the user is not active any more. */
+async function replace(
+  context: Context,
+  session: Session,
+  hashes: { before: string; after: string },
+  change: Change,
+): Promise<boolean> {
+  const { db, system } = context
+  const { companyId, userId, sessionId, email: recipient } = session
+  const { client, now } = change
+  const ending = { reason: 'password_changed', now: new Date(now) } as const
+  const data = { ipAddress: client.ipAddress }
+  return await db.transaction().execute(async (tx) => {
+    // In the order in which a reset locks them: tokens, user, sessions.
+    await deleteResetTokens(tx, companyId, recipient)
+    if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
+    // A session that ended while the password was checked has no say any more.
+    if (!(await isOpen(tx, companyId, sessionId))) throw sessionEnded()
+    await endOtherSessions(tx, companyId, userId, sessionId, ending)
+    await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
+    await appendAudit(tx, companyId, entryOf(context, session, change, 'done'))
+    return true
+  })
+}
+
+function entryOf(
+  { system }: Context,
+  { userId: actor, sessionId }: Session,
+  { client: { ipAddress }, now }: Change,
+  outcome: string,
+): AuditEntry {
+  return newEntry(system, new Date(now), { action: 'password_change', actor, sessionId, ipAddress, outcome })
+}

@@ -1,0 +1,47 @@
+import { sql } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+
+/** Sessions are looked at in the order of their key, since an index on their end would slow each refresh. */
+const MAX_SEEN = 5_000
+
+/** Where a pruning stands: the last session that it has looked at. */
+export interface PrunedSessions {
+  companyId: string
+  sessionId: string
+  deleted: number
+  /** Whether there may be sessions behind it. */
+  hasMore: boolean
+}
+
+const NIL = '00000000-0000-0000-0000-000000000000'
+/** Before all sessions. */
+export const BEFORE_ALL: PrunedSessions = { companyId: NIL, sessionId: NIL, deleted: 0, hasMore: true }
+
+/** Looks at some sessions behind that one, and deletes those that ended before `before`. */
+export async function pruneSessionsAcrossCompanies(
+  db: Executor,
+  last: PrunedSessions,
+  before: Date,
+): Promise<PrunedSessions> {
+  const { rows } = await sql<PrunedSessions>`
+    with page as (
+      select company_id, session_id, least(ended_at, expires_at) as ended_at from sessions
+      where (company_id, session_id) > (${last.companyId}::uuid, ${last.sessionId}::uuid)
+      order by company_id, session_id
+      limit ${MAX_SEEN}
+    ), ended as (
+      select s.company_id, s.session_id from page p
+      join sessions s on s.company_id = p.company_id and s.session_id = p.session_id
+      where p.ended_at < ${before}
+      order by s.company_id, s.session_id
+      for update of s skip locked
+    ), gone as (
+      delete from sessions s using ended e
+      where s.company_id = e.company_id and s.session_id = e.session_id
+      returning 1
+    )
+    select company_id as "companyId", session_id as "sessionId",
+      (select count(*)::int from gone) as deleted, (select count(*) from page) = ${MAX_SEEN} as "hasMore"
+    from page order by company_id desc, session_id desc limit 1`.execute(db)
+  return rows[0] ?? { ...last, deleted: 0, hasMore: false }
+}

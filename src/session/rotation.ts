@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { Kysely } from 'kysely'
+import type { Config } from '../config.ts'
+import { createBatch } from '../database/batch.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import { rateLimited } from '../limits/answer.ts'
+import type { LimitState } from '../limits/list.ts'
+import { newId, type System } from '../system.ts'
+import { invalidToken, type RefreshClaims } from '../token/claims.ts'
+import type { Tokens } from '../token/service.ts'
+import { type Rotation, type RotationOutcome, rotateSessions } from './rotation-repository.ts'
+import { endReasonOf, type Session, sessionEnded } from './session.ts'
+import { type IssuedTokens, issueTokens } from './session-tokens.ts'
+
+/** Rotation: a refresh token is used once, for its successor. */
+
+interface Context {
+  db: Kysely<Database>
+  config: Config
+  system: System
+  tokens: Tokens
+}
+
+interface RefreshRequest {
+  idempotencyKey: string | undefined
+  ipAddress: string
+  now: number
+}
+
+export interface Refreshed {
+  session: Session
+  tokens: IssuedTokens
+  limit: LimitState
+}
+
+/**
+ * Spends a refresh token for its successor.
+ * @throws Problem session_ended, refresh_token_reused, idempotency_conflict, rate_limited, invalid_token
+ */
+export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
+
+export function createRefresh(context: Context): Refresh {
+  const { db, config } = context
+  const policy = {
+    ttlSeconds: config.refreshTokenTtlSeconds,
+    raceSeconds: config.refreshRaceSeconds,
+    graceSeconds: config.refreshGraceSeconds,
+    idempotencyWindowSeconds: config.idempotencyWindowSeconds,
+    limit: config.limits.refresh,
+  }
+  const rotate = createBatch<Rotation, RotationOutcome | null>({
+    keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
+    run: (items) => rotateSessions(db, items, policy),
+    schedule: setImmediate,
+  })
+  /** Refreshes under way, by token: a request that arrives meanwhile with the same token gets the same answer. */
+  const refreshing = new Map<string, Promise<Refreshed>>()
+
+  return async (claims, request) => {
+    const token = `${claims.cid} ${claims.sid} ${claims.sub} ${claims.gen}`
+    let answer = refreshing.get(token)
+    if (!answer) {
+      answer = rotate(toRotation(context, claims, request))
+        .then((outcome) => toAnswer(context, outcome, request.now))
+        .finally(() => refreshing.delete(token))
+      refreshing.set(token, answer)
+    }
+    return await answer
+  }
+}
+
+function toRotation({ system }: Context, claims: RefreshClaims, request: RefreshRequest): Rotation {
+  const { idempotencyKey, ipAddress, now } = request
+  return {
+    companyId: claims.cid,
+    sessionId: claims.sid,
+    userId: claims.sub,
+    generation: claims.gen,
+    key: idempotencyKey === undefined ? null : hashKey(idempotencyKey),
+    now: new Date(now),
+    auditId: newId(system),
+    ipAddress,
+  }
+}
+
+/** The part of a key that is stored: enough to tell a session's few dozen keys apart. */
+function hashKey(key: string): string {
+  return createHash('sha256').update(key).digest().readBigInt64BE().toString()
+}
+
+async function toAnswer(context: Context, outcome: RotationOutcome | null, now: number): Promise<Refreshed> {
+  if (!outcome) throw invalidToken()
+  const { session, used, resetSeconds } = outcome
+  const { refresh } = context.config.limits
+  const limit = { ...refresh, remaining: Math.max(0, refresh.max - used), resetSeconds }
+  switch (outcome.verdict) {
+    case 'rotated':
+    case 'repeated':
+      return { session, tokens: await issueTokens(context, session, now), limit }
+    case 'ended':
+      throw sessionEnded(endReasonOf(session, now) ?? 'expired')
+    case 'conflict':
+      throw new Problem(
+        'idempotency_conflict',
+        'This Idempotency-Key was used with an earlier token of the session; send a new key with each token.',
+      )
+    case 'limited':
+      throw rateLimited({ ...limit, remaining: 0 })
+    case 'raced':
+      throw new Problem(
+        'refresh_token_reused',
+        'Another request used this token a moment ago; go on with the token that it received.',
+      )
+    case 'reused':
+      throw new Problem(
+        'refresh_token_reused',
+        'This token was used before, so the session has ended to be safe; sign in again.',
+        { reason: 'refresh_reuse' },
+      )
+    case 'unknown':
+      throw invalidToken()
+  }
+}

@@ -1,0 +1,49 @@
+import type { Config } from '../config.ts'
+import type { Tokens } from '../token/service.ts'
+import type { Session } from './session.ts'
+
+/** Both tokens, and how many seconds each lives. */
+export interface IssuedTokens {
+  accessToken: string
+  refreshToken: string
+  expiresIn: number
+  refreshExpiresIn: number
+}
+
+interface Context {
+  tokens: Tokens
+  config: Pick<Config, 'accessTokenTtlSeconds'>
+}
+
+/** Issues the tokens of a session's generation. Repeated, it gives the same refresh token, byte for byte. */
+export async function issueTokens(
+  { tokens, config }: Context,
+  session: Session,
+  now: number,
+): Promise<IssuedTokens> {
+  const owner = { sub: session.userId, cid: session.companyId, sid: session.sessionId }
+  const nowSeconds = toSeconds(now)
+  const refreshExp = toSeconds(session.expiresAt.getTime())
+  const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, refreshExp)
+  // Nothing but what the session's row says, which is why a repetition makes the same bytes.
+  const refreshToken = tokens.signRefresh({
+    ...owner,
+    gen: session.generation,
+    iat: toSeconds(session.issuedAt.getTime()),
+    exp: refreshExp,
+  })
+  const accessToken = await tokens.signAccess(
+    { ...owner, role: session.role, perms: session.permissions, iat: nowSeconds, exp: accessExp },
+    now,
+  )
+  return {
+    accessToken,
+    refreshToken,
+    expiresIn: accessExp - nowSeconds,
+    refreshExpiresIn: refreshExp - nowSeconds,
+  }
+}
+
+function toSeconds(ms: number): number {
+  return Math.floor(ms / 1000)
+}

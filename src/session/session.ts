@@ -1,0 +1,46 @@
+import type { Account } from '../company/account.ts'
+import type { RowOf } from '../database/columns.ts'
+import type { EndReason } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+
+/** A session with its account, as they were read in one statement, and whether it is live. */
+
+export const SESSION_COLUMNS = {
+  companyId: 'company_id',
+  sessionId: 'session_id',
+  userId: 'user_id',
+  kind: 'kind',
+  generation: 'generation',
+  createdAt: 'created_at',
+  issuedAt: 'issued_at',
+  expiresAt: 'expires_at',
+  maxExpiresAt: 'max_expires_at',
+  endReason: 'end_reason',
+} as const
+
+export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> & Account
+
+/** The same session, if it is live. @throws Problem session_ended */
+export function requireLive(session: Session, now: number): Session {
+  const reason = endReasonOf(session, now)
+  if (reason) throw sessionEnded(reason)
+  return session
+}
+
+/** Why a session is over, or null. Expiry is a matter of time, so no statement has to write it down. */
+export function endReasonOf(session: Session, now: number): EndReason | null {
+  if (session.endReason) return session.endReason
+  if (session.expiresAt.getTime() <= now) return 'expired'
+  if (session.userStatus !== 'active') return 'user_disabled'
+  if (session.companyStatus !== 'active') return 'company_suspended'
+  return null
+}
+
+export function sessionEnded(reason?: EndReason): Problem {
+  return new Problem('session_ended', 'The session has ended; sign in again.', reason && { reason })
+}
+
+/** The part of a session that goes into log lines. */
+export function logContextOf({ companyId, userId, sessionId }: Session) {
+  return { companyId, userId, sessionId }
+}

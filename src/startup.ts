@@ -1,0 +1,89 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
+import { DecryptionError } from './crypto/sealing.ts'
+import { type Connection, connect } from './database/connect.ts'
+import { codeOf, isUnavailable } from './database/faults.ts'
+import { Problem } from './errors.ts'
+import { openLocalMasterKey } from './local/master-key.ts'
+import { startEmbeddedPostgres } from './local/postgres/server.ts'
+import type { System } from './system.ts'
+
+/** What the service and the operator command line open in the same way: configuration, database, keys. */
+
+const PROJECT = resolve(import.meta.dirname, '..')
+
+export interface Opened {
+  config: Config
+  connection: Connection
+}
+
+/**
+ * Opens what an environment and, below it, the project's `.env` say: the configuration, the database, and where
+ * no master keys are configured the one in the data folder.
+ * @throws ConfigError, or why the database cannot be used
+ */
+export async function open(
+  env: NodeJS.ProcessEnv,
+  system: System,
+  onIdleError?: (error: Error) => void,
+): Promise<Opened> {
+  const config = readConfig(env)
+  const connection = await openDatabase(config, system, onIdleError)
+  try {
+    return { config: { ...config, masterKeys: await openMasterKeys(config, system) }, connection }
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+function readConfig(env: NodeJS.ProcessEnv): Config {
+  const file = join(PROJECT, '.env')
+  const config = loadConfig({ ...(existsSync(file) && parseEnv(readFileSync(file, 'utf8'))), ...env })
+  return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
+}
+
+/** Connects to the configured Postgres, or starts the embedded one, which `close` stops again. */
+async function openDatabase(
+  { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
+  system: System,
+  onIdleError?: (error: Error) => void,
+): Promise<Connection> {
+  const options = { poolSize, ...(onIdleError && { onIdleError }) }
+  if (databaseUrl) return connect({ url: databaseUrl, ...options })
+
+  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes: system.randomBytes })
+  const connection = connect({ url: postgres.url, ...options })
+  return {
+    ...connection,
+    async close() {
+      await connection.close()
+      await postgres.stop()
+    },
+  }
+}
+
+async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): Promise<MasterKey[]> {
+  return masterKeys.length > 0 ? masterKeys : [await openLocalMasterKey(dataDir, system)]
+}
+
+/** A failure that a person can mend, told in a sentence; null for one that needs a stack. */
+export function explain(error: unknown): string | null {
+  if (!(error instanceof Error)) return null
+  if (error instanceof ConfigError || error instanceof Problem) return error.message
+  if (error instanceof DecryptionError) {
+    return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`
+  }
+  const code = codeOf(error)
+  if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
+  if (code === '42501') {
+    return `The database refuses: ${error.message}. Grant the role of DATABASE_URL select, insert, update and delete on all tables.`
+  }
+  // The server refused us (classes 28 and 3D), or there is none.
+  if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {
+    return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
+  }
+  return null
+}

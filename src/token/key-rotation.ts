@@ -1,0 +1,47 @@
+import type { Transaction } from 'kysely'
+import type { Sealer } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+import type { System } from '../system.ts'
+import { contextOf, generateKey } from './keys.ts'
+import { insertKey, listKeys, resealKey, type StoredKey } from './repository.ts'
+
+/** How the keys of access tokens are replaced. */
+
+/** How long a new key is published before it signs: clients can cache the key set for 5 minutes. */
+export const PUBLISH_AHEAD_SECONDS = 600
+
+/**
+ * Adds the key that signs from `PUBLISH_AHEAD_SECONDS` on.
+ * @throws if another rotation adds one at the same time
+ */
+export async function addKey(
+  tx: Transaction<Database>,
+  { sealer, system }: { sealer: Sealer; system: System },
+  createdAt: Date,
+): Promise<StoredKey> {
+  const newest = (await listKeys(tx)).at(-1)
+  const aheadMs = newest ? PUBLISH_AHEAD_SECONDS * 1000 : 0
+  const signsFrom = new Date(createdAt.getTime() + aheadMs)
+  const sequence = (newest?.sequence ?? 0) + 1
+  const key = generateKey({ sealer, system }, { sequence, createdAt, signsFrom })
+  if (await insertKey(tx, key)) return key
+  throw new Error('another rotation ran at the same time; look at `keys list`')
+}
+
+/**
+ * Seals anew the private keys that a former master key sealed.
+ * @throws DecryptionError, before anything is written, if one of them does not open: what is then sealed with
+ * the wrong master key, the instances could not open either
+ */
+export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
+  const opened = (await listKeys(db)).map(({ keyId, sealedPrivateKey: before }) => ({
+    keyId,
+    before,
+    privateKey: sealer.open(before, contextOf(keyId)),
+  }))
+  for (const { keyId, before, privateKey } of opened) {
+    if (sealer.isCurrent(before)) continue
+    await resealKey(db, keyId, { before, after: sealer.seal(privateKey, contextOf(keyId)) })
+  }
+}

@@ -1,0 +1,82 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
+import { createSigner, createVerifier } from 'fast-jwt'
+import type { Sealer } from '../crypto/sealing.ts'
+import type { System } from '../system.ts'
+import type { PublicJwk, StoredKey } from './repository.ts'
+
+/** One key pair of access tokens (ES256): how it is made, stored, signs and verifies. */
+
+const ACCESS_AUDIENCE = 'gatehouse'
+
+export interface Key {
+  keyId: string
+  publicJwk: PublicJwk
+  /** Milliseconds since the epoch. */
+  signsFrom: number
+  /** Whether its last token has expired; never while it is the newest key. */
+  isRetired(now: number): boolean
+  sign(claims: Record<string, unknown>): string
+  /** @throws on any defect of the signature or the pinned claims; expiry is not checked here */
+  verify(token: string): unknown
+}
+
+/** The protected header of every token that this key signed, byte for byte (RFC 7515, section 3.1). */
+export function headerOf(keyId: string): string {
+  return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
+}
+
+/** What a sealed private key is bound to. */
+export function contextOf(keyId: string): string {
+  return `signing-key:${keyId}`
+}
+
+export function generateKey(
+  { sealer, system }: { sealer: Sealer; system: System },
+  when: { sequence: number; createdAt: Date; signsFrom: Date },
+): StoredKey {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const { x, y } = publicKey.export({ format: 'jwk' })
+  if (!x || !y) throw new Error('a P-256 key was exported without its coordinates')
+  const keyId = system.randomBytes(12).toString('base64url')
+  return {
+    ...when,
+    keyId,
+    publicJwk: { kty: 'EC', crv: 'P-256', x, y, kid: keyId, alg: 'ES256', use: 'sig' },
+    sealedPrivateKey: sealer.seal(privateKey.export({ format: 'der', type: 'pkcs8' }), contextOf(keyId)),
+  }
+}
+
+/** @throws DecryptionError */
+export function openKey(
+  { sealer, issuer }: { sealer: Sealer; issuer: string },
+  stored: StoredKey,
+  retiresAt: number | null,
+): Key {
+  const der = sealer.open(stored.sealedPrivateKey, contextOf(stored.keyId))
+  const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  return {
+    keyId: stored.keyId,
+    publicJwk: stored.publicJwk,
+    signsFrom: stored.signsFrom.getTime(),
+    isRetired: (now) => retiresAt !== null && now >= retiresAt,
+    sign: createSigner({
+      key: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
+      algorithm: 'ES256',
+      header: { alg: 'ES256', typ: 'at+jwt' },
+      kid: stored.keyId,
+      aud: ACCESS_AUDIENCE,
+      iss: issuer,
+    }),
+    verify: createVerifier({
+      key: createPublicKey(privateKey).export({ format: 'pem', type: 'spki' }).toString(),
+      algorithms: ['ES256'],
+      checkTyp: 'at+jwt',
+      allowedAud: ACCESS_AUDIENCE,
+      allowedIss: issuer,
+      // Our own clock decides, with the other claims: see claims.ts.
+      ignoreExpiration: true,
+      ignoreNotBefore: true,
+      cache: false,
+    }),
+  }
+}

@@ -1,0 +1,95 @@
+import { LruMap } from 'toad-cache'
+import { newId, type System } from '../system.ts'
+import {
+  type AccessClaims,
+  checkTimes,
+  invalidToken,
+  type RefreshClaims,
+  readAccessClaims,
+  readRefreshClaims,
+  refreshTokenId,
+} from './claims.ts'
+import { headerPartOf } from './compact.ts'
+import type { KeyRing } from './key-ring.ts'
+import type { RefreshKeys } from './refresh-keys.ts'
+
+/**
+ * Issues and verifies both kinds of token. A token's first part must be, byte for byte, what we put there: so
+ * algorithm, type and key are pinned before anything of it is parsed, and `crit`, `jwk`, `jku` and the like
+ * cannot occur (RFC 8725, sections 3.1 and 3.11).
+ */
+export interface Tokens {
+  /** Signs an access token (RFC 9068 in spirit: `at+jwt`, ES256). Times are Unix seconds. */
+  signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti'>, now: number): Promise<string>
+  /** @throws Problem invalid_token or token_expired */
+  verifyAccess(token: string, now: number): Promise<VerifiedClaims>
+  /** Signs a refresh token. Equal claims give equal bytes, which is how a lost answer can be repeated. */
+  signRefresh(claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>): string
+  /** @throws Problem invalid_token or token_expired */
+  verifyRefresh(token: string, now: number): RefreshClaims
+  publishedKeys: KeyRing['published']
+}
+
+/** The session that an access token is for, and its times. What its user can do is for the database to say. */
+export type VerifiedClaims = Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'exp'>
+
+interface Context {
+  ring: KeyRing
+  refreshKeys: RefreshKeys
+  system: System
+}
+
+/** Access tokens whose signature is remembered, about 1 KB each. */
+const MAX_VERIFIED = 10_000
+
+export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
+  // By exact token. It saves verifying the same signature again and nothing else: key and times are checked
+  // each time.
+  const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
+  return {
+    async signAccess(claims, now) {
+      const key = await ring.signing(now)
+      return key.sign({ ...claims, jti: newId(system) })
+    },
+    async verifyAccess(token, now) {
+      const known = verified.get(token)
+      const header = known ? token.slice(0, token.indexOf('.')) : headerOf(token)
+      const key = await ring.byHeader(header, now)
+      if (!key) throw invalidToken()
+      const claims = known ?? toVerified(readAccessClaims(payloadOf(() => key.verify(token))))
+      checkTimes('access', claims, now)
+      // All tokens that it signed have expired, so this is none of them.
+      if (key.isRetired(now)) throw invalidToken()
+      if (!known) verified.set(token, claims)
+      return claims
+    },
+    signRefresh: (claims) => refreshKeys.sign({ ...claims, jti: refreshTokenId(claims) }),
+    verifyRefresh(token, now) {
+      const verify = refreshKeys.verifierOf(headerOf(token))
+      if (!verify) throw invalidToken()
+      const claims = readRefreshClaims(payloadOf(() => verify(token)))
+      checkTimes('refresh', claims, now)
+      return claims
+    },
+    publishedKeys: ring.published,
+  }
+}
+
+function toVerified({ sub, cid, sid, iat, exp }: AccessClaims): VerifiedClaims {
+  return { sub, cid, sid, iat, exp }
+}
+
+function headerOf(token: string): string {
+  const header = headerPartOf(token)
+  if (header === null) throw invalidToken()
+  return header
+}
+
+/** Every failure of the library to verify is one and the same answer. */
+function payloadOf(verify: () => unknown): unknown {
+  try {
+    return verify()
+  } catch {
+    throw invalidToken()
+  }
+}

@@ -1,0 +1,367 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import { locateBinaries } from '../../src/local/postgres/cluster.ts'
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
+
+const isRoot = process.getuid?.() === 0
+const systemDir = '/var/lib/gatehouse'
+const settings = { fsync: 'off' }
+
+const started: EmbeddedPostgres[] = []
+const children: ChildProcess[] = []
+const folders: string[] = []
+// Making a database takes most of a second, so tests that need not see it made take turns with one.
+const sharedHome = await mkdtemp(join(tmpdir(), 'gatehouse-embedded-'))
+const sharedDir = join(sharedHome, '.data')
+await chmod(sharedHome, 0o711)
+
+afterEach(async () => {
+  for (const child of children.splice(0)) await kill(child)
+  for (const postgres of started.splice(0)) await postgres.stop()
+  for (const folder of folders.splice(0)) await remove(folder)
+  await rmdir(systemDir).catch(() => {})
+})
+
+afterAll(() => remove(sharedHome))
+
+describe('the embedded Postgres', { timeout: 60_000 }, () => {
+  test('keeps its data over a restart', async () => {
+    const first = await start(sharedDir)
+    await note(first.url, 'restart')
+    await first.stop()
+    await expect(readNotes(first.url)).rejects.toThrow()
+
+    const second = await start(sharedDir)
+    expect(await readNotes(second.url)).toContain('restart')
+  })
+
+  test('is a UTF-8 database named gatehouse that listens on the loopback interface alone', async () => {
+    const { url } = await start(sharedDir)
+    expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
+    const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,
+      current_setting('listen_addresses') as addresses, current_setting('unix_socket_directories') as sockets`
+    expect(await query(url, settled)).toEqual([
+      { encoding: 'UTF8', fsync: 'off', addresses: '127.0.0.1', sockets: '' },
+    ])
+  })
+
+  test('keeps its password to its user, and asks for it', async () => {
+    const { url } = await start(sharedDir)
+    expect((await stat(join(sharedDir, 'postgres.password'))).mode & 0o777).toBe(0o600)
+    expect((await stat(sharedDir)).mode & 0o777).toBe(isRoot ? 0o711 : 0o700)
+    await expect(readNotes(url.replace(/:[\w-]{32}@/, ':guess@'))).rejects.toThrow(/authentication/)
+  })
+
+  test('serves two folders at once', async () => {
+    const [one, other] = await Promise.all([start(sharedDir), start(await newDataDir())])
+    await note(one.url, 'one')
+    await note(other.url, 'other')
+    expect(await readNotes(one.url)).not.toContain('other')
+    expect(await readNotes(other.url)).toEqual(['other'])
+  })
+
+  test('is shared by processes that start at the same moment', async () => {
+    const dataDir = await newDataDir()
+    const elsewhere = startElsewhere(dataDir).then(readUrl)
+    const urls = await Promise.all([start(dataDir), start(dataDir)])
+    expect(await elsewhere).toBe(urls[0].url)
+    expect(urls[1].url).toBe(urls[0].url)
+    await note(await elsewhere, 'shared')
+    expect(await readNotes(urls[0].url)).toEqual(['shared'])
+  })
+
+  test('lives on as an orphan of a killed process and is adopted', async () => {
+    const owner = await startElsewhere(sharedDir)
+    const url = await readUrl(owner)
+    await note(url, 'orphan')
+    const pid = await readPid(url)
+    await kill(owner)
+
+    const adopted = await start(sharedDir)
+    expect(await readPid(adopted.url)).toBe(pid)
+    expect(await readNotes(adopted.url)).toContain('orphan')
+    await adopted.stop()
+    await expect(readNotes(adopted.url)).rejects.toThrow()
+  })
+
+  test('recovers when its server was killed', async () => {
+    const first = await start(sharedDir)
+    await note(first.url, 'killed')
+    process.kill(await readPid(first.url), 'SIGKILL')
+    expect(await readNotes((await start(sharedDir)).url)).toContain('killed')
+  })
+
+  test('recovers when the pid of its killed server now belongs to another process', async () => {
+    const first = await start(sharedDir)
+    await note(first.url, 'pid used again')
+    const stranger = await spawnStranger(join(sharedDir, 'postgres'))
+    const pid = await readPid(first.url)
+    process.kill(pid, 'SIGKILL')
+    const lockFile = join(sharedDir, 'postgres', 'postmaster.pid')
+    await writeFile(lockFile, (await readFile(lockFile, 'utf8')).replace(String(pid), String(stranger.pid)))
+
+    const second = await start(sharedDir)
+    expect(await readNotes(second.url)).toContain('pid used again')
+    expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
+  })
+
+  test('recovers from an empty lock file', async () => {
+    await (await start(sharedDir)).stop()
+    await writeFile(join(sharedDir, 'postgres', 'postmaster.pid'), '')
+    const { url } = await start(sharedDir)
+    await note(url, 'empty lock file')
+  })
+
+  test('begins again when its first start was killed half way', async () => {
+    const dataDir = await newDataDir()
+    const owner = await startElsewhere(dataDir)
+    const isUnderWay = async () => {
+      const paths = await readdir(dataDir, { recursive: true }).catch(() => [])
+      return paths.some((path) => path.endsWith('cluster/PG_VERSION'))
+    }
+    while (owner.exitCode === null && !(await isUnderWay())) await sleep(5)
+    await kill(owner)
+
+    await note((await start(dataDir)).url, 'second attempt')
+    expect((await readdir(dataDir)).filter((name) => name.includes('tmp'))).toEqual([])
+  })
+
+  test('goes on when stopped while another client is connected, and ends with the last one', async () => {
+    const first = await start(sharedDir)
+    const guest = new pg.Client(first.url)
+    await guest.connect()
+    await Promise.all([first.stop(), first.stop()])
+    expect((await guest.query('select 42 as answer')).rows).toEqual([{ answer: 42 }])
+    await guest.end()
+
+    const second = await start(sharedDir)
+    expect(second.url).toBe(first.url)
+    await second.stop()
+    await expect(readNotes(second.url)).rejects.toThrow()
+  })
+
+  test('goes on when one of two processes stops, even if the other has no connection open', async () => {
+    const elsewhere = await startElsewhere(sharedDir)
+    const url = await readUrl(elsewhere)
+    await (await start(sharedDir)).stop()
+    await note(url, 'still there')
+
+    await kill(elsewhere)
+    await (await start(sharedDir)).stop()
+    await expect(readNotes(url)).rejects.toThrow()
+  })
+
+  test('ends when all who use it stop at the same moment', async () => {
+    const users = await Promise.all([start(sharedDir), start(sharedDir), start(sharedDir)])
+    await Promise.all(users.map((user) => user.stop()))
+    for (const { url } of users) await expect(readNotes(url)).rejects.toThrow()
+  })
+
+  test('serves whoever starts it while another stops it', async () => {
+    let current = await start(sharedDir)
+    for (let round = 0; round < 10; round++) {
+      const [next] = await Promise.all([start(sharedDir), current.stop()])
+      await note(next.url, `round ${round}`)
+      current = next
+    }
+  })
+
+  test('says what its log says when it cannot start', async () => {
+    const attempt = start(sharedDir, { settings: { shared_buffers: 'plenty' } })
+    await expect(attempt).rejects.toThrow(/shared_buffers.*DATABASE_URL/s)
+  })
+
+  test('says so when its password was lost', async () => {
+    const file = join(sharedDir, 'postgres.password')
+    await (await start(sharedDir)).stop()
+    const password = await readFile(file, 'utf8')
+    await rm(file)
+    await expect(start(sharedDir)).rejects.toThrow(/postgres\.password.*Put the right one back/s)
+    await writeFile(file, password)
+    await note((await start(sharedDir)).url, 'password found')
+  })
+
+  test('opens a folder that was copied', async () => {
+    const first = await start(sharedDir)
+    await note(first.url, 'copied')
+    await first.stop()
+    const copy = await newDataDir()
+    await cp(sharedDir, copy, { recursive: true })
+    await chmod(copy, 0o711)
+    expect(await readNotes((await start(copy)).url)).toContain('copied')
+  })
+})
+
+describe('the binaries of the embedded Postgres', { timeout: 60_000 }, () => {
+  test('name DATABASE_URL as the way out on a platform that has none', () => {
+    expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
+  })
+
+  test('name DATABASE_URL as the way out when they do not run', async () => {
+    const folder = await newFolder(0o711)
+    await mkdir(join(folder, 'native/bin'), { recursive: true })
+    await writeFile(join(folder, 'native/pg-symlinks.json'), '[]')
+    await writeFile(join(folder, 'native/bin/postgres'), '#!/no/such/loader\n', { mode: 0o755 })
+    const attempt = start(await newDataDir(), { binaries: { folder, name: 'broken' } })
+    await expect(attempt).rejects.toThrow(/does not run on this machine.*DATABASE_URL/s)
+  })
+
+  test('get the links that npm left out', async () => {
+    const binaries = await copyWithoutLinks(await newFolder(0o711))
+    await note((await start(await newDataDir(), { binaries })).url, 'linked')
+  })
+
+  test('are copied when they cannot be used in place', async () => {
+    // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
+    const binaries = await copyWithoutLinks(await newFolder(0o700))
+    const copy = `postgres-${binaries.name}`
+    folders.push(join(systemDir, copy))
+    await chmod(join(binaries.folder, 'native/lib'), 0o555)
+    try {
+      await note((await start(sharedDir, { binaries })).url, 'binaries copied')
+    } finally {
+      await chmod(join(binaries.folder, 'native/lib'), 0o755)
+    }
+    expect(await readdir(isRoot ? systemDir : sharedDir)).toContain(copy)
+  })
+})
+
+describe.runIf(isRoot)('the embedded Postgres of root', { timeout: 60_000 }, () => {
+  test('keeps its data elsewhere when the data folder is below a closed one', async () => {
+    const closed = await newFolder(0o700)
+    const dataDir = join(closed, '.data')
+    const first = await start(dataDir)
+    await note(first.url, 'closed')
+    await first.stop()
+    expect(await readNotes((await start(dataDir)).url)).toEqual(['closed'])
+    expect((await stat(closed)).mode & 0o777).toBe(0o700)
+    expect(await readdir(dataDir)).not.toContain('postgres')
+
+    const other = await start(join(await newFolder(0o700), '.data'))
+    expect(await readNotes(other.url)).toEqual([])
+  })
+
+  test('begins with an empty database after the data folder was deleted', async () => {
+    const dataDir = join(await newFolder(0o700), '.data')
+    const first = await start(dataDir)
+    await note(first.url, 'deleted')
+    await first.stop()
+    await rm(dataDir, { recursive: true })
+    expect(await readNotes((await start(dataDir)).url)).toEqual([])
+  })
+})
+
+async function newFolder(mode: number): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-embedded-'))
+  folders.push(folder)
+  await chmod(folder, mode)
+  return folder
+}
+
+/** A data folder that does not exist yet, in a place that the account running Postgres can pass. */
+async function newDataDir(): Promise<string> {
+  return join(await newFolder(0o711), '.data')
+}
+
+type Options = Partial<Parameters<typeof startEmbeddedPostgres>[0]> & {
+  binaries?: ReturnType<typeof locateBinaries>
+}
+
+async function start(
+  dataDir: string,
+  { binaries = locateBinaries(), ...rest }: Options = {},
+): Promise<EmbeddedPostgres> {
+  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, settings, ...rest }, binaries)
+  started.push(postgres)
+  const [row] = await query(postgres.url, `select current_setting('data_directory') as cluster`)
+  const home = dirname(String(row?.['cluster']))
+  if (home.startsWith(systemDir)) folders.push(home)
+  return postgres
+}
+
+/** Another process that uses the database; it prints the url and then stays. */
+async function startElsewhere(dataDir: string): Promise<ChildProcess> {
+  const module = new URL('../../src/local/postgres/server.ts', import.meta.url).href
+  const script = `
+    import { randomBytes } from 'node:crypto'
+    import { startEmbeddedPostgres } from ${JSON.stringify(module)}
+    const options = { dataDir: ${JSON.stringify(dataDir)}, settings: { fsync: 'off' }, randomBytes }
+    console.log((await startEmbeddedPostgres(options)).url)
+    setInterval(() => {}, 60_000)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  children.push(child)
+  await once(child, 'spawn')
+  return child
+}
+
+async function readUrl(child: ChildProcess): Promise<string> {
+  if (!child.stdout) throw new Error('The process has no output to read.')
+  const [chunk] = await once(child.stdout, 'data')
+  return String(chunk).trim()
+}
+
+/** Kills a process that we started, with the children that share its group; the server has its own. */
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
+  const exit = once(child, 'exit')
+  process.kill(-child.pid, 'SIGKILL')
+  await exit
+}
+
+/** A process with nothing to do with the database, of the account that the database belongs to. */
+async function spawnStranger(cluster: string): Promise<ChildProcess> {
+  const { uid, gid } = await stat(cluster)
+  const child = spawn('sleep', ['600'], { cwd: '/', detached: true, stdio: 'ignore', uid, gid })
+  children.push(child)
+  await once(child, 'spawn')
+  return child
+}
+
+async function copyWithoutLinks(home: string): Promise<ReturnType<typeof locateBinaries>> {
+  const installed = locateBinaries()
+  const folder = join(home, 'package')
+  await cp(installed.folder, folder, { recursive: true, verbatimSymlinks: true })
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true }))
+    if (entry.isSymbolicLink()) await rm(join(entry.parentPath, entry.name))
+  return { folder, name: `${installed.name}-${randomBytes(4).toString('hex')}` }
+}
+
+async function note(url: string, text: string): Promise<void> {
+  await query(url, `create table if not exists notes (text text); insert into notes values ('${text}')`)
+}
+
+async function readNotes(url: string): Promise<unknown[]> {
+  await query(url, 'create table if not exists notes (text text)')
+  return (await query(url, 'select text from notes')).map((row) => row['text'])
+}
+
+async function remove(folder: string): Promise<void> {
+  await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+}
+
+async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(url)
+  // A connection cut by a shutdown also speaks up outside of the query.
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return (await client.query(sql)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+async function readPid(url: string): Promise<number> {
+  const [row] = await query(url, `select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid`)
+  return Number(row?.['pid'])
+}

@@ -1,0 +1,147 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { pruneAcrossCompanies } from '../../src/operator/prune.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+const service = await openTestService()
+const admin = await service.addCompany()
+const { db, clock } = service
+const DAY = 86_400
+const at = (seconds: number) => new Date(clock.now() + seconds * 1000)
+const prune = () => pruneAcrossCompanies(db, clock.now())
+
+const nothing = { sessions: 0, tokens: 0, counters: 0, mails: 0 }
+
+test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS 14.2.7)', async () => {
+  await sql`delete from rate_counters`.execute(db)
+  const { companyId, userId } = admin
+  const session = (ended: Date | null, expires: Date) => ({
+    company_id: companyId,
+    session_id: randomUUID(),
+    user_id: userId,
+    kind: 'token' as const,
+    created_at: at(-90 * DAY),
+    issued_at: at(-90 * DAY),
+    expires_at: expires,
+    max_expires_at: at(DAY),
+    ended_at: ended,
+    end_reason: ended && ('logout' as const),
+  })
+  const kept = [
+    session(null, at(DAY)),
+    session(null, at(-30 * DAY + 60)),
+    session(at(-30 * DAY + 60), at(-31 * DAY + 2 * DAY)),
+    session(at(-DAY), at(DAY)),
+  ]
+  const gone = [
+    session(null, at(-30 * DAY - 60)),
+    session(at(-30 * DAY - 60), at(DAY)),
+    session(at(-10 * DAY), at(-30 * DAY - 60)),
+  ]
+  await db
+    .insertInto('sessions')
+    .values(
+      [...kept, ...gone].map(({ ...row }) => ({
+        ...row,
+        cookie_hash: null,
+        user_agent: null,
+        ip_address: null,
+      })),
+    )
+    .execute()
+
+  const token = (email: string, expires: Date) => ({
+    company_id: companyId,
+    purpose: 'reset' as const,
+    email,
+    token_hash: randomBytes(32),
+    role: null,
+    created_at: at(-DAY),
+    expires_at: expires,
+  })
+  await db
+    .insertInto('one_time_tokens')
+    .values([token('kept@x.example', at(1)), token('gone@x.example', at(-301))])
+    .execute()
+
+  const counter = (name: string, ends: Date) => ({ counter: name, hits: 1, window_ends_at: ends })
+  await db
+    .insertInto('rate_counters')
+    .values([counter('kept', at(1)), counter('gone', at(-301))])
+    .execute()
+
+  const mail = (recipient: string, end: { sent_at?: Date; failed_at?: Date }) => ({
+    company_id: companyId,
+    mail_id: randomUUID(),
+    kind: 'password_changed' as const,
+    recipient,
+    facts: '{}',
+    created_at: at(-9 * DAY),
+    next_attempt_at: at(DAY),
+    ...end,
+  })
+  await db
+    .insertInto('mail_outbox')
+    .values([
+      mail('waiting@x.example', {}),
+      mail('kept@x.example', { sent_at: at(-7 * DAY + 60) }),
+      mail('gone@x.example', { sent_at: at(-7 * DAY - 60) }),
+      mail('gone@x.example', { failed_at: at(-7 * DAY - 60) }),
+    ])
+    .execute()
+  const audit = await db.selectFrom('audit_events').selectAll().execute()
+
+  expect(await prune()).toEqual({ sessions: 3, tokens: 1, counters: 1, mails: 2 })
+  const sessions = await db.selectFrom('sessions').select('session_id').execute()
+  expect(sessions.map(({ session_id: id }) => id).toSorted()).toEqual(
+    kept.map((row) => row.session_id).toSorted(),
+  )
+  expect(await db.selectFrom('one_time_tokens').select('email').execute()).toEqual([
+    { email: 'kept@x.example' },
+  ])
+  expect(await db.selectFrom('rate_counters').select('counter').execute()).toEqual([{ counter: 'kept' }])
+  const mails = await db.selectFrom('mail_outbox').select('recipient').orderBy('recipient').execute()
+  expect(mails).toEqual([{ recipient: 'kept@x.example' }, { recipient: 'waiting@x.example' }])
+  expect(await db.selectFrom('audit_events').selectAll().execute()).toEqual(audit)
+  expect(await prune()).toEqual(nothing)
+})
+
+async function addOldSessions(count: number): Promise<void> {
+  await sql`
+    insert into sessions (company_id, session_id, user_id, kind, created_at, issued_at, expires_at, max_expires_at)
+    select ${admin.companyId}, gen_random_uuid(), ${admin.userId}, 'token', now(), now(),
+      case when n % 2 = 0 then ${at(-31 * DAY)}::timestamptz else ${at(DAY)}::timestamptz end, now()
+    from generate_series(1, ${count}) n`.execute(db)
+}
+
+test('more than fits one statement goes in several, and what is in use meanwhile is passed over', async () => {
+  await addOldSessions(12_000)
+  const counters = times(2_500, (index) => ({ counter: `old ${index}`, hits: 1, window_ends_at: at(-DAY) }))
+  await db.insertInto('rate_counters').values(counters).execute()
+  const pruned = await db.transaction().execute(async (tx) => {
+    await sql`select from rate_counters where counter = 'old 7' for update`.execute(tx)
+    return await prune()
+  })
+  expect(pruned).toEqual({ ...nothing, sessions: 6_000, counters: 2_499 })
+  expect(await prune()).toEqual({ ...nothing, counters: 1 })
+})
+
+test('several at a time share the work, and one that is stopped is gone on with', async () => {
+  await addOldSessions(12_000)
+  expect((await pruneAcrossCompanies(db, clock.now(), AbortSignal.abort())).sessions).toBeLessThan(6_000)
+  const rest = await Promise.all([prune(), prune(), prune()])
+  expect(rest.reduce((sum, { sessions }) => sum + sessions, 0)).toBeLessThanOrEqual(6_000)
+  expect(await prune()).toEqual(nothing)
+})
+
+test('counts go on where a counter was deleted under them', async () => {
+  const person = await service.addUser(admin)
+  const pruning = times(30, async () => {
+    await sql`update rate_counters set window_ends_at = ${at(-DAY)}`.execute(db)
+    return (await prune()).counters
+  })
+  const answers = await Promise.all(times(30, () => service.login(person)))
+  expect(answers.map(({ status }) => status)).toEqual(times(30, () => 200))
+  expect((await Promise.all(pruning)).reduce((sum, counters) => sum + counters, 0)).toBeGreaterThan(0)
+})

@@ -1,0 +1,288 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import { Webhook } from 'standardwebhooks'
+import { Agent, request } from 'undici'
+import { afterAll, inject } from 'vitest'
+import { buildApp } from '../../src/app.ts'
+import { loadConfig } from '../../src/config.ts'
+import { connect } from '../../src/database/connect.ts'
+import { createRegistry } from '../../src/http/observe.ts'
+import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
+import { createCompany } from '../../src/operator/companies.ts'
+import { createUser } from '../../src/operator/users.ts'
+import type { System } from '../../src/system.ts'
+import { databaseUrl, run } from './postgres.ts'
+
+/** A running service, as server.ts builds it, on a database of its own: what the tests talk to. */
+
+export interface Clock extends System {
+  /** Moves the clock of all instances that share it; it stands still otherwise. */
+  advance(seconds: number): void
+}
+
+export function createClock(): Clock {
+  let now = Date.now()
+  return {
+    now: () => now,
+    randomBytes,
+    advance(seconds) {
+      now += seconds * 1000
+    },
+  }
+}
+
+export interface Answer {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows the form of the answer that it expects
+  body: any
+}
+
+interface Call {
+  method?: string
+  /** Bearer token. */
+  token?: string | undefined
+  /** The value of the session cookie. */
+  cookie?: string
+  headers?: Record<string, string | string[]>
+  /** Sent as JSON. */
+  json?: unknown
+  /** Sent as it is. */
+  body?: string | Buffer
+  /** Which instance is asked; the first by default. */
+  at?: number
+}
+
+export interface Person {
+  companyId: string
+  userId: string
+  email: string
+  password: string
+}
+
+export const times = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))
+
+export const PASSWORD = 'correct horse battery'
+/** The master keys of every service, for tests that run the project's programs on its database. */
+export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
+const sharedHasher = await createLimitedHasher()
+
+/** A hasher that counts what it is asked to do. */
+export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
+  const hasher = await createLimitedHasher(...options)
+  const counting = {
+    verified: 0,
+    hashed: 0,
+    /** What happens while a password waits for its turn. */
+    beforeVerifying: undefined as (() => Promise<void>) | undefined,
+    async verify(phc: string | undefined, password: string) {
+      await counting.beforeVerifying?.()
+      counting.verified += 1
+      return await hasher.verify(phc, password)
+    },
+    async hash(password: string) {
+      counting.hashed += 1
+      return await hasher.hash(password)
+    },
+    get waiting() {
+      return hasher.waiting
+    },
+    capacity: hasher.capacity,
+  }
+  return counting
+}
+
+export type TestService = Awaited<ReturnType<typeof openTestService>>
+
+interface TestServiceOptions {
+  instances?: number
+  env?: Record<string, string>
+  /** What an instance has different from `env`, by its place. */
+  envs?: Record<string, string>[]
+  /** A clock for each instance; by default they share one. */
+  clocks?: Clock[]
+  /** Shared by the instances; by default by all services of a test file. */
+  hasher?: LimitedHasher
+}
+
+export async function openTestService({
+  instances = 1,
+  env = {},
+  envs = [],
+  clocks = [],
+  hasher = sharedHasher,
+}: TestServiceOptions = {}) {
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  const serverUrl = inject('serverUrl')
+  await run(serverUrl, `create database ${name} template ${inject('template')}`)
+  const url = databaseUrl(serverUrl, name)
+  const shared = createClock()
+  const logStream = new PassThrough()
+  const logs: string[] = []
+  logStream.on('data', (chunk) => logs.push(String(chunk)))
+
+  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-service-'))
+  const environment = {
+    DATABASE_URL: url,
+    MASTER_KEYS,
+    RATE_LIMIT_SCALE: '1000',
+    DATA_DIR: dataDir,
+    ...env,
+  }
+  const config = loadConfig(environment)
+  const running = await Promise.all(
+    Array.from({ length: instances }, async (_, index) => {
+      const config = loadConfig({ ...environment, ...envs[index] })
+      const system = clocks[index] ?? shared
+      const connection = connect({ url, poolSize: config.databasePoolSize })
+      const registry = createRegistry()
+      const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
+      const address = await app.listen({ host: '127.0.0.1', port: 0 })
+      return { app, connection, registry, address }
+    }),
+  )
+  const [first] = running
+  if (!first) throw new Error('a service has at least one instance')
+  const { db } = first.connection
+  const context = { db, hasher, system: shared }
+  const dispatcher = new Agent({ connections: 128, pipelining: 1 })
+
+  async function close() {
+    await dispatcher.destroy()
+    for (const { app, connection } of running) {
+      await app.close()
+      await connection.close()
+    }
+    await run(serverUrl, `drop database ${name} with (force)`)
+    await rm(dataDir, { recursive: true })
+  }
+  afterAll(close)
+
+  /** Sends a request to a path below /api. */
+  async function call(
+    path: string,
+    { method = 'POST', token, cookie, headers, json, body, at = 0 }: Call = {},
+  ) {
+    const instance = running[at]
+    if (!instance) throw new Error(`there is no instance ${at}`)
+    const answer = await request(`${instance.address}/api${path}`, {
+      method,
+      dispatcher,
+      headers: {
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(cookie !== undefined && { cookie: `__Host-session=${cookie}` }),
+        ...(json !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      body: json !== undefined ? JSON.stringify(json) : (body ?? null),
+    })
+    const text = await answer.body.text()
+    const isJson = String(answer.headers['content-type']).includes('json')
+    return {
+      status: answer.statusCode,
+      headers: answer.headers,
+      body: isJson && text !== '' ? JSON.parse(text) : text,
+    } as Answer
+  }
+
+  let count = 0
+  /** A company with an admin. */
+  async function addCompany(options: { plan?: string; name?: string } = {}): Promise<Person> {
+    count += 1
+    const email = `admin${count}@company.example`
+    const company = { name: `Company ${count}`, ...options, adminEmail: email, password: PASSWORD }
+    return { ...(await createCompany(context, company)), email, password: PASSWORD }
+  }
+
+  async function addUser(
+    { companyId }: { companyId: string },
+    role = 'viewer',
+    options: { email?: string; password?: string } = {},
+  ): Promise<Person> {
+    count += 1
+    const user = { email: `user${count}@company.example`, password: PASSWORD, ...options }
+    const { userId } = await createUser(context, companyId, { ...user, role })
+    return { companyId, userId, ...user }
+  }
+
+  const login = ({ companyId, email, password }: Omit<Person, 'userId'>, options: Call = {}) =>
+    call('/auth/login', { json: { companyId, email, password }, ...options })
+
+  /** Signs in and returns the answer's body; fails if that does not work. */
+  async function loginAs(person: Omit<Person, 'userId'>, options: Call = {}) {
+    const answer = await login(person, options)
+    if (answer.status !== 200) throw new Error(`sign-in answered ${answer.status} ${answer.body.code}`)
+    return answer.body
+  }
+
+  /** Signs in as a browser does and returns the cookie's value. */
+  async function cookieOf(person: Person, options: Call = {}): Promise<string> {
+    const { headers } = await login(person, { headers: { 'x-session-mode': 'cookie' }, ...options })
+    const [, value] = /^__Host-session=([^;]+)/.exec(String(headers['set-cookie'])) ?? []
+    if (!value) throw new Error('sign-in set no cookie')
+    return value
+  }
+
+  const refresh = (refreshToken: string, { key, ...options }: Call & { key?: string } = {}) =>
+    call('/auth/refresh', {
+      token: refreshToken,
+      ...(key !== undefined && { headers: { 'idempotency-key': key } }),
+      ...options,
+    })
+
+  /** Asks who the credential speaks for. */
+  const getSession = (credential: Call) => call('/auth/session', { method: 'GET', ...credential })
+
+  /** Makes a new signing secret and returns it. */
+  async function newSecret(admin: Person): Promise<string> {
+    const { accessToken } = await loginAs(admin)
+    const { body } = await call('/auth/webhook-secret/regenerate', { token: accessToken })
+    return body.secret
+  }
+
+  /** Sends a body signed by the official library, at the time of the shared clock. */
+  function send(companyId: string, secret: string, payload: unknown, options: Call & { id?: string } = {}) {
+    const { id = `msg_${randomBytes(9).toString('hex')}`, headers, ...rest } = options
+    const body = typeof payload === 'string' ? payload : JSON.stringify(payload)
+    const at = new Date(shared.now())
+    return call('/events/ingest', {
+      body,
+      headers: {
+        'content-type': 'application/json',
+        'x-company-id': companyId,
+        'webhook-id': id,
+        'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+        'webhook-signature': new Webhook(secret).sign(id, at, body),
+        ...headers,
+      },
+      ...rest,
+    })
+  }
+
+  return {
+    config,
+    clock: shared,
+    db,
+    context,
+    url,
+    logs,
+    addresses: running.map(({ address }) => address),
+    apps: running.map(({ app }) => app),
+    connections: running.map(({ connection }) => connection),
+    registries: running.map(({ registry }) => registry),
+    call,
+    login,
+    loginAs,
+    cookieOf,
+    getSession,
+    refresh,
+    addCompany,
+    addUser,
+    newSecret,
+    send,
+  }
+}
