@@ -52,7 +52,7 @@ async function startImpostor(check: (sessionId: string) => [status: number, body
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-test('it starts a service of its own, measures it against limits and reports to people and programs', async () => {
+test('it starts a service of its own, measures it against baselines and reports to people and programs', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-load-report-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const [json, html] = [join(folder, 'report.json'), join(folder, 'report.html')]
@@ -70,13 +70,13 @@ test('it starts a service of its own, measures it against limits and reports to 
   const { figures, machine } = JSON.parse(await readFile(json, 'utf8'))
   expect(machine.cores).toBeGreaterThan(0)
   expect(figures).toMatchObject([
-    { scenario: 'refresh', unit: 'requests', errors: {}, wrong: 0, against: { name: 'single-row updates' } },
+    { scenario: 'refresh', unit: 'requests', errors: {}, wrong: 0, baseline: { name: 'single-row updates' } },
     { scenario: 'ingest-batch', unit: 'events', errors: {}, wrong: 0 },
   ])
-  for (const { succeeded, seconds, rate, against, latencyMs, unit } of figures) {
+  for (const { succeeded, seconds, rate, baseline, latencyMs, unit } of figures) {
     expect(succeeded).toBeGreaterThan(0)
     expect(rate).toBeCloseTo((succeeded * (unit === 'events' ? 100 : 1)) / seconds)
-    expect(against.ratio.min).toBeGreaterThan(0)
+    expect(baseline.ratio.min).toBeGreaterThan(0)
     expect(latencyMs.max).toBeGreaterThanOrEqual(latencyMs.p50)
   }
 

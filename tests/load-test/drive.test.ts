@@ -4,9 +4,13 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Histogram } from 'hdr-histogram-js'
 import { expect, onTestFinished, test } from 'vitest'
-import { drive, Failure, merge, type Operation } from '../../scripts/load-test/drive.ts'
-import { openClient } from '../../scripts/load-test/operations.ts'
-import { isClean, latencies, percentileCurve, ratioOf } from '../../scripts/load-test/report.ts'
+import { drive } from '../../scripts/load-test/drive/drive.ts'
+import { Failure } from '../../scripts/load-test/drive/failure.ts'
+import type { Operation } from '../../scripts/load-test/drive/load.ts'
+import { merge } from '../../scripts/load-test/drive/measurement.ts'
+import { openClient } from '../../scripts/load-test/http-client.ts'
+import { latencies, percentileCurve, ratioOf } from '../../scripts/load-test/measure/statistics.ts'
+import { isClean } from '../../scripts/load-test/report/report.ts'
 
 /** Against servers whose behaviour is known. Only lower bounds are held: a busy machine is slower, never faster. */
 
@@ -28,8 +32,8 @@ function users(url: string, count: number): Operation[] {
   const client = openClient(url, count)
   onTestFinished(() => client.close())
   return Array.from({ length: count }, () => async () => {
-    const { ok } = await client.ask(200, { method: 'GET', path: '/' })
-    if (ok !== true) throw new Failure('wrong answer: not ok', true)
+    const reply = await client.request(200, { method: 'GET', path: '/' })
+    if (JSON.stringify(reply) !== ok) throw new Failure('wrong answer: not ok', true)
   })
 }
 

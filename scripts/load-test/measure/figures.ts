@@ -1,0 +1,113 @@
+import { type Measurement, merge, type Second } from '../drive/measurement.ts'
+import type { Baseline } from '../scenarios/scenario.ts'
+import type { ProcessCpu, Round, ScenarioRun } from './round.ts'
+import {
+  type Latencies,
+  latencies,
+  type PercentilePoint,
+  percentileCurve,
+  type Ratio,
+  ratioOf,
+} from './statistics.ts'
+
+/** The result of one scenario, as the JSON report has it. */
+export interface Figures {
+  scenario: string
+  about: string
+  connections: number
+  /** Operations a second in the open loop; null in the closed loop. */
+  targetRate: number | null
+  rounds: number
+  seconds: number
+  /** What `rate` counts. Everything else counts operations. */
+  unit: 'requests' | 'events'
+  rate: number
+  latencyMs: Latencies
+  succeeded: number
+  /** Number of failures by code. */
+  errors: Record<string, number>
+  wrong: number
+  /** For each operation that succeeded. */
+  cpuMs: ProcessCpu
+  /** Resident memory of the service at the end of each round, in MB. */
+  memoryMb: number[]
+  baseline: ComparedBaseline | null
+  notes: string[]
+  percentiles: PercentilePoint[]
+  series: Second[]
+}
+
+export interface ComparedBaseline extends Baseline {
+  /** Its rate, or its 99th percentile in milliseconds. */
+  value: number
+  /** The service's value divided by the baseline's. */
+  ratio: Ratio
+}
+
+/** Above this share of its time, the load generator itself may be what limits the rate. */
+const MAX_BUSY_SHARE = 0.95
+
+export function toFigures(
+  { name, scenario, plan }: ScenarioRun,
+  connections: number,
+  rounds: Round[],
+): Figures {
+  const run = merge(rounds.map((round) => round.run))
+  const events = scenario.eventsPerOperation ?? 1
+  return {
+    scenario: name,
+    about: scenario.about,
+    connections,
+    targetRate: plan.rate ?? null,
+    rounds: rounds.length,
+    seconds: run.seconds,
+    unit: events > 1 ? 'events' : 'requests',
+    rate: run.seconds > 0 ? (run.succeeded * events) / run.seconds : 0,
+    latencyMs: latencies(run),
+    succeeded: run.succeeded,
+    errors: Object.fromEntries(run.errors),
+    wrong: run.wrong,
+    cpuMs: {
+      service: cpuMsPerOperation(rounds, 'service', run.succeeded),
+      postgres: cpuMsPerOperation(rounds, 'postgres', run.succeeded),
+    },
+    memoryMb: rounds.flatMap(({ memoryBytes }) => (memoryBytes === null ? [] : [memoryBytes / 2 ** 20])),
+    baseline: scenario.baseline ? compareWith(scenario.baseline, rounds, events) : null,
+    notes: notesOf(rounds),
+    percentiles: percentileCurve(run),
+    series: run.series,
+  }
+}
+
+function cpuMsPerOperation(rounds: Round[], program: keyof ProcessCpu, succeeded: number): number | null {
+  let sum = 0
+  for (const { cpuMs } of rounds) sum += cpuMs[program] ?? Number.NaN
+  return Number.isFinite(sum) && succeeded > 0 ? sum / succeeded : null
+}
+
+function compareWith(baseline: Baseline, rounds: Round[], events: number): ComparedBaseline | null {
+  const compared = rounds.flatMap((round) =>
+    round.baseline ? [{ run: round.run, baseline: round.baseline }] : [],
+  )
+  const read = baseline.compare === 'p99' ? p99Of : rateOf
+  const ratio = ratioOf(compared.map((round) => read(round.run) / read(round.baseline)))
+  if (!ratio) return null
+  const value = read(merge(compared.map((round) => round.baseline)))
+  return { ...baseline, value: baseline.compare === 'rate' ? value * events : value, ratio }
+}
+
+function p99Of(measurement: Measurement): number {
+  return latencies(measurement).p99
+}
+
+function rateOf({ succeeded, seconds }: Measurement): number {
+  return succeeded / seconds
+}
+
+function notesOf(rounds: Round[]): string[] {
+  const notes = rounds.flatMap(({ note }) => (note === null ? [] : [note]))
+  const busyShare = Math.max(0, ...rounds.map((round) => round.busyShare))
+  if (busyShare <= MAX_BUSY_SHARE) return notes
+  const percent = Math.round(busyShare * 100)
+  return [...notes, `the load generator was busy ${percent} % of the time, and may have limited the rate`]
+}

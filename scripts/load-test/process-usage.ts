@@ -1,0 +1,74 @@
+import { readdirSync, readFileSync } from 'node:fs'
+
+/** What processes use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
+
+export interface Usage {
+  /** CPU time in milliseconds since the process started. */
+  cpuMs: number
+  /** Memory that is resident now. */
+  residentBytes: number
+}
+
+/** The unit of CPU time in /proc, on every Linux that Node supports (USER_HZ = 100). */
+const MS_PER_TICK = 10
+
+interface Process {
+  pid: number
+  parent: number
+  cpuMs: number
+}
+
+/** CPU time of a process with all its children, those that ended included; memory of the process alone. */
+export function usageOf(pid: number | undefined): Usage | null {
+  const root = pid === undefined ? null : readProcess(pid)
+  if (!root) return null
+  const children = listPids().flatMap((child) => {
+    const process = readProcess(child)
+    return process?.parent === root.pid ? [process] : []
+  })
+  return {
+    cpuMs: [root, ...children].reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    residentBytes: readResidentBytes(root.pid),
+  }
+}
+
+/** The main Postgres process whose command line contains this folder. */
+export function findPostmaster(dataFolder: string): number | undefined {
+  return listPids().find((pid) => {
+    const [program = '', ...args] = readProc(pid, 'cmdline')?.split('\0') ?? []
+    return program.endsWith('postgres') && args.some((arg) => arg.includes(dataFolder))
+  })
+}
+
+function listPids(): number[] {
+  try {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+  } catch {
+    return []
+  }
+}
+
+function readProcess(pid: number): Process | null {
+  const text = readProc(pid, 'stat')
+  if (text === null) return null
+  // The name, in parentheses, may contain spaces and parentheses.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  const [own = 0, system = 0, children = 0, systemChildren = 0] = fields.slice(11, 15).map(Number)
+  return { pid, parent: Number(fields[1]), cpuMs: (own + system + children + systemChildren) * MS_PER_TICK }
+}
+
+function readResidentBytes(pid: number): number {
+  const [, kib = 0] = /^VmRSS:\s+(\d+) kB/m.exec(readProc(pid, 'status') ?? '') ?? []
+  return Number(kib) * 1024
+}
+
+/** Null where there is no /proc, and for a process that has ended. */
+function readProc(pid: number, file: 'stat' | 'status' | 'cmdline'): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return null
+  }
+}

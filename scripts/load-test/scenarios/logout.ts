@@ -1,0 +1,45 @@
+import { openSessionUpdates } from '../baselines/session-updates.ts'
+import type { Operation } from '../drive/load.ts'
+import type { Client } from '../http-client.ts'
+import { logout as logoutOperation } from '../operations/sessions.ts'
+import type { Target } from '../target/target.ts'
+import { connectTo, type OpenScenario, type Scenario, type ScenarioContext } from './scenario.ts'
+import { forEachUser } from './virtual-users.ts'
+
+/** More than can end in a second, so that a round does not run out of sessions. */
+const LOGOUTS_PER_SECOND = 6_000
+/** Without the database each session takes a sign-in, which is slow. */
+const LOGOUTS_PER_SECOND_BY_SIGN_IN = 50
+/** A long round may run out of sessions, and ends then. */
+const MAX_LOGOUTS = 200_000
+
+export const logout: Scenario = {
+  about: 'each virtual user ends one session after the other',
+  connections: 16,
+  baseline: { name: 'single-row updates', compare: 'rate' },
+  open,
+}
+
+async function open(
+  { findTarget, connections }: ScenarioContext,
+  cleanup: AsyncDisposableStack,
+): Promise<OpenScenario> {
+  const target = await findTarget()
+  const client = connectTo(target, connections, cleanup)
+  return {
+    target,
+    operations: (seconds) => prepareLogouts(target, client, connections, seconds),
+    baseline: await openSessionUpdates(target, connections, cleanup),
+  }
+}
+
+async function prepareLogouts(
+  target: Target,
+  client: Client,
+  users: number,
+  seconds: number,
+): Promise<Operation[]> {
+  const perSecond = target.databaseUrl ? LOGOUTS_PER_SECOND : LOGOUTS_PER_SECOND_BY_SIGN_IN
+  const sessions = await target.takeSessions(Math.min(Math.ceil(seconds * perSecond), MAX_LOGOUTS), 'new')
+  return forEachUser(users, () => logoutOperation(client, sessions))
+}

@@ -1,0 +1,37 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+
+export interface Child {
+  process: ChildProcess
+  /** Rejects when the process ends. */
+  ended: Promise<never>
+}
+
+/** Runs a file in a process of its own, with only these variables in its environment, until the cleanup. */
+export function startChild(
+  file: string,
+  variables: Record<string, string>,
+  cleanup: AsyncDisposableStack,
+): Child {
+  const child = fork(file, {
+    env: { PATH: process.env['PATH'], ...variables },
+    // Keeps Ctrl-C from it: the load test itself ends it.
+    detached: true,
+  })
+  const ended = once(child, 'exit').then(([code]): never => {
+    throw new Error(`${file} ended with status ${code}`)
+  })
+  // Without this, a normal end would be an unhandled rejection.
+  ended.catch(() => {})
+  cleanup.defer(async () => {
+    child.kill('SIGKILL')
+    await ended.catch(() => {})
+  })
+  return { process: child, ended }
+}
+
+/** The first message of a child, which says that it is ready. */
+export async function firstMessage({ process: child, ended }: Child): Promise<unknown> {
+  const [message] = await Promise.race([once(child, 'message'), ended])
+  return message
+}
