@@ -5,6 +5,11 @@ import { ID } from '../system.ts'
 
 /** What both kinds of token say. No claim is optional and no other is allowed: only this service issues them. */
 
+/** Who issues tokens: this service, under its public URL. */
+export function issuerOf({ publicUrl }: { publicUrl: string }): string {
+  return `${publicUrl}/api`
+}
+
 /** How far apart the clocks of instances can be. */
 export const CLOCK_SKEW_SECONDS = 120
 

@@ -5,6 +5,7 @@ import type { Config } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import type { System } from '../system.ts'
+import { issuerOf } from './claims.ts'
 import { openKeyRing } from './key-ring.ts'
 import { type RefreshKeys, refreshTokenOptions } from './refresh-keys.ts'
 import { createTokens, type Tokens } from './service.ts'
@@ -34,11 +35,6 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
     onReloadError: (error) => app.log.warn({ err: error }, 'the signing keys could not be read'),
   })
   app.decorate('tokens', createTokens({ ring, refreshKeys: await openRefreshKeys(app, config), system }))
-}
-
-/** Who issues tokens: this service, under its public URL. */
-export function issuerOf({ publicUrl }: Pick<Config, 'publicUrl'>): string {
-  return `${publicUrl}/api`
 }
 
 async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<RefreshKeys> {

@@ -1,12 +1,16 @@
-import fastify, { type FastifyInstance } from 'fastify'
-import { createCompany, generatePassword } from '../../../src/company/service.ts'
-import { loadConfig } from '../../../src/config.ts'
-import { createPasswordHasher } from '../../../src/crypto/password.ts'
+import { createSigner } from 'fast-jwt'
+import { type Config, loadConfig } from '../../../src/config.ts'
+import { generatePassword } from '../../../src/crypto/password-policy.ts'
 import { createSealer } from '../../../src/crypto/sealing.ts'
 import { type Connection, connect } from '../../../src/database/connect.ts'
 import { migrate } from '../../../src/database/migrate.ts'
+import { createLimitedHasher } from '../../../src/limits/hashing.ts'
+import { createCompany } from '../../../src/operator/companies.ts'
 import { realSystem } from '../../../src/system.ts'
-import { tokenPlugin } from '../../../src/token/plugin.ts'
+import { issuerOf } from '../../../src/token/claims.ts'
+import { openKeyRing } from '../../../src/token/key-ring.ts'
+import { refreshTokenOptions } from '../../../src/token/refresh-keys.ts'
+import { createTokens, type Tokens } from '../../../src/token/service.ts'
 import type { Credentials } from '../operations/credentials.ts'
 
 /** What the load test does with the service's own code. Nothing else here depends on how that code is built. */
@@ -43,21 +47,32 @@ export async function openOperator(
   const connection = connect({ url: databaseUrl, poolSize: 2 })
   cleanup.defer(() => connection.close())
   await migrate(connection.maintenance)
-  const sealer = createSealer(config.masterKeys, realSystem.randomBytes)
-  const app = fastify()
-  cleanup.defer(() => app.close())
-  await app.register(tokenPlugin, { config, db: connection.db, sealer, system: realSystem })
+  const tokens = await openTokens(config, connection)
   return {
     createCompany: () => createLoadTestCompany(connection),
-    signTokens: (claims) => signTokens(app.tokens, claims, config.accessTokenTtlSeconds),
+    signTokens: (claims) => signTokens(tokens, claims, config.accessTokenTtlSeconds),
   }
 }
 
+/** The tokens of the service, which are only signed here. */
+async function openTokens(config: Config, { db }: Connection): Promise<Tokens> {
+  const { masterKeys, accessTokenTtlSeconds } = config
+  const issuer = issuerOf(config)
+  const sealer = createSealer(masterKeys, realSystem.randomBytes)
+  const onReloadError = console.error
+  const options = { db, sealer, system: realSystem, issuer, accessTokenTtlSeconds, onReloadError }
+  const [masterKey] = masterKeys
+  if (!masterKey) throw new Error('the load test needs a master key')
+  const { secret, sign } = refreshTokenOptions(masterKey, issuer)
+  const refreshKeys = { sign: createSigner({ key: secret, ...sign }), verifierOf: () => undefined }
+  return createTokens({ ring: await openKeyRing(options), refreshKeys, system: realSystem })
+}
+
 async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
-  const password = generatePassword(realSystem)
+  const password = generatePassword(realSystem.randomBytes)
   const email = 'admin@load.example'
   const { companyId } = await createCompany(
-    { db, hasher: await createPasswordHasher(), system: realSystem },
+    { db, hasher: await createLimitedHasher(), system: realSystem },
     { name: `Load test ${new Date().toISOString()}`, adminEmail: email, password },
   )
   return { companyId, email, password }
@@ -65,7 +80,7 @@ async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
 
 /** The access token is new, the refresh token as old as its session. */
 async function signTokens(
-  tokens: FastifyInstance['tokens'],
+  tokens: Tokens,
   claims: SessionClaims,
   accessTokenTtlSeconds: number,
 ): Promise<{ accessToken: string; refreshToken: string }> {

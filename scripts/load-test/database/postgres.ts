@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { startEmbeddedPostgres } from '../../../src/database/embedded/server.ts'
+import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
 import { findPostmaster } from '../process-usage.ts'
 import { runStatement } from './connection.ts'
 
