@@ -67,6 +67,11 @@ export function invalidField(field: string, message: string, detail = `${field} 
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
+/** The refusal of work for which there is no room at present. */
+export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
+  return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
+}
+
 /** RFC 9457, with the service's own members `category`, `code`, `requestId`, `errors`, `reason`. */
 export const ProblemReply = Type.Object(
   {

@@ -1,5 +1,6 @@
-import { Problem } from '../errors.ts'
+import { overloaded } from '../errors.ts'
 import * as faults from './faults.ts'
+import { createKeyedQueue } from './keyed-queue.ts'
 
 /**
  * Many requests, one statement. What arrives while statements are in flight is collected and sent as the next
@@ -46,33 +47,9 @@ export function createBatch<Item, Outcome>({
   maxInFlight = 2,
   maxWaiting = 10_000,
 }: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
-  /** What can be sent: oldest first, no two with the same key. */
-  let ready: Entry<Item, Outcome>[] = []
-  /** For each key that is ready or in flight: what must wait until that is settled, in order. */
-  const behind = new Map<string, Entry<Item, Outcome>[]>()
-  let waiting = 0
+  const queue = createKeyedQueue<Entry<Item, Outcome>>(keyOf && (({ item }) => keyOf(item)))
   let inFlight = 0
   let isScheduled = false
-
-  function enqueue(entry: Entry<Item, Outcome>): void {
-    waiting += 1
-    const key = keyOf?.(entry.item)
-    const queue = key === undefined ? undefined : behind.get(key)
-    if (queue) queue.push(entry)
-    else {
-      ready.push(entry)
-      if (key !== undefined) behind.set(key, [])
-    }
-  }
-
-  /** Makes ready what waited for this entry's key. */
-  function releaseKey({ item }: Entry<Item, Outcome>): void {
-    if (!keyOf) return
-    const key = keyOf(item)
-    const next = behind.get(key)?.shift()
-    if (next) ready.push(next)
-    else behind.delete(key)
-  }
 
   function flushSoon(): void {
     if (isScheduled || inFlight >= maxInFlight) return
@@ -84,9 +61,9 @@ export function createBatch<Item, Outcome>({
   }
 
   function flush(): void {
-    while (inFlight < maxInFlight && ready.length > 0) {
-      const entries = ready.splice(0, maxSize)
-      waiting -= entries.length
+    while (inFlight < maxInFlight) {
+      const entries = queue.take(maxSize)
+      if (entries.length === 0) return
       inFlight += 1
       void send(entries).finally(() => {
         inFlight -= 1
@@ -97,12 +74,7 @@ export function createBatch<Item, Outcome>({
 
   async function send(entries: Entry<Item, Outcome>[]): Promise<void> {
     try {
-      const outcomes = await run(entries.map(({ item }) => item))
-      entries.forEach((entry, index) => {
-        const outcome = outcomes[index]
-        if (outcome === undefined) entry.reject(new Error('a batch returned fewer outcomes than items'))
-        else entry.resolve(outcome)
-      })
+      settle(entries, await run(entries.map(({ item }) => item)))
     } catch (error) {
       if (entries.length > 1 && isItemFault(error)) {
         // The statement is one transaction and did nothing, so each item can be tried by itself. The next
@@ -111,31 +83,26 @@ export function createBatch<Item, Outcome>({
         return
       }
       for (const entry of entries) entry.reject(error)
-      if (isOutage(error)) rejectWaiting(error)
+      if (isOutage(error)) for (const entry of queue.clear()) entry.reject(error)
     }
-    entries.forEach(releaseKey)
-  }
-
-  function rejectWaiting(error: unknown): void {
-    const queued = [...ready, ...[...behind.values()].flat()]
-    // Nothing is in flight for the keys of `ready`. For the others something is, and will release them.
-    if (keyOf) for (const { item } of ready) behind.delete(keyOf(item))
-    ready = []
-    waiting = 0
-    for (const queue of behind.values()) queue.length = 0
-    for (const entry of queued) entry.reject(error)
+    entries.forEach(queue.release)
   }
 
   return (item) => {
-    if (waiting >= maxWaiting) {
-      const detail = 'Too many requests at once; try again in a moment.'
-      return Promise.reject(new Problem('overloaded', detail, { retryAfterSeconds: 1 }))
-    }
+    if (queue.size >= maxWaiting) return Promise.reject(overloaded())
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
-    enqueue({ item, resolve, reject })
+    queue.add({ item, resolve, reject })
     flushSoon()
     return promise
   }
+}
+
+function settle<Item, Outcome>(entries: Entry<Item, Outcome>[], outcomes: Outcome[]): void {
+  entries.forEach((entry, index) => {
+    const outcome = outcomes[index]
+    if (outcome === undefined) entry.reject(new Error('a batch returned fewer outcomes than items'))
+    else entry.resolve(outcome)
+  })
 }
 
 /** The rows of a batch by their items' ordinality, which counts from 1; null where an item has none. */

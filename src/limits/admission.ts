@@ -1,5 +1,6 @@
+import { overloaded } from '../errors.ts'
 import { TOO_MANY_SIGN_INS } from './hashing.ts'
-import { createLimiter, overloaded } from './limiter.ts'
+import { createLimiter } from './limiter.ts'
 
 /**
  * Who may go on to sign in while others wait: the one place where a flood of sign-ins is turned away, before it

@@ -1,4 +1,4 @@
-import { Problem } from '../errors.ts'
+import { overloaded } from '../errors.ts'
 
 /** Bounds how much work runs at the same time, and how much waits for it. */
 export interface Limiter {
@@ -84,9 +84,4 @@ export function createLimiter({
       if (underWay.size > 0) await (which === 'any' ? Promise.race(underWay) : Promise.all(underWay))
     },
   }
-}
-
-/** The refusal of work for which there is no room at present. */
-export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
-  return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }

@@ -31,50 +31,41 @@ const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTim
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
-  const toMail = ({ id, kind: _, to, at, ...letter }: Message) => ({
-    ...letter,
-    from: mail.from,
-    // As an object it is taken as it is: a comma in it makes no second recipient.
-    to: { name: '', address: to },
-    date: at,
-    messageId: `<${id}@${domainOf(mail.from)}>`,
-    // Nobody's out-of-office answer is wanted (RFC 3834).
-    headers: { 'Auto-Submitted': 'auto-generated' },
-    disableFileAccess: true,
-    disableUrlAccess: true,
+  return mail.smtpUrl ? openServer(mail.smtpUrl, mail) : openFolder(join(dataDir, 'mail'), mail)
+}
+
+type Settings = Pick<Config['mail'], 'from' | 'requireTls'>
+
+function openServer(smtpUrl: string, settings: Settings): Transport {
+  const server = createTransport({
+    url: smtpUrl,
+    pool: true,
+    maxConnections: MAX_CONNECTIONS,
+    // Whether to try again is decided by the outbox.
+    maxRequeues: 0,
+    ...(settings.requireTls && { requireTLS: true }),
+    ...TIMEOUTS,
   })
-
-  if (mail.smtpUrl) {
-    const server = createTransport({
-      url: mail.smtpUrl,
-      pool: true,
-      maxConnections: MAX_CONNECTIONS,
-      // Whether to try again is decided by the outbox.
-      maxRequeues: 0,
-      ...(mail.requireTls && { requireTLS: true }),
-      ...TIMEOUTS,
-    })
-    const { host } = new URL(mail.smtpUrl)
-    return {
-      destination: `the mail server ${host}`,
-      async send(message, signal) {
-        try {
-          await server.sendMail({ ...toMail(message), signal })
-        } catch (error) {
-          throw new SendFailure(error)
-        }
-        return {}
-      },
-      close: () => server.close(),
-    }
+  return {
+    destination: `the mail server ${new URL(smtpUrl).host}`,
+    async send(message, signal) {
+      try {
+        await server.sendMail({ ...toMail(message, settings), signal })
+      } catch (error) {
+        throw new SendFailure(error)
+      }
+      return {}
+    },
+    close: () => server.close(),
   }
+}
 
+function openFolder(folder: string, settings: Settings): Transport {
   const composer = createTransport({ streamTransport: true, buffer: true, newline: 'unix' })
-  const folder = join(dataDir, 'mail')
   return {
     destination: `files in ${folder}`,
     async send(message) {
-      const { message: bytes } = await composer.sendMail(toMail(message))
+      const { message: bytes } = await composer.sendMail(toMail(message, settings))
       const time = message.at.toISOString().replaceAll(':', '-')
       const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
       const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
@@ -84,6 +75,21 @@ export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'
       return { file }
     },
     close() {},
+  }
+}
+
+function toMail({ id, kind: _, to, at, ...letter }: Message, { from }: Settings) {
+  return {
+    ...letter,
+    from,
+    // As an object it is taken as it is: a comma in it makes no second recipient.
+    to: { name: '', address: to },
+    date: at,
+    messageId: `<${id}@${domainOf(from)}>`,
+    // No out-of-office answers (RFC 3834).
+    headers: { 'Auto-Submitted': 'auto-generated' },
+    disableFileAccess: true,
+    disableUrlAccess: true,
   }
 }
 

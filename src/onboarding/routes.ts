@@ -23,11 +23,23 @@ interface Options {
   system: System
 }
 
-/** What everybody can ask for. Opening a mailed link changes nothing: the page that it leads to posts the token. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, system }) => {
-  const tags = ['onboarding']
-  const originOf = (request: FastifyRequest): Origin => ({ client: clientOf(request), now: system.now() })
+type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
 
+/** What everybody can ask for. Opening a mailed link changes nothing: the page that it leads to posts the token. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+  registration(app, options)
+  mailedLinks(app, options)
+  invitations(app, options)
+}
+
+const tags = ['onboarding']
+const originOf = ({ system }: Options, request: FastifyRequest): Origin => ({
+  client: clientOf(request),
+  now: system.now(),
+})
+
+const registration: Routes = (app, options) => {
+  const { onboarding } = options
   app.post(
     '/auth/register',
     {
@@ -40,7 +52,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.register(request.body, originOf(request))
+      const { limit, ...ids } = await onboarding.register(request.body, originOf(options, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return { ...ids, status: 'pending_verification' as const }
@@ -59,13 +71,20 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
     },
     async (request, reply) => {
-      const { companyId, limit } = await onboarding.verifyEmail(request.body.token, originOf(request))
+      const { companyId, limit } = await onboarding.verifyEmail(
+        request.body.token,
+        originOf(options, request),
+      )
       request.logContext.companyId = companyId
       reply.headers(limitHeaders(limit))
       return { companyId, status: 'active' as const }
     },
   )
+}
 
+/** Requests of a mail, whose answers are the same whether or not there is such an account, and reset by its link. */
+const mailedLinks: Routes = (app, options) => {
+  const { onboarding } = options
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link anew'],
     ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
@@ -85,7 +104,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
       async (request, reply) => {
         request.logContext.companyId = request.body.companyId
-        await onboarding.requestMail(kind, request.body, originOf(request))
+        await onboarding.requestMail(kind, request.body, originOf(options, request))
         reply.code(202)
         return {}
       },
@@ -104,12 +123,15 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
     },
     async (request, reply) => {
-      const limit = await onboarding.resetPassword(request.body, originOf(request))
+      const limit = await onboarding.resetPassword(request.body, originOf(options, request))
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
   )
+}
 
+const invitations: Routes = (app, options) => {
+  const { onboarding } = options
   app.post(
     '/auth/invitations/preview',
     {
@@ -122,7 +144,10 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
     },
     async (request, reply) => {
-      const { invitation, limit } = await onboarding.previewInvitation(request.body.token, originOf(request))
+      const { invitation, limit } = await onboarding.previewInvitation(
+        request.body.token,
+        originOf(options, request),
+      )
       reply.headers(limitHeaders(limit))
       return invitation
     },
@@ -140,7 +165,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { onboarding, sys
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, originOf(request))
+      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, originOf(options, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return ids

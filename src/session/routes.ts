@@ -19,11 +19,18 @@ interface Options {
   changePassword: ChangePassword
 }
 
+type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
+
 /** One's own sessions and password; behind the session guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
-  const { system, logOut, ownSessions, changePassword } = options
-  const tags = ['session']
+  currentSession(app, options)
+  allSessions(app, options)
+  password(app, options)
+}
 
+const tags = ['session']
+
+const currentSession: Routes = (app, { system, logOut }) => {
   app.get(
     '/auth/session',
     {
@@ -57,7 +64,9 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
       return null
     },
   )
+}
 
+const allSessions: Routes = (app, { system, ownSessions }) => {
   app.get(
     '/auth/sessions',
     {
@@ -101,7 +110,9 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
       return null
     },
   )
+}
 
+const password: Routes = (app, { system, changePassword }) => {
   app.post(
     '/auth/password/change',
     {
