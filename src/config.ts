@@ -47,6 +47,7 @@ const Environment = Type.Object({
   UV_THREADPOOL_SIZE: Type.Integer({ minimum: 1, maximum: 1024, default: 4 }),
 })
 type Variables = Static<typeof Environment>
+export const VARIABLES = Object.keys(Environment.properties)
 
 /** What texts must be, and how to tell. */
 const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean, must: string]>> = {

@@ -41,10 +41,9 @@ export function createLimiter({
   const underWay = new Set<Promise<unknown>>()
   let taken = 0
 
-  async function takePlace(): Promise<void> {
-    if (taken < concurrency) taken += 1
-    else if (queue.length < maxWaiting) await new Promise<void>((enter, fail) => queue.push({ enter, fail }))
-    else throw overloaded(refusal)
+  function waitForPlace(): Promise<void> {
+    if (queue.length >= maxWaiting) throw overloaded(refusal)
+    return new Promise((enter, fail) => queue.push({ enter, fail }))
   }
 
   /** Hands the place on to the one that waited longest, so a newcomer cannot slip in before. */
@@ -55,7 +54,8 @@ export function createLimiter({
   }
 
   async function runInPlace<Result>(work: () => Promise<Result>): Promise<Result> {
-    await takePlace()
+    if (taken < concurrency) taken += 1
+    else await waitForPlace()
     try {
       return await work()
     } catch (error) {

@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
+import { parseEnv } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { ConfigError, loadConfig } from '../../src/config.ts'
+import { ConfigError, loadConfig, VARIABLES } from '../../src/config.ts'
 
 const KEY = Buffer.alloc(32, 1).toString('base64')
 const OTHER_KEY = Buffer.alloc(32, 2).toString('base64')
@@ -79,6 +81,15 @@ describe('the configuration', () => {
       'TRUST_PROXY',
     ]
     expect(loadConfig(Object.fromEntries(empty.map((name) => [name, ''])))).toEqual(defaults)
+  })
+
+  test('has every variable and limit in .env.example, with its default (ASVS 2.1.3, 13.1.2)', async () => {
+    const example = await readFile(new URL('../../.env.example', import.meta.url), 'utf8')
+    const env = parseEnv(example.replace(/^# (?=[A-Z_]+=)/gm, ''))
+    expect(loadConfig(env)).toEqual(defaults)
+    const limits = Object.values(defaults.limits).map(({ name }) => name.toUpperCase().replaceAll('-', '_'))
+    const known = [...VARIABLES, ...limits.map((name) => `LIMIT_${name}`)]
+    expect(Object.keys(env).sort()).toEqual(known.sort())
   })
 
   test('takes every variable', () => {

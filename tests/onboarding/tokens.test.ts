@@ -201,6 +201,22 @@ describe('an invitation', () => {
     expectNoSuchToken(await service.call('/auth/invitations/preview', { json: { token } }))
   })
 
+  test('is accepted, and a user created, in a company whose name could not be chosen today', async () => {
+    const admin = await service.addCompany()
+    const name = 'Acme, formerly www.acme.example/shop'
+    await service.db
+      .updateTable('companies')
+      .set({ name })
+      .where('company_id', '=', admin.companyId)
+      .execute()
+    const email = newEmail()
+    expect((await use('invite', await tokenOf('invite', admin, email))).status).toBe(201)
+    const user = { email: newEmail(), role: 'viewer', password: PASSWORD }
+    expect((await service.login({ ...admin, ...user })).status).toBe(401)
+    await createUser(service.context, admin.companyId, user)
+    expect((await service.login({ ...admin, ...user })).status).toBe(200)
+  })
+
   test('of one address in two spellings, accepted at once by both links, makes one account', async () => {
     const person = await join()
     const email = newEmail()

@@ -1,0 +1,52 @@
+import { describe, expect, test } from 'vitest'
+import { createLimiter } from '../../src/limits/limiter.ts'
+
+/** Work whose ends the test decides. */
+function startWork(count: number, run: (work: () => Promise<number>) => Promise<number>) {
+  const begun: number[] = []
+  const ends = Array.from({ length: count }, () => Promise.withResolvers<number>())
+  const results = ends.map(({ promise }, index) =>
+    run(() => {
+      begun.push(index)
+      return promise
+    }),
+  )
+  return { begun, ends, settled: Promise.allSettled(results) }
+}
+
+describe('a limiter (ASVS 15.1.3, 15.2.2)', () => {
+  test('runs as much as it has places for, lets the next wait in order and refuses the rest', async () => {
+    const limiter = createLimiter({ concurrency: 2, maxWaiting: 2, refusal: 'Too much.' })
+    const { begun, ends, settled } = startWork(5, limiter.run)
+    expect([begun, limiter.free, limiter.waiting, limiter.capacity]).toEqual([[0, 1], 0, 2, 4])
+    ends[1]?.resolve(1)
+    await limiter.ended('any')
+    expect([begun, limiter.free, limiter.waiting]).toEqual([[0, 1, 2], 0, 1])
+    for (const { resolve } of ends) resolve(0)
+    await limiter.ended('all')
+    expect([begun, limiter.free, limiter.waiting]).toEqual([[0, 1, 2, 3], 2, 0])
+    expect((await settled).at(-1)).toEqual({
+      status: 'rejected',
+      reason: expect.objectContaining({ code: 'overloaded', message: 'Too much.' }),
+    })
+  })
+
+  test('gives the place of failed work to the next', async () => {
+    const limiter = createLimiter({ concurrency: 1, maxWaiting: 1 })
+    const { begun, ends, settled } = startWork(2, limiter.run)
+    ends[0]?.reject(new Error('failed'))
+    ends[1]?.resolve(1)
+    expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect([begun, limiter.free]).toEqual([[0, 1], 1])
+  })
+
+  test('fails all that waits when there is an outage, and goes on afterwards', async () => {
+    const limiter = createLimiter({ concurrency: 1, maxWaiting: 3, isOutage: () => true })
+    const { begun, ends, settled } = startWork(3, limiter.run)
+    const outage = new Error('outage')
+    ends[0]?.reject(outage)
+    expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
+    expect([begun, limiter.free, limiter.waiting]).toEqual([[0], 1, 0])
+    expect(await limiter.run(async () => 4)).toBe(4)
+  })
+})
