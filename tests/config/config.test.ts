@@ -218,7 +218,7 @@ describe('the configuration', () => {
     },
   )
 
-  test('scales limits for a trial, and never below one', () => {
+  test('scales limits for a load test, and never below one', () => {
     expect(loadConfig({ RATE_LIMIT_SCALE: '1000' }).limits.refresh.max).toBe(30_000)
     expect(loadConfig({ RATE_LIMIT_SCALE: '0.001' }).limits.refresh.max).toBe(1)
   })

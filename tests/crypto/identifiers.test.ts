@@ -17,7 +17,7 @@ function constantBytes(value: number) {
 }
 
 describe('an id', () => {
-  test('is a UUIDv7: the time, then chance (RFC 9562, section 5.7)', () => {
+  test('is a UUIDv7: the time, then random bits (RFC 9562, section 5.7)', () => {
     const now = Date.UTC(2026, 10, 20, 10, 15, 0, 123)
     for (const [value, rest] of [
       [0x00, '7000-8000-000000000000'],
@@ -52,7 +52,7 @@ describe('an id', () => {
 })
 
 describe('an opaque credential', () => {
-  test('is 256 bits of the source of chance, and nothing else (ASVS 7.2.3, 11.5.1)', () => {
+  test('is 256 bits of the random source, and nothing else (ASVS 7.2.3, 11.5.1)', () => {
     const source = constantBytes(0xa5)
     expect(Buffer.from(generateOpaque(source.randomBytes), 'base64url')).toEqual(Buffer.alloc(32, 0xa5))
     expect(source.asked).toEqual([32])

@@ -197,8 +197,8 @@ describe('a batch', () => {
   })
 })
 
-/** A small generator of reproducible chance (mulberry32). */
-function createChance(seed: number) {
+/** A small generator of reproducible random numbers (mulberry32). */
+function createRandom(seed: number) {
   let state = seed
   return (below: number) => {
     state = (state + 0x6d2b79f5) | 0
@@ -210,8 +210,8 @@ function createChance(seed: number) {
 
 describe('under random load, a batch', () => {
   test.each(times(40, (seed) => [seed]))('keeps every promise (seed %i)', async (seed) => {
-    const chance = createChance(seed)
-    const [maxSize, maxInFlight, maxWaiting] = [1 + chance(6), 1 + chance(3), 5 + chance(20)]
+    const random = createRandom(seed)
+    const [maxSize, maxInFlight, maxWaiting] = [1 + random(6), 1 + random(3), 5 + random(20)]
     const keyOf = (item: string) => item.slice(0, 1)
     const isBad = (item: string) => item.endsWith('!')
     const { send, statements, inFlight } = openBatch({ keyOf, maxSize, maxInFlight, maxWaiting })
@@ -227,20 +227,20 @@ describe('under random load, a batch', () => {
     }
 
     function sendOne() {
-      const item = `${'abcdefgh'[chance(8)]}${sent.length}${chance(8) === 0 ? '!' : ''}`
+      const item = `${'abcdefgh'[random(8)]}${sent.length}${random(8) === 0 ? '!' : ''}`
       const isFull = waiting().length >= maxWaiting
       sent.push(item)
       if (isFull) expected.set(item, `${item} failed: overloaded`)
       void send(item).then((answer) => answers.set(item, answer))
     }
     function endOne() {
-      const statement = inFlight[chance(Math.max(1, inFlight.length))]
+      const statement = inFlight[random(Math.max(1, inFlight.length))]
       if (!statement) return
       const { items } = statement
       const record = (outcome: (item: string) => string) => {
         for (const item of items) expected.set(item, outcome(item))
       }
-      if (chance(10) === 0) {
+      if (random(10) === 0) {
         record((item) => `${item} failed: connection lost`)
         statement.fail(new Error('connection lost'))
       } else if (items.some(isBad)) {
@@ -261,10 +261,10 @@ describe('under random load, a batch', () => {
     }
 
     for (let step = 0; step < 400; step += 1) {
-      if (chance(5) < 3) sendOne()
+      if (random(5) < 3) sendOne()
       else endOne()
       checkStatements()
-      if (chance(2) === 0) {
+      if (random(2) === 0) {
         await turn()
         if (inFlight.length === 0) expect(waiting()).toEqual([])
       }

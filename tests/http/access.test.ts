@@ -47,7 +47,7 @@ test('access is denied by default: without a credential every route answers 401,
     'POST /api/auth/verify-email 400',
     'POST /api/auth/verify-email/resend 400',
   ])
-  // What the list is held against has guarded routes in it, HEAD routes among them.
+  // The routes that were called include guarded ones, HEAD routes among them.
   expect(routes).toContainEqual({ method: 'HEAD', url: '/api/auth/session' })
   expect(routes).toContainEqual({ method: 'POST', url: '/api/events/ingest' })
 })

@@ -79,7 +79,7 @@ function loginRequest(): string {
 }
 
 describe('on SIGTERM the service', () => {
-  test('answers what it has accepted, takes nothing new, and ends within 10 s whoever stays silent', async () => {
+  test('answers what it has accepted, takes nothing new, and ends within 10 s whatever connections stay silent', async () => {
     const service = await start()
     const connectTo = async (bytes = '') => {
       const socket = open(service.address)

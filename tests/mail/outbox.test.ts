@@ -181,7 +181,8 @@ describe('an attempt that fails', async () => {
       .orderBy('mail_id', 'desc')
       .executeTakeFirstOrThrow()
   }
-  const smtpError = (facts: object) => Object.assign(new Error('550 <ada@x.example> is unknown here'), facts)
+  const smtpError = (details: object) =>
+    Object.assign(new Error('550 <ada@x.example> is unknown here'), details)
   const refused = {
     code: 'ESOCKET',
     originalCode: 'ECONNREFUSED',
@@ -238,8 +239,8 @@ describe('an attempt that fails', async () => {
     ['the password is wrong', { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true }],
     ['nobody answers', { code: 'ETIMEDOUT', command: 'CONN' }],
     ['of something else', {}],
-  ])('because %s is not the last: our settings may be at fault', async (_what, facts) => {
-    const row = await sendOnce(new SendFailure(smtpError(facts)))
+  ])('because %s is not the last: our settings may be at fault', async (_what, details) => {
+    const row = await sendOnce(new SendFailure(smtpError(details)))
     expect(row.failed_at).toBeNull()
     // None of the server's words, which quote the address.
     expect(row.last_error).toMatch(/^(E[A-Z]+( [A-Z ]+)?( \d{3})?|unknown)$/)

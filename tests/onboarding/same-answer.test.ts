@@ -21,7 +21,7 @@ const RESEND = '/auth/verify-email/resend'
 const ask = (path: string, { companyId, email }: { companyId: string; email: string }, headers = {}) =>
   service.call(path, { json: { companyId, email }, headers })
 
-/** What a caller sees, without what differs between any two answers. */
+/** What a client sees, without what differs between any two answers. */
 function seen({ status, headers, body }: Answer) {
   const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
   return { status, headers: others, body }
@@ -61,7 +61,7 @@ describe.each([
     expect(recipients.sort()).toEqual(expected.sort())
   })
 
-  test('looks nothing up while the caller waits: each request leaves the same row, whoever it is for', async () => {
+  test('looks nothing up while the client waits: each request leaves the same row, whoever it is for', async () => {
     await sql`create table asked (like mail_outbox)`.execute(service.db)
     await sql`create function note_asked() returns trigger language plpgsql as
       $$ begin insert into asked select new.*; return new; end $$`.execute(service.db)

@@ -21,7 +21,7 @@ const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/
 const DAY_MS = 86_400_000
 
-/** What a caller can see of a refusal, without what differs from request to request. */
+/** What a client can see of a refusal, without what differs from request to request. */
 function visible({ status, headers, body }: Answer) {
   const { 'x-request-id': _id, date: _date, ...rest } = headers
   return { status, headers: rest, body: { ...body, requestId: 'requestId' } }

@@ -357,7 +357,7 @@ async function expectUntouched() {
   expect(status).toBe(200)
 }
 
-/** What a caller learns of a refusal, which must not depend on what was wrong. */
+/** What a client learns of a refusal, which must not depend on what was wrong. */
 function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
   expect(status).toBe(401)
   expect(requestId).toMatch(/^[0-9a-f-]{36}$/)

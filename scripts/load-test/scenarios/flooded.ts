@@ -2,7 +2,7 @@ import type { Operation } from '../drive/load.ts'
 import type { Client } from '../http-client.ts'
 import type { LiveSession } from '../operations/credentials.ts'
 import { checkSession, refresh } from '../operations/sessions.ts'
-import { connectTo, type OpenScenario, type Scenario, type ScenarioContext } from './scenario.ts'
+import { onTarget, type Scenario } from './scenario.ts'
 import { startSignInFlood } from './sign-in-flood.ts'
 import { dealSessions } from './virtual-users.ts'
 
@@ -19,28 +19,23 @@ const FLOODED = {
 export const refreshFlood: Scenario = {
   ...FLOODED,
   about: 'refreshes while 200 clients sign in over and over',
-  open: (context, cleanup) => open(context, { sessionsPerUser: 100, create: refresh }, cleanup),
+  open: openWith({ sessionsPerUser: 100, create: refresh }),
 }
 
 export const sessionFlood: Scenario = {
   ...FLOODED,
   about: 'session checks while 200 clients sign in over and over',
-  open: (context, cleanup) => open(context, { sessionsPerUser: 16, create: checkSession }, cleanup),
+  open: openWith({ sessionsPerUser: 16, create: checkSession }),
 }
 
-async function open(
-  { findTarget, connections }: ScenarioContext,
-  { sessionsPerUser, create }: FloodedOperation,
-  cleanup: AsyncDisposableStack,
-): Promise<OpenScenario> {
-  const target = await findTarget()
-  const client = connectTo(target, connections, cleanup)
-  const dealt = await dealSessions(target, connections, sessionsPerUser)
-  const operations = dealt.map((sessions) => create(client, sessions))
-  return {
-    target,
-    operations: async () => operations,
-    baseline: operations,
-    disturb: () => startSignInFlood(target, cleanup),
-  }
+function openWith({ sessionsPerUser, create }: FloodedOperation): Scenario['open'] {
+  return onTarget(async ({ target, client, connections, cleanup }) => {
+    const dealt = await dealSessions(target, connections, sessionsPerUser)
+    const operations = dealt.map((sessions) => create(client, sessions))
+    return {
+      operations: async () => operations,
+      baseline: operations,
+      disturb: () => startSignInFlood(target, cleanup),
+    }
+  })
 }

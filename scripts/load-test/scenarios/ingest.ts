@@ -1,7 +1,7 @@
 import { openEventInserts } from '../baselines/event-inserts.ts'
 import { ingestBatch as ingestBatchOperation, ingestEvent } from '../operations/ingest.ts'
 import { obtainSigningKey } from '../operations/signing-key.ts'
-import { connectTo, type OpenScenario, type Scenario, type ScenarioContext } from './scenario.ts'
+import { onTarget, type Scenario } from './scenario.ts'
 import { forEachUser } from './virtual-users.ts'
 
 const EVENTS_PER_BATCH = 100
@@ -10,7 +10,7 @@ export const ingest: Scenario = {
   about: 'one signed event of about 500 bytes a request',
   connections: 64,
   baseline: { name: 'single-row inserts', compare: 'rate' },
-  open: (context, cleanup) => open(context, 1, cleanup),
+  open: openWith(1),
 }
 
 export const ingestBatch: Scenario = {
@@ -18,24 +18,19 @@ export const ingestBatch: Scenario = {
   connections: 16,
   eventsPerOperation: EVENTS_PER_BATCH,
   baseline: { name: `inserts of ${EVENTS_PER_BATCH} rows`, compare: 'rate' },
-  open: (context, cleanup) => open(context, EVENTS_PER_BATCH, cleanup),
+  open: openWith(EVENTS_PER_BATCH),
 }
 
-async function open(
-  { findTarget, connections }: ScenarioContext,
-  batch: number,
-  cleanup: AsyncDisposableStack,
-): Promise<OpenScenario> {
-  const target = await findTarget()
-  const client = connectTo(target, connections, cleanup)
-  const { companyId } = target.admin
-  const sender = { companyId, signingKey: await obtainSigningKey(client, target.admin) }
-  const operations = forEachUser(connections, () =>
-    batch === 1 ? ingestEvent(client, sender) : ingestBatchOperation(client, sender, batch),
-  )
-  return {
-    target,
-    operations: async () => operations,
-    baseline: await openEventInserts(target, { users: connections, batch }, cleanup),
-  }
+function openWith(batch: number): Scenario['open'] {
+  return onTarget(async ({ target, client, connections, cleanup }) => {
+    const { companyId } = target.admin
+    const sender = { companyId, signingKey: await obtainSigningKey(client, target.admin) }
+    const operations = forEachUser(connections, () =>
+      batch === 1 ? ingestEvent(client, sender) : ingestBatchOperation(client, sender, batch),
+    )
+    return {
+      operations: async () => operations,
+      baseline: await openEventInserts(target, { users: connections, batch }, cleanup),
+    }
+  })
 }

@@ -3,7 +3,7 @@ import type { Operation } from '../drive/load.ts'
 import type { Client } from '../http-client.ts'
 import { logout as logoutOperation } from '../operations/sessions.ts'
 import type { Target } from '../target/target.ts'
-import { connectTo, type OpenScenario, type Scenario, type ScenarioContext } from './scenario.ts'
+import { onTarget, type Scenario } from './scenario.ts'
 import { forEachUser } from './virtual-users.ts'
 
 /** More than can end in a second, so that a round does not run out of sessions. */
@@ -17,20 +17,10 @@ export const logout: Scenario = {
   about: 'each virtual user ends one session after the other',
   connections: 16,
   baseline: { name: 'single-row updates', compare: 'rate' },
-  open,
-}
-
-async function open(
-  { findTarget, connections }: ScenarioContext,
-  cleanup: AsyncDisposableStack,
-): Promise<OpenScenario> {
-  const target = await findTarget()
-  const client = connectTo(target, connections, cleanup)
-  return {
-    target,
+  open: onTarget(async ({ target, client, connections, cleanup }) => ({
     operations: (seconds) => prepareLogouts(target, client, connections, seconds),
     baseline: await openSessionUpdates(target, connections, cleanup),
-  }
+  })),
 }
 
 async function prepareLogouts(

@@ -44,6 +44,24 @@ export interface Disturbance {
   stop(): Promise<string>
 }
 
+interface OnTarget {
+  target: Target
+  client: Client
+  connections: number
+  cleanup: AsyncDisposableStack
+}
+
+/** How to open a scenario on one target, with a client that has a connection for each virtual user. */
+export function onTarget(
+  prepare: (opened: OnTarget) => Promise<Omit<OpenScenario, 'target'>>,
+): Scenario['open'] {
+  return async ({ findTarget, connections }, cleanup) => {
+    const target = await findTarget()
+    const client = connectTo(target, connections, cleanup)
+    return { target, ...(await prepare({ target, client, connections, cleanup })) }
+  }
+}
+
 /** Opens a client with a connection for each virtual user. */
 export function connectTo(target: Target, connections: number, cleanup: AsyncDisposableStack): Client {
   const client = openClient(target.url, connections)
