@@ -41,7 +41,9 @@ export async function open(
 
 function readConfig(env: NodeJS.ProcessEnv): Config {
   const file = join(PROJECT, '.env')
-  const config = loadConfig({ ...(existsSync(file) && parseEnv(readFileSync(file, 'utf8'))), ...env })
+  const below = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
+  // libuv does not read the file, so its variable counts only in the environment.
+  const config = loadConfig({ ...below, UV_THREADPOOL_SIZE: undefined, ...env })
   return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
 }
 

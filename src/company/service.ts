@@ -1,9 +1,8 @@
 import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import { constraintOf } from '../database/faults.ts'
 import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
-import { checkEmail, emailTaken, noSuchCompany, noSuchPlan, noSuchRole, noSuchUser } from './checks.ts'
+import { checkEmail, emailTaken, noSuchCompany, noSuchRole, noSuchUser } from './checks.ts'
 import { findAccountsByEmail } from './identity-repository.ts'
 import * as repository from './repository.ts'
 
@@ -28,10 +27,7 @@ interface NewCompany {
   admin: NewUser
 }
 
-/**
- * Opens a company in trial, with its admin. For an id that exists it does nothing, so it can be repeated.
- * @throws Problem invalid_request for an unknown plan
- */
+/** Opens a company in trial, with its admin. For an id that exists it does nothing, so it can be repeated. */
 export async function openCompany(
   tx: Transaction<Database>,
   system: System,
@@ -41,16 +37,12 @@ export async function openCompany(
   const trialEnd = new Date(admin.createdAt.getTime() + TRIAL_DAYS * DAY_MS)
   const company = { name: companyName, createdAt: admin.createdAt }
   const subscription = { plan, status: 'trialing', currentPeriodEnd: trialEnd } as const
-  const inserting = repository.insertCompany(tx, companyId, { ...company, ...subscription })
-  const isNew = await inserting.catch(explainUnknownName)
+  const isNew = await repository.insertCompany(tx, companyId, { ...company, ...subscription })
   if (isNew) await repository.insertUser(tx, companyId, { ...admin, userId, role: 'admin' })
   return { companyId, userId, isNew }
 }
 
-/**
- * Adds a user; undefined if the company has one with that e-mail.
- * @throws Problem invalid_request for an unknown role
- */
+/** Adds a user; undefined if the company has one with that e-mail. */
 export async function addUser(
   tx: Transaction<Database>,
   system: System,
@@ -58,8 +50,7 @@ export async function addUser(
   user: NewUser & { role: string },
 ): Promise<string | undefined> {
   const userId = newId(system)
-  const inserting = repository.insertUser(tx, companyId, { ...user, userId })
-  return (await inserting.catch(explainUnknownName)) ? userId : undefined
+  return (await repository.insertUser(tx, companyId, { ...user, userId })) ? userId : undefined
 }
 
 /** @throws Problem not_found */
@@ -90,14 +81,13 @@ export async function changeUserStatus(
   return userId
 }
 
-/** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
+/** @throws Problem not_found */
 export async function changeSubscription(
   tx: Transaction<Database>,
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
-  const changing = repository.setSubscription(tx, companyId, change)
-  if (!(await changing.catch(explainUnknownName))) throw noSuchCompany()
+  if (!(await repository.setSubscription(tx, companyId, change))) throw noSuchCompany()
 }
 
 /**
@@ -115,12 +105,4 @@ export async function checkInvitation(
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw emailTaken()
   return email
-}
-
-/** Roles and plans are data, so the database knows which exist. */
-function explainUnknownName(error: unknown): never {
-  const constraint = constraintOf(error)
-  if (constraint === 'users_role_fkey') throw noSuchRole()
-  if (constraint === 'subscriptions_plan_fkey') throw noSuchPlan()
-  throw error
 }

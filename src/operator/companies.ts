@@ -6,6 +6,7 @@ import type { CompanyStatus, Database, SubscriptionStatus } from '../database/sc
 import { endCompanySessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
+import { explainUnknownName } from './unknown-names.ts'
 
 /** What operators do with companies and their subscriptions. */
 
@@ -37,13 +38,14 @@ export async function createCompany(
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const admin = { name, email, passwordHash, emailVerifiedAt: now, createdAt: now }
-  return await db.transaction().execute(async (tx) => {
+  const creation = db.transaction().execute(async (tx) => {
     const company = { companyId: id, companyName, plan, admin }
     const { isNew, companyId, userId } = await companies.openCompany(tx, system, company)
     const act = { action: 'company_create', subject: userId }
     if (isNew) await auditOperator(tx, system, companyId, now, act)
     return { companyId, userId, email }
   })
+  return await creation.catch(explainUnknownName)
 }
 
 /**
@@ -70,8 +72,10 @@ export async function changeSubscription(
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
-  await db.transaction().execute(async (tx) => {
+  const now = new Date(system.now())
+  const changing = db.transaction().execute(async (tx) => {
     await companies.changeSubscription(tx, companyId, change)
-    await auditOperator(tx, system, companyId, new Date(system.now()), { action: 'subscription_set' })
+    await auditOperator(tx, system, companyId, now, { action: 'subscription_set' })
   })
+  await changing.catch(explainUnknownName)
 }

@@ -7,6 +7,7 @@ import { queueMail } from '../mail/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
+import { explainUnknownName } from './unknown-names.ts'
 
 /** What operators do with the users of a company. */
 
@@ -39,12 +40,13 @@ export async function createUser(
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const user = { email, name, role, passwordHash, emailVerifiedAt: now, createdAt: now }
-  return await db.transaction().execute(async (tx) => {
+  const creation = db.transaction().execute(async (tx) => {
     const userId = await companies.addUser(tx, system, companyId, user)
     if (userId === undefined) throw emailTaken()
     await auditOperator(tx, system, companyId, now, { action: 'user_create', subject: userId })
     return { userId }
   })
+  return await creation.catch(explainUnknownName)
 }
 
 /**

@@ -46,21 +46,30 @@ const sessionAfter = aliased('d', {
 })
 
 /**
- * Refreshes sessions. One outcome an item, in order; null where there is no such session. No two items can be of
- * one session. How long ago a token was spent is told by the database's clock: the instances' clocks can differ
- * by more than the second that it is about.
+ * Returns a function that refreshes sessions. One outcome an item, in order; null where there is no such session.
+ * No two items can be of one session. How long ago a token was spent is told by the database's clock: the
+ * instances' clocks can differ by more than the second that it is about.
  *
  * Each row is locked before `decided` looks at it, so the verdict stays true, and `after` is what the row will
  * be. The parts that follow only carry it out.
  */
-export async function rotateSessions(
-  db: Executor,
-  items: Rotation[],
-  policy: RotationPolicy,
-): Promise<(RotationOutcome | null)[]> {
+export function createRotation(db: Executor, policy: RotationPolicy) {
+  const decision = rotationOf(policy)
+  return async (items: Rotation[]): Promise<(RotationOutcome | null)[]> => {
+    const { rows } = await sql<RotationRow>`with item as (${listed(items)}), ${decision}`.execute(db)
+    return inOrder(items.length, rows).map(
+      (row) => row && { verdict: row.verdict, session: row, used: row.used, resetSeconds: row.resetSeconds },
+    )
+  }
+}
+
+type RotationRow = Session & Omit<RotationOutcome, 'session'> & { ord: number }
+
+/** The statement from its items on. Nothing of it depends on them, so it is composed once. */
+function rotationOf(policy: RotationPolicy) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
-  const { rows } = await sql<Session & Omit<RotationOutcome, 'session'> & { ord: number }>`
-    with item as (${listed(items)}), locked as (${lockedSessions}), decided as (
+  return sql`
+    locked as (${lockedSessions}), decided as (
       select l.*, ${plain('a', ACCOUNT_COLUMNS)}, ${verdict(policy)} as verdict
       from locked l
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
@@ -78,10 +87,7 @@ export async function rotateSessions(
     ), audited as (${auditRefused}), told as (${mailReused})
     select d.ord::int, d.verdict, d.used, ${secondsLeft(policy.limit, sql`d.new_window_age`)} as "resetSeconds",
       ${sessionAfter}, ${aliased('d', ACCOUNT_COLUMNS)}
-    from after d`.execute(db)
-  return inOrder(items.length, rows).map(
-    (row) => row && { verdict: row.verdict, session: row, used: row.used, resetSeconds: row.resetSeconds },
-  )
+    from after d`
 }
 
 /** The items as a table. */

@@ -9,7 +9,7 @@ import type { LimitState } from '../limits/list.ts'
 import { newId, type System } from '../system.ts'
 import { invalidToken, type RefreshClaims } from '../token/claims.ts'
 import type { Tokens } from '../token/service.ts'
-import { type Rotation, type RotationOutcome, rotateSessions } from './rotation-repository.ts'
+import { createRotation, type Rotation, type RotationOutcome } from './rotation-repository.ts'
 import { endReasonOf, type Session, sessionEnded } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
@@ -51,7 +51,7 @@ export function createRefresh(context: Context): Refresh {
   }
   const rotate = createBatch<Rotation, RotationOutcome | null>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: (items) => rotateSessions(db, items, policy),
+    run: createRotation(db, policy),
     schedule: setImmediate,
   })
   /** Refreshes under way, by token: a request that arrives meanwhile with the same token gets the same answer. */

@@ -1,4 +1,5 @@
 import fastifyJwt from '@fastify/jwt'
+import { createVerifier } from 'fast-jwt'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
@@ -38,31 +39,22 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
 }
 
 async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<RefreshKeys> {
-  const keys = config.masterKeys.map((masterKey) => refreshTokenOptions(masterKey, issuerOf(config)))
-  const [current] = keys
+  const [current, ...former] = config.masterKeys.map((key) => refreshTokenOptions(key, issuerOf(config)))
   if (!current) throw new Error('tokens need a master key')
   let jwt: FastifyInstance['jwt'] | undefined
   // In a scope of its own: no route can verify a token past the checks of service.ts.
   await app.register(async (scope) => {
     const { secret, sign, verify } = current
-    await scope.register(fastifyJwt, {
-      secret,
-      sign,
-      verify: { ...verify, algorithms: [...verify.algorithms] },
-    })
+    await scope.register(fastifyJwt, { secret, sign, verify })
     jwt = scope.jwt
   })
   if (!jwt) throw new Error('@fastify/jwt was not registered')
   const { sign, verify } = jwt
-  return {
-    sign: (claims) => sign(claims),
-    verifierOf(header) {
-      const key = keys.find((one) => one.header === header)
-      if (!key) return undefined
-      // A verifier for a former key is made for each token: there are few, and only while keys are replaced.
-      return key === current ? (token) => verify(token) : (token) => verify(token, { key: key.secret })
-    },
-  }
+  const verifiers = new Map<string, (token: string) => unknown>([
+    [current.header, (token) => verify(token)],
+    ...former.map((key) => [key.header, createVerifier({ ...key.verify, key: key.secret })] as const),
+  ])
+  return { sign: (claims) => sign(claims), verifierOf: (header) => verifiers.get(header) }
 }
 
 export const tokenPlugin = fp(plugin, { name: 'tokens' })

@@ -20,14 +20,14 @@ export function refreshTokenOptions({ id, key }: MasterKey, issuer: string) {
     /** The first part of its tokens. */
     header: Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'rt+jwt', kid: id })).toString('base64url'),
     sign: {
-      algorithm: 'HS256',
+      algorithm: 'HS256' as const,
       header: { alg: 'HS256', typ: 'rt+jwt' },
       kid: id,
       iss: issuer,
       aud: REFRESH_AUDIENCE,
     },
     verify: {
-      algorithms: ['HS256'],
+      algorithms: ['HS256' as const],
       checkTyp: 'rt+jwt',
       allowedIss: issuer,
       allowedAud: REFRESH_AUDIENCE,
@@ -36,5 +36,5 @@ export function refreshTokenOptions({ id, key }: MasterKey, issuer: string) {
       ignoreNotBefore: true,
       cache: false,
     },
-  } as const
+  }
 }
