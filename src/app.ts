@@ -51,7 +51,7 @@ export async function buildApp(options: AppOptions) {
   await app.register(tokenPlugin, { config, db, sealer, system })
 
   const counters = createCounters(db)
-  const admission = createAdmission({ places: hasher.capacity })
+  const admission = createAdmission(hasher.capacity)
   const context = { config, db, system, sealer, hasher, counters, admission, tokens: app.tokens }
   const compose = createMailComposer(context)
   await app.register(mailPlugin, { config, db, system, registry, compose })

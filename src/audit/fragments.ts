@@ -1,27 +1,37 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { AuditEntry } from './entry.ts'
 
-/** The audit trail as a part of the statement that it records: entry and act are committed together or not at all. */
+/** Audit entries as part of the statement that they record, so that both are committed together or not at all. */
 
-/** A value, or an expression over a row of the source. */
-type Expressions = { [Field in keyof Required<AuditEntry> | 'companyId']: RawBuilder<unknown> | string }
+const insertInto = sql`insert into audit_events
+  (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address)`
 
-/** Adds an entry for each row of `source`, the part of a statement that follows `from`. */
-export function auditEach(source: RawBuilder<unknown>, entry: Omit<Expressions, 'subject'>) {
-  return sql`
-    insert into audit_events
-      (company_id, audit_id, occurred_at, action, outcome, actor, session_id, ip_address)
-    select ${entry.companyId}, ${entry.auditId}, ${entry.occurredAt}, ${entry.action}, ${entry.outcome},
-      ${entry.actor}, ${entry.sessionId}, ${entry.ipAddress}
-    from ${source}`
+/** The values of an entry, in the order of the columns. */
+function auditValues(companyId: string, entry: AuditEntry) {
+  const { auditId, occurredAt, action, outcome, actor } = entry
+  const { subject = null, sessionId = null, ipAddress = null } = entry
+  return sql`${companyId}, ${auditId}, ${occurredAt}, ${action}, ${outcome}, ${actor}, ${subject}, ${sessionId},
+    ${ipAddress}`
+}
+
+/** Adds one entry. */
+export function auditOne(companyId: string, entry: AuditEntry) {
+  return sql`${insertInto} values (${auditValues(companyId, entry)})`
 }
 
 /** Adds the entry if the common table expression `source` has a row. */
 export function auditIfAny(source: string, companyId: string, entry: AuditEntry) {
-  return sql`
-    insert into audit_events
-      (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address)
-    select ${companyId}, ${entry.auditId}, ${entry.occurredAt}, ${entry.action}, ${entry.outcome},
-      ${entry.actor}, ${entry.subject ?? null}, ${entry.sessionId ?? null}, ${entry.ipAddress ?? null}
-    from ${sql.table(source)} limit 1`
+  return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
+}
+
+/** For each field a value, or an expression over a row of the source. */
+type Expressions = Record<Exclude<keyof AuditEntry, 'subject'> | 'companyId', RawBuilder<unknown> | string>
+
+/** Adds an entry for each row of `source`, the part of a statement that follows `from`. */
+export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
+  const { companyId, auditId, occurredAt, action, outcome, actor, sessionId, ipAddress } = entry
+  return sql`${insertInto}
+    select ${companyId}, ${auditId}, ${occurredAt}, ${action}, ${outcome}, ${actor}, null, ${sessionId},
+      ${ipAddress}
+    from ${source}`
 }

@@ -1,4 +1,5 @@
 import type { RowOf } from '../database/columns.ts'
+import type { SubscriptionStatus } from '../database/schema.ts'
 
 /** Who a user is and what they can do at this moment: a row of the view `accounts`, without its key. */
 export const ACCOUNT_COLUMNS = {
@@ -29,4 +30,10 @@ export function isActive({
   return userStatus === 'active' && companyStatus === 'active'
 }
 
-export const SUBSCRIPTION_STATUSES = ['trialing', 'active', 'past_due', 'canceled', 'suspended'] as const
+export const SUBSCRIPTION_STATUSES = [
+  'trialing',
+  'active',
+  'past_due',
+  'canceled',
+  'suspended',
+] as const satisfies readonly SubscriptionStatus[]

@@ -24,7 +24,7 @@ interface Context {
   counters: Counters
 }
 
-export type ComposeMail = (mail: DueMail, now: number) => Promise<ComposedLetter | null>
+type ComposeMail = (mail: DueMail, now: number) => Promise<ComposedLetter | null>
 
 /** Returns a function that gives null if a mail has no recipient any more, or never had one. */
 export function createMailComposer(context: Context): ComposeMail {

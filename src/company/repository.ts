@@ -4,7 +4,7 @@ import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '..
 
 /** Companies, their subscriptions and users. What sign-in reads and writes of users is in identity-repository.ts. */
 
-export interface NewUser {
+interface NewUser {
   userId: string
   email: string
   name: string

@@ -1,12 +1,13 @@
 import { STATUS_CODES } from 'node:http'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { HEADERS } from './openapi.ts'
 
 /** The OpenAPI document that clients get: what the plugin collects, completed and made plainer. */
 
 /** The document, made once when it is first asked for. */
-export async function openapiRoutes(app: FastifyInstance): Promise<void> {
+async function routes(app: FastifyInstance): Promise<void> {
   let document: Document | undefined
 
   app.get(
@@ -26,6 +27,12 @@ export async function openapiRoutes(app: FastifyInstance): Promise<void> {
     },
   )
 }
+
+export const openapiRoutes = fp(routes, {
+  name: 'openapi-routes',
+  dependencies: ['public-guard', 'openapi'],
+  encapsulate: true,
+})
 
 function readDocument(app: FastifyInstance): Document {
   const read: Document = JSON.parse(JSON.stringify(app.swagger()), joinConstants)

@@ -4,7 +4,8 @@ import fp from 'fastify-plugin'
 /** Lets in requests without a credential, as many as their network may send. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', (route) => {
-    Object.assign(route.schema ?? {}, { security: [] })
+    route.schema ??= {}
+    route.schema.security = []
     // Behind the hooks of the route itself: what these refuse for being too much is not counted.
     route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
   })

@@ -33,33 +33,13 @@ export type EventOutcome =
   | 'feature_missing'
 
 /**
- * Stores events, one outcome an item, in order; no two items may have the same company and event id. The
- * same statement confirms that the company may send them. Rows are inserted in the order of their keys, so
- * that two statements with the same ids wait for each other in one direction only. What became of an item
- * is looked up only if not all were stored, which is rare.
+ * Stores events. One outcome per item, in order; no two items can have the same company and event id. The same
+ * statement confirms that the company can send them. Rows are inserted in key order, so that two statements with
+ * the same ids cannot deadlock. Outcomes are read only if not all items were stored, which is rare.
  */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
-    with item as (
-      select * from unnest(
-        ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.secretVersion)}::int[],
-        ${items.map((item) => item.eventId)}::text[], ${items.map((item) => item.type)}::text[],
-        ${items.map((item) => item.occurredAt)}::timestamptz[], ${items.map((item) => item.receivedAt)}::timestamptz[],
-        ${items.map((item) => item.data)}::json[]
-      ) with ordinality as i (company_id, secret_version, event_id, type, occurred_at, received_at, data, ord)
-    ), permitted as (
-      select i.company_id, i.secret_version,
-        case
-          when v.version is distinct from i.secret_version or c.status <> 'active' then 'unauthorized'
-          when s.status in ('canceled', 'suspended') then 'subscription_inactive'
-          when not 'event_ingest' = any(p.features) then 'feature_missing'
-        end as refusal
-      from (select distinct company_id, secret_version from item) i
-      left join signing_secrets v on v.company_id = i.company_id
-      join companies c on c.company_id = i.company_id
-      join subscriptions s on s.company_id = i.company_id
-      join plans p on p.plan = s.plan
-    ), stored as (
+    with item as (${listed(items)}), permitted as (${permitted}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data)
       select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data
       from item i join permitted p using (company_id, secret_version)
@@ -68,18 +48,7 @@ export async function storeEvents(db: Executor, items: EventItem[]): Promise<Eve
       on conflict do nothing
       returning company_id, event_id
     )
-    select i.ord::int,
-      case
-        when p.company_id is null then 'unauthorized'
-        when p.refusal is not null then p.refusal
-        else coalesce((
-          select case
-            when e.type = i.type and e.occurred_at is not distinct from i.occurred_at
-              and e.data::jsonb = i.data::jsonb then 'duplicate'
-            else 'conflict'
-          end from events e where e.company_id = i.company_id and e.event_id = i.event_id
-        ), 'unseen')
-      end as outcome
+    select i.ord::int, ${outcome} as outcome
     from item i
     left join permitted p using (company_id, secret_version)
     where (select count(*) from stored) < ${items.length}::int
@@ -90,3 +59,42 @@ export async function storeEvents(db: Executor, items: EventItem[]): Promise<Eve
   for (const { ord, outcome } of rows) outcomes[ord - 1] = outcome
   return outcomes
 }
+
+/** The items as a table. */
+function listed(items: EventItem[]) {
+  return sql`
+    select * from unnest(
+      ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.secretVersion)}::int[],
+      ${items.map((item) => item.eventId)}::text[], ${items.map((item) => item.type)}::text[],
+      ${items.map((item) => item.occurredAt)}::timestamptz[], ${items.map((item) => item.receivedAt)}::timestamptz[],
+      ${items.map((item) => item.data)}::json[]
+    ) with ordinality as i (company_id, secret_version, event_id, type, occurred_at, received_at, data, ord)`
+}
+
+/** Each company of the items, and why it cannot send events at this moment. */
+const permitted = sql`
+  select i.company_id, i.secret_version,
+    case
+      when v.version is distinct from i.secret_version or c.status <> 'active' then 'unauthorized'
+      when s.status in ('canceled', 'suspended') then 'subscription_inactive'
+      when not 'event_ingest' = any(p.features) then 'feature_missing'
+    end as refusal
+  from (select distinct company_id, secret_version from item) i
+  left join signing_secrets v on v.company_id = i.company_id
+  join companies c on c.company_id = i.company_id
+  join subscriptions s on s.company_id = i.company_id
+  join plans p on p.plan = s.plan`
+
+/** Of an item that was not stored. */
+const outcome = sql`
+  case
+    when p.company_id is null then 'unauthorized'
+    when p.refusal is not null then p.refusal
+    else coalesce((
+      select case
+        when e.type = i.type and e.occurred_at is not distinct from i.occurred_at
+          and e.data::jsonb = i.data::jsonb then 'duplicate'
+        else 'conflict'
+      end from events e where e.company_id = i.company_id and e.event_id = i.event_id
+    ), 'unseen')
+  end`

@@ -12,7 +12,7 @@ import { invalidSignature } from './signature.ts'
 /** Events are stored once, whole requests or nothing, and acknowledged when they are committed. */
 
 /** An id that another transaction stores at the same time shows up on the next look; it cannot vanish again. */
-const MAX_LOOKS = 5
+const MAX_TRIES = 5
 /** A larger event gets a statement of its own: statements that many share stay small, and so does what waits. */
 const MAX_SHARED_LENGTH = 8_192
 
@@ -61,9 +61,9 @@ async function storeOne(
   store: (item: EventItem) => Promise<EventOutcome>,
   item: EventItem,
 ): Promise<EventOutcome> {
-  for (let look = 1; ; look += 1) {
+  for (let tries = 1; ; tries += 1) {
     const outcome = await store(item)
-    if (outcome !== 'unseen' || look === MAX_LOOKS) {
+    if (outcome !== 'unseen' || tries === MAX_TRIES) {
       refuseUnlessStored([item], [outcome])
       return outcome
     }
@@ -74,7 +74,7 @@ async function storeOne(
 async function storeAll(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
   return await db.transaction().execute(async (tx) => {
     const outcomes = await storeEvents(tx, items)
-    for (let look = 1; look < MAX_LOOKS; look += 1) {
+    for (let tries = 1; tries < MAX_TRIES; tries += 1) {
       const unseen = outcomes.flatMap((outcome, index) => (outcome === 'unseen' ? [index] : []))
       if (unseen.length === 0) break
       const waiting = items.filter((_, index) => unseen.includes(index))

@@ -34,7 +34,8 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
   // For a company that has no secret or does not exist: checking against it is the same work, and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
-    Object.assign(route.schema ?? {}, { security: [{ signature: [] }] })
+    route.schema ??= {}
+    route.schema.security = [{ signature: [] }]
     addProblems(route.schema, ['invalid_signature'])
     // What the schema finds wrong is answered only once the secret is confirmed, below.
     route.attachValidation = true

@@ -1,14 +1,25 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
+import type { System } from '../system.ts'
+import { unless, withScratch } from './postgres/files.ts'
 
-/** The text of a file that only its owner can read. It is made once: of two that make it at once, one wins. */
-export async function readOrCreate(folder: string, name: string, make: () => string): Promise<string> {
-  await mkdir(folder, { recursive: true })
-  const path = join(folder, name)
-  try {
-    await writeFile(path, make(), { flag: 'wx', mode: 0o600 })
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-  }
-  return await readFile(path, 'utf8')
+/**
+ * Reads a file that only its owner can read, and creates it first if it is missing. It never appears half written,
+ * and of two processes that create it at once, one wins.
+ */
+export async function readOrCreate(
+  folder: string,
+  name: string,
+  randomBytes: System['randomBytes'],
+  make: () => string,
+): Promise<string> {
+  const file = join(folder, name)
+  const existing = await fs.readFile(file, 'utf8').catch(unless('ENOENT'))
+  if (existing !== undefined) return existing
+  await fs.mkdir(folder, { recursive: true })
+  await withScratch(folder, randomBytes, async (scratch) => {
+    await fs.writeFile(scratch, make(), { mode: 0o600, flush: true })
+    await fs.link(scratch, file).catch(unless('EEXIST'))
+  })
+  return await fs.readFile(file, 'utf8')
 }

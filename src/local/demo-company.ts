@@ -21,7 +21,7 @@ export async function openDemoCompany(
   context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
 ): Promise<DemoCompany> {
   const { system } = context
-  const text = await readOrCreate(dataDir, 'demo-company.json', () =>
+  const text = await readOrCreate(dataDir, 'demo-company.json', system.randomBytes, () =>
     JSON.stringify({
       companyId: newId(system),
       email: 'admin@demo.example',

@@ -14,14 +14,14 @@ export interface MailData {
 }
 
 /** What a letter can mention. */
-export interface LetterContext extends MailData {
+interface LetterContext extends MailData {
   companyId: string
   companyName: string
   name: string
   requestedAt: Date
 }
 
-export interface Link {
+interface Link {
   url: string
   until: Date
 }

@@ -7,7 +7,7 @@ import type { MailData, MailKind } from './letters.ts'
  * takes it moves its next attempt past the time that sending can last.
  */
 
-export interface QueuedMail {
+interface QueuedMail {
   mailId: string
   kind: MailKind
   /** An e-mail in the form in which e-mails are stored. */

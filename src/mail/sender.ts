@@ -47,7 +47,7 @@ interface Sending extends SenderOptions {
   stopping: AbortController
 }
 
-export interface Sender {
+interface Sender {
   start(): void
   /** Takes nothing more. Resolves when what is under way has ended, or has had its time. */
   stop(): Promise<void>

@@ -7,7 +7,7 @@ import type { RenderedLetter } from './render.ts'
 
 /** Where mail leaves the service: an SMTP server, or a folder where there is none. */
 
-export interface Message extends RenderedLetter {
+interface Message extends RenderedLetter {
   /** Names the message; the same when it has to be sent again. */
   id: string
   kind: MailKind

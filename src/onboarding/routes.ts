@@ -16,7 +16,7 @@ import {
   TokenBody,
   VerifyReply,
 } from './schemas.ts'
-import type { Onboarding, Origin } from './service.ts'
+import type { Onboarding, Received } from './service.ts'
 
 interface Options {
   onboarding: Onboarding
@@ -33,7 +33,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
 }
 
 const tags = ['onboarding']
-const originOf = ({ system }: Options, request: FastifyRequest): Origin => ({
+const receivedOf = ({ system }: Options, request: FastifyRequest): Received => ({
   client: clientOf(request),
   now: system.now(),
 })
@@ -52,7 +52,7 @@ const registration: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.register(request.body, originOf(options, request))
+      const { limit, ...ids } = await onboarding.register(request.body, receivedOf(options, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return { ...ids, status: 'pending_verification' as const }
@@ -73,7 +73,7 @@ const registration: Routes = (app, options) => {
     async (request, reply) => {
       const { companyId, limit } = await onboarding.verifyEmail(
         request.body.token,
-        originOf(options, request),
+        receivedOf(options, request),
       )
       request.logContext.companyId = companyId
       reply.headers(limitHeaders(limit))
@@ -104,7 +104,7 @@ const mailedLinks: Routes = (app, options) => {
       },
       async (request, reply) => {
         request.logContext.companyId = request.body.companyId
-        await onboarding.requestMail(kind, request.body, originOf(options, request))
+        await onboarding.requestMail(kind, request.body, receivedOf(options, request))
         reply.code(202)
         return {}
       },
@@ -123,7 +123,7 @@ const mailedLinks: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const limit = await onboarding.resetPassword(request.body, originOf(options, request))
+      const limit = await onboarding.resetPassword(request.body, receivedOf(options, request))
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
@@ -146,7 +146,7 @@ const invitations: Routes = (app, options) => {
     async (request, reply) => {
       const { invitation, limit } = await onboarding.previewInvitation(
         request.body.token,
-        originOf(options, request),
+        receivedOf(options, request),
       )
       reply.headers(limitHeaders(limit))
       return invitation
@@ -165,7 +165,7 @@ const invitations: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, originOf(options, request))
+      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, receivedOf(options, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return ids

@@ -28,7 +28,7 @@ interface Context {
 }
 
 /** Where a request comes from, and when. */
-export interface Origin {
+export interface Received {
   client: Client
   now: number
 }
@@ -41,27 +41,27 @@ export function createOnboarding(context: Context) {
      * Opens a company in trial, whose admin can sign in once their e-mail is verified.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
-    register: (company: NewCompany, origin: Origin) => register(context, company, origin),
+    register: (company: NewCompany, received: Received) => register(context, company, received),
     /** Proves an e-mail by the token that was sent there. @throws Problem invalid_request, rate_limited */
-    verifyEmail: (token: string, origin: Origin) => verifyEmail(context, token, origin),
+    verifyEmail: (token: string, received: Received) => verifyEmail(context, token, received),
     /** Queues a mail for the user with this e-mail, if there is one. */
-    requestMail: (kind: RequestedKind, account: { companyId: string; email: string }, origin: Origin) =>
-      requestMail(context, kind, account, origin),
+    requestMail: (kind: RequestedKind, account: { companyId: string; email: string }, received: Received) =>
+      requestMail(context, kind, account, received),
     /**
      * Sets a new password by the token that was sent to the user's e-mail, which is proven by that. All of their
      * sessions end.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
-    resetPassword: (reset: { token: string; newPassword: string }, origin: Origin) =>
-      resetPassword(context, reset, origin),
+    resetPassword: (reset: { token: string; newPassword: string }, received: Received) =>
+      resetPassword(context, reset, received),
     /** What an invitation is to; it stays open. @throws Problem invalid_request, rate_limited */
-    previewInvitation: (token: string, origin: Origin) => previewInvitation(context, token, origin),
+    previewInvitation: (token: string, received: Received) => previewInvitation(context, token, received),
     /**
      * Makes the invited person a user, whose e-mail counts as verified.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
-    acceptInvitation: (acceptance: Acceptance, origin: Origin) =>
-      acceptInvitation(context, acceptance, origin),
+    acceptInvitation: (acceptance: Acceptance, received: Received) =>
+      acceptInvitation(context, acceptance, received),
   }
 }
 
@@ -72,7 +72,7 @@ interface NewCompany {
   password: string
 }
 
-async function register(context: Context, company: NewCompany, { client, now }: Origin) {
+async function register(context: Context, company: NewCompany, { client, now }: Received) {
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, [client.network], now, async (limit) => {
@@ -88,13 +88,13 @@ async function register(context: Context, company: NewCompany, { client, now }: 
   })
 }
 
-async function verifyEmail(context: Context, token: string, origin: Origin) {
-  const limit = await countAttempt(context, origin)
-  const { now } = origin
+async function verifyEmail(context: Context, token: string, received: Received) {
+  const limit = await countAttempt(context, received)
+  const { now } = received
   return await consumeToken(context.db, 'verify', token, now, async (tx, { companyId, email }) => {
     const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
     if (userId === undefined) throw noSuchToken()
-    await audit(context, tx, companyId, { action: 'verify_email', actor: userId }, origin)
+    await audit(context, tx, companyId, { action: 'verify_email', actor: userId }, received)
     return { companyId, limit }
   })
 }
@@ -109,7 +109,7 @@ async function requestMail(
   { db, config, system, counters }: Context,
   kind: RequestedKind,
   account: { companyId: string; email: string },
-  { client, now }: Origin,
+  { client, now }: Received,
 ): Promise<void> {
   const companyId = account.companyId.toLowerCase()
   const recipient = normalizeEmail(account.email)
@@ -128,11 +128,11 @@ async function requestMail(
 async function resetPassword(
   context: Context,
   { token, newPassword }: { token: string; newPassword: string },
-  origin: Origin,
+  received: Received,
 ): Promise<LimitState> {
   const { db, system, hasher } = context
-  const { client, now } = origin
-  const limit = await countAttempt(context, origin)
+  const { client, now } = received
+  const limit = await countAttempt(context, received)
   checkPassword('newPassword', newPassword, await peekToken(db, 'reset', token, now))
   const passwordHash = await hasher.hash(newPassword)
   const at = new Date(now)
@@ -142,14 +142,14 @@ async function resetPassword(
     if (userId === undefined) throw noSuchToken()
     await endUserSessions(tx, companyId, userId, { reason: 'password_reset', now: at })
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
-    await audit(context, tx, companyId, { action: 'password_reset', actor: userId }, origin)
+    await audit(context, tx, companyId, { action: 'password_reset', actor: userId }, received)
   })
   return limit
 }
 
-async function previewInvitation(context: Context, token: string, origin: Origin) {
-  const limit = await countAttempt(context, origin)
-  const { companyName, email, role, expiresAt } = await peekToken(context.db, 'invite', token, origin.now)
+async function previewInvitation(context: Context, token: string, received: Received) {
+  const limit = await countAttempt(context, received)
+  const { companyName, email, role, expiresAt } = await peekToken(context.db, 'invite', token, received.now)
   return { invitation: { companyName, email, role: role ?? '', expiresAt: expiresAt.toISOString() }, limit }
 }
 
@@ -159,11 +159,11 @@ interface Acceptance {
   password: string
 }
 
-async function acceptInvitation(context: Context, acceptance: Acceptance, origin: Origin) {
+async function acceptInvitation(context: Context, acceptance: Acceptance, received: Received) {
   const { db, system, hasher } = context
   const { token, password } = acceptance
-  const { now } = origin
-  const limit = await countAttempt(context, origin)
+  const { now } = received
+  const limit = await countAttempt(context, received)
   const invitation = await peekToken(db, 'invite', token, now)
   const name = checkName('name', acceptance.name)
   checkPassword('password', password, invitation)
@@ -174,12 +174,12 @@ async function acceptInvitation(context: Context, acceptance: Acceptance, origin
     const userId = await addUser(tx, system, companyId, user)
     // Somebody else has become a user with this e-mail meanwhile.
     if (userId === undefined) throw noSuchToken()
-    await audit(context, tx, companyId, { action: 'accept_invitation', actor: userId }, origin)
+    await audit(context, tx, companyId, { action: 'accept_invitation', actor: userId }, received)
     return { companyId, userId, limit }
   })
 }
 
-async function countAttempt({ counters, config }: Context, { client, now }: Origin): Promise<LimitState> {
+async function countAttempt({ counters, config }: Context, { client, now }: Received): Promise<LimitState> {
   return await counters.consume(config.limits.oneTimeTokens, [client.network], now)
 }
 
@@ -188,7 +188,7 @@ async function audit(
   tx: Transaction<Database>,
   companyId: string,
   about: { action: string; actor: string },
-  { client: { ipAddress }, now }: Origin,
+  { client: { ipAddress }, now }: Received,
 ): Promise<void> {
   await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, outcome: 'done', ipAddress }))
 }

@@ -7,7 +7,7 @@ import type { Database, TokenPurpose } from '../database/schema.ts'
  * in the same transaction. A token comes without its company, so it is found by its hash.
  */
 
-export interface NewToken {
+interface NewToken {
   purpose: TokenPurpose
   email: string
   hash: Buffer

@@ -8,7 +8,7 @@ import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
 
 /** One-time tokens: made when their mail is sent, and used up together with what they are for. */
 
-export interface NewLinkToken {
+interface NewLinkToken {
   token: string
   expiresAt: Date
   /** Deletes the older tokens. Not called before the mail is sent, so an earlier link works until then. */

@@ -22,7 +22,7 @@ const KEPT_MS = {
 const MAX_ROWS = 1_000
 
 /** How many rows of each kind were deleted. */
-export interface Pruned {
+interface Pruned {
   sessions: number
   tokens: number
   counters: number

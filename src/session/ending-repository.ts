@@ -9,7 +9,7 @@ import type { EndReason } from '../database/schema.ts'
 /** By the clock of another instance a session that has just expired can be live, and use would renew it. */
 const CLOCK_SLACK = sql`interval '1 hour'`
 
-export interface Ending {
+interface Ending {
   reason: EndReason
   now: Date
 }

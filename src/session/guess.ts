@@ -20,7 +20,7 @@ interface Guesser {
   now: number
 }
 
-export interface Guess<Result> {
+interface Guess<Result> {
   /** What the attempt gave; null if the guess was wrong. */
   result: Result | null
   guesses: LimitState

@@ -10,8 +10,8 @@ import type { Client } from '../limits/client.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import { endCookieSessionAcrossCompanies } from './ending-repository.ts'
+import * as repository from './opening-repository.ts'
 import type { Session } from './session.ts'
-import * as repository from './sign-in-repository.ts'
 
 /** How a session begins, for an account whose password was right. */
 
@@ -30,7 +30,7 @@ interface Opening {
   now: number
 }
 
-export interface OpenedSession {
+interface OpenedSession {
   session: Session
   /** The value of its cookie, in cookie mode. */
   cookie: string | null
@@ -65,7 +65,7 @@ export async function openSession(
   const former = formerCookie === undefined ? null : hashOpaque(formerCookie)
   const isOpened =
     former === null && lockedOutAt === null
-      ? await repository.openSession(context.db, session.companyId, row, entry)
+      ? await repository.insertSession(context.db, session.companyId, row, entry)
       : await openInTransaction(context, account, opening, { row, entry, former })
   return isOpened ? { session, cookie } : null
 }
@@ -81,7 +81,7 @@ async function openInTransaction(
     // First: two transactions that share the lock of the user's row, as openSession takes it, and then both
     // write the row, would wait for each other.
     if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
-    if (!(await repository.openSession(tx, account.companyId, row, entry))) throw new NotOpened()
+    if (!(await repository.insertSession(tx, account.companyId, row, entry))) throw new NotOpened()
     if (former !== null) await endFormerSession(context, tx, former, opening)
     return true
   })

@@ -5,7 +5,7 @@ import type { Executor } from '../database/connect.ts'
 const MAX_SEEN = 5_000
 
 /** Where a pruning stands: the last session that it has looked at. */
-export interface PrunedSessions {
+interface PrunedSessions {
   companyId: string
   sessionId: string
   deleted: number

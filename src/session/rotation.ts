@@ -28,7 +28,7 @@ interface RefreshRequest {
   now: number
 }
 
-export interface Refreshed {
+interface Refreshed {
   session: Session
   tokens: IssuedTokens
   limit: LimitState

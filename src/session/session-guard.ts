@@ -34,9 +34,10 @@ const PROBLEMS: ProblemCode[] = [
 /** Lets in requests of a live session: by access token, or by cookie from one of our own pages. */
 async function plugin(app: FastifyInstance, { config, sessions, system }: Options): Promise<void> {
   const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => session.sessionId)
-  app.addHook('onRoute', ({ schema = {} }) => {
-    Object.assign(schema, { security: [{ accessToken: [] }, { sessionCookie: [] }] })
-    addProblems(schema, PROBLEMS)
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
+    addProblems(route.schema, PROBLEMS)
   })
   app.decorateRequest('session')
   app.addHook('onRequest', async (request, reply) => {

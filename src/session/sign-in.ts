@@ -35,7 +35,7 @@ interface Context {
 
 type FindAccount = Batch<{ companyId: string; email: string }, Identity | null>
 
-export interface SignInAttempt {
+interface SignInAttempt {
   companyId: string
   email: string
   password: string
@@ -46,7 +46,7 @@ export interface SignInAttempt {
   now: number
 }
 
-export interface SignedIn {
+interface SignedIn {
   session: Session
   credential: { tokens: IssuedTokens } | { cookie: string }
   limit: LimitState

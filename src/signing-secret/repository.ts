@@ -47,7 +47,7 @@ export async function findSecretStatus(db: Executor, companyId: string) {
     .executeTakeFirst()
 }
 
-export interface NewSecret extends StoredSecret {
+interface NewSecret extends StoredSecret {
   hint: string
   createdAt: Date
   createdBy: string

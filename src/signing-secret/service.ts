@@ -26,7 +26,7 @@ interface Context {
 }
 
 /** A secret in use: its key, and its version, by which the database confirms that it is still in use. */
-export interface SigningSecret {
+interface SigningSecret {
   version: number
   key: Buffer
 }

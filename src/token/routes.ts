@@ -1,4 +1,5 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
 import type { System } from '../system.ts'
 
 const KeySetReply = Type.Object({
@@ -16,7 +17,7 @@ const KeySetReply = Type.Object({
 })
 
 /** The public keys of access tokens (RFC 7517), for those who verify offline. */
-export const keySetRoutes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
+const routes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
   app.get(
     '/.well-known/jwks.json',
     {
@@ -33,3 +34,9 @@ export const keySetRoutes: FastifyPluginAsyncTypebox<{ system: System }> = async
     },
   )
 }
+
+export const keySetRoutes = fp(routes, {
+  name: 'key-set-routes',
+  dependencies: ['public-guard', 'tokens'],
+  encapsulate: true,
+})

@@ -2,12 +2,17 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import fastify, { type FastifyInstance, type FastifyPluginCallback } from 'fastify'
 import fp from 'fastify-plugin'
 import { describe, expect, test } from 'vitest'
+import { openapiRoutes } from '../../src/http/openapi-document.ts'
 import { ingestRoutes } from '../../src/ingest/routes.ts'
 import { signatureGuard } from '../../src/ingest/signature-guard.ts'
+import { onboardingRoutes } from '../../src/onboarding/routes.ts'
+import { loginRoutes } from '../../src/session/login-routes.ts'
 import { permissionGuard } from '../../src/session/permission-guard.ts'
+import { refreshRoutes } from '../../src/session/refresh-routes.ts'
 import { ownSessionRoutes } from '../../src/session/routes.ts'
 import { sessionGuard } from '../../src/session/session-guard.ts'
 import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
+import { keySetRoutes } from '../../src/token/routes.ts'
 import { openTestService } from '../support/test-service.ts'
 
 /** Every route that the service registers, automatic HEAD routes too: Fastify announces each new instance. */
@@ -54,15 +59,22 @@ test('access is denied by default: without a credential every route answers 401,
 
 describe('a plugin outside the guard that it names keeps the service from starting (ASVS 8.3.1):', () => {
   const nothing: FastifyPluginCallback = (_app, _options, done) => done()
-  const guards = ['session-guard', 'permission-guard', 'signature-guard'].map((name) => fp(nothing, { name }))
-  const sessions = {} as never
+  const guards = ['public-guard', 'tokens', 'session-guard', 'permission-guard', 'signature-guard'].map(
+    (name) => fp(nothing, { name }),
+  )
+  const nothingYet = {} as never
   const rows: [string, (app: FastifyInstance) => unknown, RegExp][] = [
-    ['own sessions', (app) => app.register(ownSessionRoutes, sessions), /session-guard/],
-    ['signing secret', (app) => app.register(signingSecretRoutes, sessions), /permission-guard/],
-    ['events', (app) => app.register(ingestRoutes, sessions), /signature-guard/],
+    ['sign-in', (app) => app.register(loginRoutes, nothingYet), /public-guard/],
+    ['onboarding', (app) => app.register(onboardingRoutes, nothingYet), /public-guard/],
+    ['the key set', (app) => app.register(keySetRoutes, nothingYet), /public-guard/],
+    ['the OpenAPI document', (app) => app.register(openapiRoutes), /public-guard/],
+    ['refresh', (app) => app.register(refreshRoutes, nothingYet), /tokens/],
+    ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /session-guard/],
+    ['signing secret', (app) => app.register(signingSecretRoutes, nothingYet), /permission-guard/],
+    ['events', (app) => app.register(ingestRoutes, nothingYet), /signature-guard/],
     ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /session-guard/],
-    ['the session guard', (app) => app.register(sessionGuard, sessions), /limits/],
-    ['the signature guard', (app) => app.register(signatureGuard, sessions), /limits/],
+    ['the session guard', (app) => app.register(sessionGuard, nothingYet), /limits/],
+    ['the signature guard', (app) => app.register(signatureGuard, nothingYet), /limits/],
   ]
 
   test.for(rows)('%s', async ([, register, missing]) => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import * as fs from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
+import { readOrCreate } from '../data-folder.ts'
 import {
   type Account,
   dropLeftovers,
@@ -26,7 +27,7 @@ export interface EmbeddedOptions {
 }
 
 /** An npm package with Postgres in it; the name tells platform and version. */
-export interface Binaries {
+interface Binaries {
   folder: string
   name: string
 }
@@ -77,16 +78,11 @@ export async function prepareSite(options: EmbeddedOptions, binaries: Binaries):
   return site
 }
 
-/** The password is there before the database, and it never appears half written. */
+/** The password of the database, which is created before the database is. */
 async function keepPassword(dataDir: string, randomBytes: EmbeddedOptions['randomBytes']): Promise<string> {
-  const file = join(dataDir, 'postgres.password')
-  const kept = await fs.readFile(file, 'utf8').catch(unless('ENOENT'))
-  if (kept !== undefined) return kept
-  await withScratch(dataDir, randomBytes, async (scratch) => {
-    await fs.writeFile(scratch, randomBytes(24).toString('base64url'), { mode: 0o600, flush: true })
-    await fs.link(scratch, file).catch(unless('EEXIST'))
-  })
-  return await fs.readFile(file, 'utf8')
+  return await readOrCreate(dataDir, 'postgres.password', randomBytes, () =>
+    randomBytes(24).toString('base64url'),
+  )
 }
 
 /** Where the database lives and who runs it: once it exists its owner, so that a start with sudo fits in. */

@@ -23,7 +23,7 @@ export interface NewSession {
  * the one that was checked. Both rows stay locked until the commit: a disabling that runs at the same time either
  * prevents the session or sees and ends it.
  */
-export async function openSession(
+export async function insertSession(
   db: Executor,
   companyId: string,
   session: NewSession,
