@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { AuditEntry } from './entry.ts'
 
-/** The audit trail as a part of the statement that it records: entry and act are committed together or not at all. */
+/** Audit entries as a part of the statement that they record, so that both are committed or neither is. */
 
-/** A value, or an expression over a row of the source. */
+/** For each field a value, or an expression over a row of `source`. */
 type Expressions = { [Field in keyof Required<AuditEntry> | 'companyId']: RawBuilder<unknown> | string }
 
-/** Adds an entry for each row of `source`, the part of a statement that follows `from`. */
+/** Adds an entry for each row of `source`, which is the SQL that follows `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Omit<Expressions, 'subject'>) {
   return sql`
     insert into audit_events

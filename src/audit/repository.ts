@@ -1,7 +1,7 @@
 import type { Executor } from '../database/connect.ts'
 import type { AuditEntry } from './entry.ts'
 
-/** Adds to the audit trail, which the database lets nobody change. */
+/** Appends to the audit trail. A trigger in the database refuses every change of existing entries. */
 export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
   await db
     .insertInto('audit_events')

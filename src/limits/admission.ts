@@ -3,29 +3,29 @@ import { TOO_MANY_SIGN_INS } from './hashing.ts'
 import { createLimiter } from './limiter.ts'
 
 /**
- * Who may go on to sign in while others wait: the one place where a flood of sign-ins is turned away, before it
- * costs anything.
+ * Admits as many sign-ins as can be hashed soon. A flood of sign-ins is refused here, before it costs a hash,
+ * and mostly before its bodies are read.
  */
 export interface Admission {
   /**
-   * For a request of which nothing is read yet. It waits for its turn, and is refused if all places are taken.
+   * Call it before the body is read. The request waits for its turn, and is refused if all places are taken.
    * @throws Problem overloaded
    */
   enter(): Promise<void>
   /**
-   * Holds a place while an attempt is made. A request whose body is still on its way holds none, so a slow
-   * sender keeps nobody out.
+   * Holds a place during an attempt. Call it after the body is read, so that slow senders cannot occupy the
+   * places.
    * @throws Problem overloaded
    */
   attempt<Result>(work: () => Promise<Result>): Promise<Result>
 }
 
 interface AdmissionOptions {
-  /** How many attempts can be under way: as many as will be hashed soon. */
+  /** Attempts that can be in progress at the same time: as many as can be hashed soon. */
   places: number
-  /** How many requests pass in one turn of the event loop, so that a crowd does not hold up other routes. */
+  /** Requests that pass per turn of the event loop, so that a flood does not delay other routes. */
   perTurn?: number
-  /** How many can wait for their turn: one connection can bring them faster than they pass. */
+  /** Requests that can wait for their turn: one connection can send them faster than they pass. */
   maxWaiting?: number
 }
 
