@@ -43,7 +43,7 @@ interface AppOptions {
   logStream?: DestinationStream
 }
 
-/** Builds the service. The last block is the trust map: which routes stand behind which credential. */
+/** Builds the service. The last block is the trust map: it shows which credential each route requires. */
 export async function buildApp(options: AppOptions) {
   const { config, db, system, hasher, registry } = options
   const app = await createHttpApp(options)

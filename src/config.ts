@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { readLimits, scaleLimits } from './limits/list.ts'
 
-/** The configuration: what the environment says, checked whole before anything starts. */
+/** Reads and checks the whole configuration from the environment, before anything else starts. */
 
 const seconds = (fallback: number, minimum = 1) =>
   Type.Integer({ minimum, maximum: 10 * 365 * 86_400, default: fallback })
@@ -13,10 +13,10 @@ const oneOf = (words: string[], fallback: string) =>
     words.map((word) => Type.Literal(word)),
     { default: fallback, must: `be one of ${words.join(', ')}` },
   )
-/** A text of which `FORMS` says what form it must have. */
+/** An optional text. `FORMS` checks its form. */
 const text = () => Type.Optional(Type.String())
 
-/** One property a variable. `default` is what an unset one means. */
+/** One property per variable. `default` is the value of a variable that is unset or empty. */
 const Environment = Type.Object({
   NODE_ENV: oneOf(['development', 'test', 'production'], 'development'),
   DATABASE_URL: text(),
@@ -43,13 +43,13 @@ const Environment = Type.Object({
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   RATE_LIMIT_SCALE: Type.Number({ exclusiveMinimum: 0, maximum: 1e6, default: 1 }),
-  // libuv's own variable and default: see scripts/start.
+  // The variable and this default are libuv's. scripts/start sets it.
   UV_THREADPOOL_SIZE: Type.Integer({ minimum: 1, maximum: 1024, default: 4 }),
 })
 type Variables = Static<typeof Environment>
 export const VARIABLES = Object.keys(Environment.properties)
 
-/** What texts must be, and how to tell. */
+/** For each text variable: its check, and the message if the check fails. */
 const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean, must: string]>> = {
   DATABASE_URL: [
     (url) => /^postgres(ql)?:\/\//.test(url),
@@ -81,7 +81,7 @@ const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean
   ],
 }
 
-/** A 256-bit key by its id. The first of a list is in use, the others are still accepted. */
+/** A 256-bit key and its id. The first key of a list seals and signs; all keys open and verify. */
 export interface MasterKey {
   id: string
   key: Buffer
@@ -89,14 +89,14 @@ export interface MasterKey {
 
 export type Config = ReturnType<typeof toConfig>
 
-/** Every fault of the environment at once, each line naming its variable. */
+/** All faults of the environment in one message. Each line names its variable. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
 /**
  * Reads the configuration from an environment. Pure.
- * @throws ConfigError that names every fault; values of secrets are never repeated
+ * @throws ConfigError that names every fault and never contains the value of a secret
  */
 export function loadConfig(env: Record<string, string | undefined>) {
   const values = Object.fromEntries(
@@ -118,7 +118,7 @@ export function loadConfig(env: Record<string, string | undefined>) {
   return toConfig(values, limits)
 }
 
-/** The value of a variable: its default if it is unset, which shells and compose files also write as empty. */
+/** The value of a variable, or its default. Shells and compose files set an unset variable to empty. */
 function readValue(text: string | undefined, schema: { type?: string; default?: unknown }): unknown {
   if (text === undefined || text === '') return schema.default
   const isNumber = schema.type === 'integer' || schema.type === 'number'
@@ -141,12 +141,12 @@ function faultsOf(values: Record<string, unknown>): string[] {
 function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   const publicUrl = originOf(read.PUBLIC_URL ?? `http://127.0.0.1:${read.PORT}`) ?? ''
   return {
-    /** Undefined: the embedded Postgres, outside production only. */
+    /** Undefined means the embedded Postgres; only outside production. */
     databaseUrl: read.DATABASE_URL,
     databasePoolSize: read.DATABASE_POOL_SIZE,
-    /** Empty: made and kept in the data folder, outside production only. */
+    /** Empty means that one key is created and kept in the data folder; only outside production. */
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
-    /** Scheme, host and port under which browsers and tenants reach the service; no trailing slash. */
+    /** Scheme, host and port at which browsers and tenants reach the service; no trailing slash. */
     publicUrl,
     listen: { host: read.HOST, port: read.PORT },
     opsListen: { host: read.OPS_HOST, port: read.OPS_PORT },
@@ -160,10 +160,10 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,
     refreshGraceSeconds: read.REFRESH_GRACE_SECONDS,
-    /** Without a URL, outside production only, mail is written to the data folder. */
+    /** Without a URL, mail is written to files in the data folder; only outside production. */
     mail: {
       smtpUrl: read.SMTP_URL,
-      // Without TLS, somebody on the way could read the links.
+      // Without TLS, an eavesdropper could read the links in mails.
       requireTls: read.NODE_ENV === 'production' && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
       from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,
     },
@@ -172,7 +172,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     logLevel: read.LOG_LEVEL,
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
-    /** Threads of libuv. Passwords are hashed on them, and one is left to name look-ups and files. */
+    /** Threads of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */
     threads: read.UV_THREADPOOL_SIZE,
   }
 }
@@ -191,7 +191,7 @@ function areDistinct(values: string[]): boolean {
   return new Set(values).size === values.length
 }
 
-/** `address` or `Name <address>`, with nothing that could begin another header (RFC 5322, section 3.4). */
+/** `address` or `Name <address>`, without characters that could begin a header (RFC 5322, section 3.4). */
 const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
 
 const WITHOUT_TLS = '?requireTLS=false'
@@ -206,7 +206,7 @@ function isSmtpUrl(text: string): boolean {
   )
 }
 
-/** The domain that mail comes from by default: the name of the service, unless that is an IP address. */
+/** The default domain of the sender: the host name of the service, or `localhost` for an IP address. */
 function mailDomainOf(publicUrl: string): string {
   const hostname = URL.parse(publicUrl)?.hostname ?? ''
   return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
@@ -219,7 +219,7 @@ function list(text: string | undefined): string[] {
     .filter((entry) => entry !== '')
 }
 
-/** The origin that a URL consists of; null if it has more than that or is not http(s). */
+/** The origin of a URL; null if the URL is not http(s) or contains more than an origin. */
 function originOf(text: string): string | null {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) return null

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { LimitState } from './limits/list.ts'
 
-/** Every public error, one line each: status, category, title. The code doubles as the problem's URN. */
+/** Every public error: status, category, title. The code is also the last part of the problem's URN. */
 export const catalogue = {
   invalid_request: [400, 'validation', 'Invalid request'],
   malformed_body: [400, 'validation', 'Malformed body'],
@@ -36,20 +36,20 @@ export const catalogue = {
 export type ProblemCode = keyof typeof catalogue
 
 interface Extras {
-  /** What was wrong and where, as JSON pointers (RFC 6901); only for `invalid_request`. */
+  /** The invalid values, by JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
   /** Why the session ended; only for `session_ended`. */
   reason?: string
-  /** Seconds after which a retry may succeed: the Retry-After header. */
+  /** Seconds after which a retry can succeed: the Retry-After header. */
   retryAfterSeconds?: number
-  /** The limit that was used up: the RateLimit headers. */
+  /** The limit that counted the request, used up or not: the RateLimit headers. */
   limit?: LimitState
   /** Further headers of this answer. */
   headers?: Record<string, string>
   cause?: unknown
 }
 
-/** A refusal that the client sees. Services and guards throw it; `detail` never carries a secret. */
+/** A refusal that the client sees. Services and guards throw it. `detail` never contains a secret. */
 export class Problem extends Error {
   readonly code: ProblemCode
   readonly extras: Extras
@@ -62,12 +62,12 @@ export class Problem extends Error {
   }
 }
 
-/** The refusal of one value that was given, by the name under which it was given. */
+/** The refusal of one field. `message` continues a sentence that starts with the field's name. */
 export function invalidField(field: string, message: string, detail = `${field} ${message}`): Problem {
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
-/** The refusal of work for which there is no room at present. */
+/** The refusal of work for which there is no capacity at the moment. */
 export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }
@@ -88,7 +88,6 @@ export const ProblemReply = Type.Object(
   { $id: 'Problem', description: 'Problem details (RFC 9457)' },
 )
 
-/** The body of the answer to a problem. */
 export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
   const [status, category, title] = catalogue[problem.code]
   const { reason, errors } = problem.extras

@@ -12,7 +12,7 @@ import { pruneAcrossCompanies } from './operator/prune.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { realSystem, type System } from './system.ts'
 
-/** The process: starts the service and ends it. Order: configuration, database, app, listeners; drain, close, exit. */
+/** The process: opens configuration, database, app and listeners, in this order. A signal ends it. */
 
 const DRAIN_DEADLINE_MS = 8_000
 const EXIT_DEADLINE_MS = 9_500
@@ -33,7 +33,7 @@ async function start(system: System): Promise<void> {
 async function serve({ config, connection }: Opened, system: System): Promise<FastifyInstance> {
   await migrate(connection.maintenance)
   const { db } = connection
-  // Passwords are hashed on libuv's threads, of which one is left to name look-ups and files.
+  // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   const registry = createRegistry()
   const logStream = createLogStream()
@@ -53,7 +53,7 @@ async function serve({ config, connection }: Opened, system: System): Promise<Fa
   return app
 }
 
-/** Drains on SIGTERM and SIGINT: what has begun is finished, then the process exits. The second one ends it at once. */
+/** On SIGTERM or SIGINT, finishes the requests in progress and exits. A second signal exits at once. */
 function stopOnSignals(
   app: FastifyInstance,
   ops: ReturnType<typeof buildOps>,
@@ -67,7 +67,7 @@ function stopOnSignals(
     app.log.info({ signal }, 'draining')
     ops.drain()
     stopPruning()
-    // Connections that stay silent do not hold up the exit, nor does anything else for long.
+    // These deadlines bound the wait for silent connections, and for everything else.
     setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
     setTimeout(() => process.exit(1), EXIT_DEADLINE_MS)
     await app.close()
@@ -79,7 +79,7 @@ function stopOnSignals(
   process.on('SIGINT', stop)
 }
 
-/** Prunes once an hour, each instance at a random time of it, however many started together. */
+/** Prunes once an hour. The first time is random, so that instances do not prune all at once. */
 function startPruning(db: Connection['db'], system: System, log: FastifyBaseLogger): () => void {
   const stopping = new AbortController()
   async function prune(): Promise<void> {

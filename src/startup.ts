@@ -10,7 +10,7 @@ import { openLocalMasterKey } from './local/master-key.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
 import type { System } from './system.ts'
 
-/** What the service and the operator command line open in the same way: configuration, database, keys. */
+/** Opens configuration, database and keys, in the same way for the service and the operator command line. */
 
 const PROJECT = resolve(import.meta.dirname, '..')
 
@@ -20,9 +20,9 @@ export interface Opened {
 }
 
 /**
- * Opens what an environment and, below it, the project's `.env` say: the configuration, the database, and where
- * no master keys are configured the one in the data folder.
- * @throws ConfigError, or why the database cannot be used
+ * Opens the configuration (variables of `env` win over the project's `.env`), the database, and the master
+ * keys (the configured ones, or else the one in the data folder).
+ * @throws ConfigError, or an error of the data folder or the embedded Postgres
  */
 export async function open(
   env: NodeJS.ProcessEnv,
@@ -47,7 +47,7 @@ function readConfig(env: NodeJS.ProcessEnv): Config {
   return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
 }
 
-/** Connects to the configured Postgres, or starts the embedded one, which `close` stops again. */
+/** Opens pools for the configured Postgres, or for the embedded one, which it starts and `close` stops. */
 async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
   system: System,
@@ -71,7 +71,7 @@ async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): 
   return masterKeys.length > 0 ? masterKeys : [await openLocalMasterKey(dataDir, system)]
 }
 
-/** A failure that a person can mend, told in a sentence; null for one that needs a stack. */
+/** A short text for a failure that an operator can repair; null for a failure that needs its stack. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   if (error instanceof ConfigError || error instanceof Problem) return error.message
@@ -83,7 +83,7 @@ export function explain(error: unknown): string | null {
   if (code === '42501') {
     return `The database refuses: ${error.message}. Grant the role of DATABASE_URL select, insert, update and delete on all tables.`
   }
-  // The server refused us (classes 28 and 3D), or there is none.
+  // The server refused the connection (classes 28 and 3D), or no server answered.
   if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {
     return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
   }

@@ -1,6 +1,6 @@
 import { randomBytes, randomFillSync } from 'node:crypto'
 
-/** The two things that a program cannot compute: time and randomness. Tests pass their own. */
+/** Time and randomness, as one dependency that tests replace. */
 export interface System {
   /** Milliseconds since the Unix epoch. */
   now(): number
@@ -10,7 +10,7 @@ export interface System {
 
 export const realSystem: System = { now: () => Date.now(), randomBytes: createPool() }
 
-/** Draws from the operating system in bulk, since each draw is expensive. Bytes that were given out are wiped. */
+/** Reads from the operating system in blocks, since each read is expensive. Returned bytes are wiped here. */
 function createPool(): System['randomBytes'] {
   const pool = Buffer.alloc(8_192)
   let used = pool.length
@@ -27,10 +27,10 @@ function createPool(): System['randomBytes'] {
   }
 }
 
-/** The form of all ids. */
+/** The form of all ids: a UUID in lower case. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** A UUIDv7 (RFC 9562, section 5.7): time-ordered, so that primary keys are inserted near each other. */
+/** A UUIDv7 (RFC 9562, section 5.7): ordered by time, so new rows are close together in a primary key. */
 export function newId(system: System): string {
   const bytes = system.randomBytes(16)
   bytes.writeUIntBE(system.now(), 0, 6)

@@ -1,20 +1,19 @@
 import { newId, type System } from '../system.ts'
 
-/** One entry of the audit trail: who did what, when, from where, and how it ended. */
+/** One entry of the audit trail: who did what, when, from where, and with which outcome. */
 export interface AuditEntry {
   auditId: string
   occurredAt: Date
   action: string
   outcome: string
-  /** A user's id, the e-mail that was tried, or `operator`. */
+  /** A user's id, the e-mail of a sign-in attempt, or `operator`. */
   actor: string
-  /** The user to whom it was done, where that is not the actor. */
+  /** The object of an operator's action: a user's id, an invited e-mail, or a key's id. */
   subject?: string | undefined
   sessionId?: string | undefined
   ipAddress?: string | undefined
 }
 
-/** An entry about what happened at that time. */
 export function newEntry(
   system: System,
   occurredAt: Date,
@@ -23,5 +22,5 @@ export function newEntry(
   return { ...about, auditId: newId(system), occurredAt }
 }
 
-/** The company id of entries about what concerns no single company. */
+/** The company id of entries that concern no single company. */
 export const PLATFORM = '00000000-0000-0000-0000-000000000000'

@@ -8,7 +8,7 @@ export const MAX_LENGTH = 128
 const require = createRequire(import.meta.url)
 let common: Set<string> | undefined
 
-/** Read when first needed: the lists take several megabytes, and most processes never see a new password. */
+/** Loaded on first use: the lists take several megabytes, and most processes never check a new password. */
 function commonPasswords(): Set<string> {
   if (common) return common
   const { dictionary }: typeof import('@zxcvbn-ts/language-common') = require('@zxcvbn-ts/language-common')
@@ -16,7 +16,7 @@ function commonPasswords(): Set<string> {
   return common
 }
 
-/** Why this person cannot choose this password, as the end of a sentence about it; null if they can. */
+/** Why the person cannot choose the password, as the end of a sentence about it; null if the person can. */
 export function passwordFault(
   password: string,
   person: { email: string; companyName: string },
@@ -33,12 +33,12 @@ export function passwordFault(
     : null
 }
 
-/** Whether a password is longer than any that can have been chosen. */
+/** Whether a password is longer than every password that can be chosen. */
 export function isTooLong(password: string): boolean {
   return lengthOf(password) > MAX_LENGTH
 }
 
-/** A password that nobody has to remember: 120 random bits. */
+/** A password of 120 random bits. */
 export function generatePassword(randomBytes: (size: number) => Buffer): string {
   return randomBytes(15).toString('base64url')
 }

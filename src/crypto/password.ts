@@ -9,18 +9,18 @@ const CURRENT = '$argon2id$v=19$m=19456,t=2,p=1$'
 export interface PasswordHasher {
   /** The PHC string of a password. */
   hash(password: string): Promise<string>
-  /** Whether the password matches. An absent hash costs the same work and matches nothing. */
+  /** Whether the password matches. An absent hash costs the same work and never matches. */
   verify(phc: string | undefined, password: string): Promise<boolean>
 }
 
-/** Whether a hash was made with other parameters than those of today. */
+/** Whether a hash was made with parameters other than the current ones. */
 export function isOutdated(phc: string): boolean {
   return !phc.startsWith(CURRENT)
 }
 
-/** Hashing without a bound on how much runs at a time: see limits/hashing.ts for the one that the service uses. */
+/** A hasher without a bound on parallel work. The service uses the bounded one in limits/hashing.ts. */
 export async function createPasswordHasher(): Promise<PasswordHasher> {
-  // libuv starts its threads with the first work that it gets, so only now can they be given a priority.
+  // libuv starts its threads with its first work, so their priority can be set only after this hash.
   const nobodysHash = await hash('', PARAMETERS)
   lowerPriorityOfThreads()
   return {
@@ -33,8 +33,8 @@ export async function createPasswordHasher(): Promise<PasswordHasher> {
 }
 
 /**
- * Gives libuv's threads, which hash, the lowest priority, so that a flood of sign-ins takes only the time that
- * requests and Postgres leave. On Linux a thread has a priority of its own; elsewhere this does nothing.
+ * Gives libuv's threads, which hash passwords, the lowest priority, so that a flood of sign-ins gets only the
+ * time that requests and Postgres leave. On Linux each thread has a priority; elsewhere this does nothing.
  */
 function lowerPriorityOfThreads(): void {
   try {
@@ -43,11 +43,11 @@ function lowerPriorityOfThreads(): void {
       if (name === 'libuv-worker') setPriority(Number(thread), constants.priority.PRIORITY_LOW)
     }
   } catch {
-    // There is no such view of threads here, or one has ended meanwhile.
+    // This system has no /proc/self/task, or a thread has ended in the meantime.
   }
 }
 
-/** The same password typed on two keyboards is the same bytes (RFC 8265, section 4.2). */
+/** NFC makes the same bytes of a password that was typed on different keyboards (RFC 8265, section 4.2). */
 function normalize(password: string): string {
   return password.normalize('NFC')
 }

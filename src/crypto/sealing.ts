@@ -1,18 +1,18 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
 /**
- * Keys and secrets at rest: AES-256-GCM under a key derived from a master key. The context, such as company
- * and version, is authenticated too, so a sealed value that is moved to another row does not open.
+ * Seals keys and secrets at rest: AES-256-GCM under a key derived from a master key. The context, such as
+ * company and version, is authenticated too, so a sealed value that is moved to another row does not open.
  */
 export interface Sealer {
   seal(plaintext: Buffer, context: string): string
-  /** @throws DecryptionError for a value that was altered or moved, or sealed under a master key that is not configured */
+  /** @throws DecryptionError if the value was altered or moved, or its master key is not configured */
   open(sealed: string, context: string): Buffer
-  /** Whether the value is sealed under the master key in use. */
+  /** Whether the value is sealed under the first master key, which seals now. */
   isCurrent(sealed: string): boolean
 }
 
-/** A decryption that failed; the message says which key is missing or does not fit. */
+/** A failed decryption. The message names the key that is missing or does not fit. */
 export class DecryptionError extends Error {
   override name = 'DecryptionError'
 }

@@ -3,26 +3,26 @@ import * as faults from './faults.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 
 /**
- * Many requests, one statement. What arrives while statements are in flight is collected and sent as the next
- * one: a busy instance pays one round trip per batch, an idle one sends a batch of one. There is no timer:
- * nothing waits for more to come, at most for what has arrived already (see `schedule`).
+ * Sends many requests as one statement. Items that arrive while statements are in flight are collected and
+ * sent together as the next one. There is no timer: an item never waits for items that have not arrived (see
+ * `schedule`).
  */
 
 export interface BatchOptions<Item, Outcome> {
   /** Runs one statement and returns the outcomes in the order of the items. */
   run(items: Item[]): Promise<Outcome[]>
-  /** Items with equal keys go one after the other, in order: the second must see what the first did. */
+  /** Items with equal keys are sent one after the other: the second must see the effect of the first. */
   keyOf?(item: Item): string
-  /** Whether an error is the fault of one item, so that the others should be tried without it. */
+  /** Whether one item caused the error. Then each item is tried in a statement of its own. */
   isItemFault?(error: unknown): boolean
-  /** Whether an error means that no statement would succeed now: then all that wait fail at once. */
+  /** Whether no statement can succeed now. Then all items that wait fail at once. */
   isOutage?(error: unknown): boolean
   /**
-   * When an item that finds room is sent: at once by default. With `setImmediate` it goes with all that
-   * arrives in the same turn of the event loop, which on a busy route halves the statements.
+   * When an item that does not have to wait is sent: at once by default. `setImmediate` sends it with all
+   * items of the same turn of the event loop, which halves the number of statements on a busy route.
    */
   schedule?(flush: () => void): void
-  /** Items in a statement, statements in flight, and items that wait, beyond which one is refused. */
+  /** Bounds: items per statement, statements in flight, waiting items. Beyond the last, items are refused. */
   maxSize?: number
   maxInFlight?: number
   maxWaiting?: number
@@ -36,7 +36,7 @@ interface Entry<Item, Outcome> {
   reject(error: unknown): void
 }
 
-/** @throws Problem overloaded, from the function that it returns */
+/** The returned function rejects with Problem overloaded if `maxWaiting` items wait already. */
 export function createBatch<Item, Outcome>({
   run,
   keyOf,
@@ -77,8 +77,8 @@ export function createBatch<Item, Outcome>({
       settle(entries, await run(entries.map(({ item }) => item)))
     } catch (error) {
       if (entries.length > 1 && isItemFault(error)) {
-        // The statement is one transaction and did nothing, so each item can be tried by itself. The next
-        // batch does not wait for that, since one of these items may be slow again.
+        // The statement is one transaction and changed nothing, so each item can be tried alone. The next
+        // batch does not wait for these items, since one of them can be slow again.
         for (const entry of entries) void send([entry]).finally(flush)
         return
       }
@@ -105,7 +105,7 @@ function settle<Item, Outcome>(entries: Entry<Item, Outcome>[], outcomes: Outcom
   })
 }
 
-/** The rows of a batch by their items' ordinality, which counts from 1; null where an item has none. */
+/** The rows in the order of the items, by their ordinality (from 1); null for an item without a row. */
 export function inOrder<Row>(length: number, rows: (Row & { ord: number })[]): (Row | null)[] {
   const found: (Row | null)[] = Array.from({ length }, () => null)
   for (const row of rows) found[row.ord - 1] = row

@@ -5,16 +5,16 @@ import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
 import { types } from './values.ts'
 
-/** What repository functions take: the pool or a transaction. */
+/** The pool or a transaction: the first argument of repository functions. */
 export type Executor = Kysely<Database>
 
 export interface Connection {
   db: Kysely<Database>
-  /** A connection of its own, so that the readiness probe does not wait behind requests. */
+  /** A separate connection, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
-  /** For migrations and operators, whose statements may take their time. */
+  /** For migrations and operators: statements and locks have no timeout here. */
   maintenance: Kysely<Database>
-  /** Connections in use, idle and waited for, for the metrics. */
+  /** For the metrics: open connections, idle connections, and requests that wait for one. */
   pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
   close(): Promise<void>
 }
@@ -22,13 +22,13 @@ export interface Connection {
 interface ConnectOptions {
   url: string
   poolSize: number
-  /** Called with the error of an idle connection; without a listener it would end the process. */
+  /** Called with the error of an idle connection, for the log. */
   onIdleError?: (error: Error) => void
 }
 
 const names = new Map<string, string>()
 
-/** One name per text: the program has few statements, so each connection prepares each of them once. */
+/** One name per text. The program has few statements, so each connection prepares each of them once. */
 function statementName(text: string): string {
   let name = names.get(text)
   if (!name) {
@@ -38,12 +38,12 @@ function statementName(text: string): string {
   return name
 }
 
-/** Prepares statements that have parameters, and never goes back to the pool while an answer is on its way. */
+/** Prepares statements that have parameters, and closes itself after an error that makes it unusable. */
 class Client extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // The pool listens to idle clients only. One that is lost between two statements of a transaction would
-    // end the process without this; with it the next statement fails.
+    // The pool handles `error` events of idle clients only. Without this listener, a connection that is lost
+    // between two statements of a transaction would end the process; with it, the next statement fails.
     this.on('error', () => {})
   }
 
@@ -67,8 +67,8 @@ const REQUEST_TIMEOUTS: pg.ClientConfig = {
 }
 
 /**
- * A pool whose every wait is bounded: for a connection 3 s, for a lock 2 s, for a statement 5 s, for the
- * server's answer 8 s. What takes longer fails, and the request is answered 503.
+ * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
+ * for the server's answer. A longer wait fails, and the request is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
   const open = (max: number, timeouts = REQUEST_TIMEOUTS) => {

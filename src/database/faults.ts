@@ -1,4 +1,4 @@
-/** What went wrong at the database, told by SQLSTATE (Postgres, appendix A) and never by a text's wording. */
+/** Classifies errors of Postgres by SQLSTATE (Postgres, appendix A), never by their message. */
 
 const NETWORK = new Set([
   'ECONNREFUSED',
@@ -10,13 +10,13 @@ const NETWORK = new Set([
   'EHOSTUNREACH',
 ])
 
-/** pg gives these no code. */
+/** Errors that pg itself raises. They have no code, only a message. */
 const POOL_MESSAGES =
   /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed|Connection ended|read ECONN)/i
 
 /**
- * Classes: 08 connection, 40 rollback, 53 resources, 55 prerequisite, 57 intervention, 58 system; 25006
- * read-only; 0A000 a prepared statement that a migration has overtaken.
+ * Classes: 08 connection, 40 rollback, 53 resources, 55 object state, 57 operator intervention, 58 system.
+ * Codes: 25006 read-only; 0A000 a prepared statement whose tables a migration has changed.
  */
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
@@ -29,7 +29,7 @@ export function constraintOf(error: unknown): string | undefined {
   return error instanceof Error && 'constraint' in error ? String(error.constraint) : undefined
 }
 
-/** Whether it is a passing state of the database, not of the request: answered 503, may be retried. */
+/** Whether the error is a temporary state of the database, not a fault of the request. It is answered 503. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return NETWORK.has(code) || UNAVAILABLE.test(code)
@@ -37,14 +37,14 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 /**
- * Classes 22 (data) and 23 (constraints), a lock that somebody holds (55P03) and a deadlock (40P01): some row
- * is at fault, so others deserve a statement without it.
+ * Whether one row caused the error, so that the others can succeed without it: classes 22 (data) and 23
+ * (constraints), a lock that another transaction holds (55P03), and a deadlock (40P01).
  */
 export function isItemFault(error: unknown): boolean {
   return /^(2[23]...|55P03|40P01)$/.test(codeOf(error) ?? '')
 }
 
-/** Whether the connection must not be used again: its answer may still come, or it is behind the times. */
+/** Whether to close the connection: an answer is outstanding, or the server or a plan is out of date. */
 export function isPoisonous(error: unknown): boolean {
   return (
     /^(25006|0A000)$/.test(codeOf(error) ?? '') ||

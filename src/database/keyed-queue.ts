@@ -1,20 +1,20 @@
-/** Entries in the order of their arrival. Of those with equal keys, one is out at a time. */
+/** A queue. Entries with equal keys go one at a time, in order of arrival. */
 export interface KeyedQueue<Entry> {
-  /** How many wait. */
+  /** The number of entries that wait. */
   readonly size: number
   add(entry: Entry): void
-  /** Takes out the oldest that can go, at most `max`; no two with the same key. */
+  /** Takes at most `max` entries that are ready; no two have the same key. */
   take(max: number): Entry[]
-  /** Lets the next with this entry's key go, once the entry, which was taken out, is settled. */
+  /** Makes the next entry with the same key ready. Call it once for each taken entry, when it is settled. */
   release(entry: Entry): void
-  /** Takes out all that wait. */
+  /** Removes and returns all entries that wait. */
   clear(): Entry[]
 }
 
 export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): KeyedQueue<Entry> {
-  /** What can go: oldest first, no two with the same key. */
+  /** Entries that can be taken, in the order in which they became ready. No two have the same key. */
   let ready: Entry[] = []
-  /** For each key that is ready or out: what must wait until that is settled, in order. */
+  /** For each key that is ready or taken: the entries that wait behind it, in order of arrival. */
   const behind = new Map<string, Entry[]>()
   let size = 0
   return {
@@ -45,7 +45,7 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): Keyed
     },
     clear() {
       const all = [...ready, ...[...behind.values()].flat()]
-      // Nothing is out for the keys of `ready`. For the others something is, and will release them.
+      // Keys in `ready` have no taken entry. Each other key has one, whose release removes the key.
       if (keyOf) for (const entry of ready) behind.delete(keyOf(entry))
       for (const queue of behind.values()) queue.length = 0
       ready = []

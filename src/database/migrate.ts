@@ -4,7 +4,7 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** How often the wait for another instance's migrations may meet the timeout of a statement: two minutes. */
+/** How often the wait for another instance's migrations can time out: two minutes with a timeout of 5 s. */
 const MAX_WAITS = 24
 
 const folder = new URL('../../migrations/', import.meta.url)
@@ -25,19 +25,19 @@ function migrator(db: Kysely<Database>): Migrator {
   })
 }
 
-/** The names of the migrations that this database lacks. Reads only; one that is ahead of us lacks none. */
+/** The names of the migrations that this database lacks; none if it is newer than the code. Reads only. */
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
   const all = await migrator(db).getMigrations()
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)
 }
 
 /**
- * Brings the database up to date. Safe to call from many instances at once: the migrator takes an advisory
- * lock, and each migration is a transaction. Returns the names of those that ran here.
+ * Brings the database up to date. Many instances can call it at once: the migrator takes an advisory lock,
+ * and all migrations of a call are one transaction. Returns the names of the migrations that this call ran.
  */
 export async function migrate(db: Kysely<Database>): Promise<string[]> {
   for (let waits = 1; ; waits += 1) {
-    // A current database needs no lock and no right to change tables.
+    // A current database needs neither the lock nor permission to change tables.
     if ((await pendingMigrations(db)).length === 0) return []
     const { error, results } = await migrator(db).migrateToLatest()
     if (!error) return (results ?? []).map(({ migrationName }) => migrationName)

@@ -1,11 +1,11 @@
 import type { ColumnType, Generated } from 'kysely'
 
-/** Set at insertion, never changed. */
+/** Set at insertion and never changed. */
 type Fixed<T> = ColumnType<T, T, never>
-/** Written as text, read as what the text says; whoever reads it says of what type that is. */
+/** Written as JSON text, read as the parsed value. The reader states its type. */
 type Json = ColumnType<unknown, string, never>
 
-/** The values of columns that the database checks. */
+/** The values that check constraints of the database allow. */
 export type CompanyStatus = 'active' | 'suspended'
 export type UserStatus = 'active' | 'disabled'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
@@ -60,7 +60,7 @@ interface Users {
   created_at: Fixed<Date>
 }
 
-/** A view: who a user is and what they may do at this moment. */
+/** A view: each user with the permissions, company and subscription of this moment. */
 interface Accounts {
   company_id: Fixed<string>
   user_id: Fixed<string>
@@ -169,7 +169,7 @@ interface MailOutbox {
   last_error: string | null
 }
 
-/** The tables, as migrations/ makes them. */
+/** The tables and the view that migrations/ creates. */
 export interface Database {
   roles: Roles
   plans: Plans

@@ -4,7 +4,7 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
 
-/** The one media type of bodies, with no parameter but the one charset that JSON has. */
+/** The only media type of bodies. Its only parameter is the charset, which must be UTF-8. */
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
 
 export function requireJsonType(request: FastifyRequest): void {
@@ -16,7 +16,7 @@ export function requireJsonType(request: FastifyRequest): void {
   }
 }
 
-/** @throws Problem malformed_body, or invalid_request for JSON that is no object */
+/** @throws Problem malformed_body, or invalid_request for JSON that is not an object */
 export function parseBody(bytes: Buffer): object {
   let value: unknown
   try {
@@ -31,14 +31,14 @@ export function parseBody(bytes: Buffer): object {
   })
 }
 
-/** The schema of a body that can be left out: Fastify validates a missing one as null. */
+/** The schema of an optional body. Fastify validates a missing body as null. */
 export function optionalBody<Body extends TSchema>(schema: Body) {
   return Type.Union([schema, Type.Null()])
 }
 
 export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
 
-/** Bodies are strict JSON or nothing. An empty one counts as none, since many HTTP clients send that. */
+/** Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { NoBody } from './body.ts'
 
-/** A route that names no query parameters or no body takes none, as it takes no unknown fields. */
+/** A route without a schema for its query or body accepts none, just as it accepts no unknown fields. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', ({ schema, method }) => {
     if (!schema) return

@@ -1,19 +1,19 @@
 import { Type } from '@sinclair/typebox'
 
-/** Fields that several endpoints take or give, so that they are the same in all of them. */
+/** Fields that several endpoints share, so that they are the same in all of them. */
 
-/** Of answers. */
+/** For answers. */
 export const Uuid = Type.String({ format: 'uuid' })
 export const Time = Type.String({ format: 'date-time' })
 
-/** Of requests: the format alone would admit `urn:uuid:` before it, which the database does not know. */
+/** For requests. The format alone would allow a leading `urn:uuid:`, which the database refuses. */
 export const Id = Type.String({ format: 'uuid', maxLength: 36 })
 
-/** E-mail addresses are ASCII: what looks like one of another script can never become somebody else's. */
+/** E-mail addresses are ASCII, so a look-alike in another script cannot pass for another user's address. */
 export const Email = Type.String({ format: 'email', maxLength: 254 })
 
 /**
- * Characters are counted after NFC, which may make fewer of them; this bounds the work of counting. Which may
- * be chosen is in crypto/password-policy.ts.
+ * crypto/password-policy.ts checks the length after NFC, which can be shorter. This bound limits the work of
+ * that check.
  */
 export const Password = Type.String({ minLength: 1, maxLength: 1024 })

@@ -3,38 +3,38 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 
-/** Refuses what Node's parser lets through though a proxy in front of us may read it in another way (RFC 9112). */
+/** Refuses requests that Node's parser accepts but a proxy in front of it can read differently (RFC 9112). */
 
 const MAX_HEADERS = 100
-/** uri-host [ ":" port ] (RFC 9110, section 7.2); nothing here uses it, so its form is all that counts. */
+/** uri-host [ ":" port ] (RFC 9110, section 7.2). Only the form is checked, since nothing uses the value. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
 function faultOf(message: IncomingMessage): string | null {
   const { method, httpVersion, headers } = message
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
-  // Node keeps the first of two; a proxy may have believed the second (section 3.2).
+  // Node keeps the first of two. A proxy can have used the second (section 3.2).
   for (const name of ['host', 'content-type']) {
     if (headerValues(message, name).length > 1) return 'A request has one Host and one Content-Type header.'
   }
   if (headers.host === undefined && httpVersion === '1.1') return 'A request has a Host header.'
   if (headers.host !== undefined && !HOST.test(headers.host)) return 'The Host header has no valid form.'
-  // No other coding is decoded here, and HTTP/1.0 knows none (section 6.1).
+  // No other coding is decoded here, and HTTP/1.0 has none (section 6.1).
   const coding = headers['transfer-encoding']
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
   }
-  // It would mean nothing, and is how requests are smuggled (RFC 9110, section 9.3.1); but some clients send
-  // `{}` with everything.
+  // A body of GET or HEAD has no meaning and can smuggle a request (RFC 9110, section 9.3.1). Two bytes are
+  // accepted, since some clients send `{}` with every request.
   const empty = coding === undefined && Number(headers['content-length'] ?? 0) <= 2
   return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
 }
 
-/** The values of the headers of a name, given in lower case, as they came: Node would join them or keep one. */
+/** The values of all headers with this lower-case name, in order. Node would join them or keep only one. */
 export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
   const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const other = rawHeaders[index]
-    // Lengths first, since every request comes through here.
+    // Lengths first: that is faster, and every request passes here.
     if (other?.length === name.length && other.toLowerCase() === name)
       values.push(rawHeaders[index + 1] ?? '')
   }

@@ -4,7 +4,7 @@ import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** The headers that every answer carries, by the id of its request: those of hooks, router and parser alike. */
+/** The headers of every answer, by request id, for the answers of hooks, router and parser alike. */
 export type CommonHeaders = (requestId: string) => OutgoingHttpHeaders
 
 export async function createCommonHeaders(): Promise<CommonHeaders> {
@@ -12,11 +12,11 @@ export async function createCommonHeaders(): Promise<CommonHeaders> {
   return (requestId) => ({ ...security, 'cache-control': 'no-store', 'x-request-id': requestId })
 }
 
-/** Helmet's headers. They are the same for every answer, so an app of its own renders them once, with a 404. */
+/** Helmet's headers. They are the same for every answer, so a separate app renders them once, with a 404. */
 async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   const app = fastify()
   await app.register(fastifyHelmet, {
-    // Answers are data: nothing in them may run, load or be framed, even if a browser is made to render one.
+    // Answers are data: nothing in them can run, load or be framed, even if a browser renders one.
     contentSecurityPolicy: {
       useDefaults: false,
       directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], sandbox: [] },
@@ -46,7 +46,7 @@ async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }:
     isClosing = true
   })
   app.addHook('onSend', (_request, reply, payload, done) => {
-    // A client that is answered while the service drains has to go on elsewhere.
+    // A client that is answered while the service drains must use another instance next.
     if (isClosing) reply.header('connection', 'close')
     done(null, payload)
   })
@@ -55,7 +55,7 @@ async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }:
 
 function corsOptions(dashboardOrigins: string[]) {
   return {
-    // Given the list, the plugin would send other origins everything but their own name.
+    // With the list, the plugin would send other origins all CORS headers except the one with the origin.
     origin: (origin: string | undefined, callback: (error: null, origin: string | false) => void) =>
       callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
     credentials: true,
@@ -63,7 +63,7 @@ function corsOptions(dashboardOrigins: string[]) {
     allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-mode'],
     exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
     maxAge: 600,
-    // The plugin would refuse an OPTIONS that is no preflight in plain text.
+    // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
     strictPreflight: false,
   }
 }

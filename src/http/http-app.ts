@@ -27,25 +27,25 @@ interface HttpOptions {
   logStream?: DestinationStream | undefined
 }
 
-/** A Fastify app with what every request meets, and no routes yet. */
+/** A Fastify app with everything that applies to all requests, and without routes. */
 export async function createHttpApp({ config, system, registry, logStream }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger for each request would cost more than its one line, which names the request itself.
+    // A logger per request would cost more than the one line that it writes, and the line has the request id.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     trustProxy: config.trustProxy,
     bodyLimit: 16 * 1024,
     serverFactory: (handle): Server => createListener(handle, { system, commonHeaders, log: () => app.log }),
-    // The listener answers what its parser refuses, in place of Fastify.
+    // The listener answers the requests that Node's parser refuses, in place of Fastify.
     clientErrorHandler: () => {},
     frameworkErrors: answerRouterError(commonHeaders),
     forceCloseConnections: 'idle',
-    // A request that arrives while the service drains is answered as usual, and its connection is closed.
+    // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,
-    // Nothing is coerced, dropped or filled in.
+    // Validation never changes a value.
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },
     },
@@ -58,7 +58,7 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin)
   await app.register(bodyPlugin)
-  // It only sets cookies. Which cookie of a request counts is decided in session/cookie.ts.
+  // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)
   await app.register(responsesPlugin)

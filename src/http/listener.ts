@@ -12,11 +12,10 @@ import { Problem, statusOf, toReply } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import type { CommonHeaders } from './headers.ts'
 
-/** The public HTTP server: how long a sender can take, and what is answered where there is no valid request. */
+/** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
 
 const MAX_HEADER_BYTES = 16 * 1024
-/** How long a refused sender can go on before the connection is closed: closing it with bytes unread would reset
- * it, and the sender would lose our answer (RFC 9112, section 9.6). */
+/** A connection that is closed with unread bytes is reset, and our answer is lost (RFC 9112, section 9.6). */
 const LINGER_MS = 1_000
 
 interface Options {
@@ -35,18 +34,18 @@ export function createListener(handle: RequestListener, options: Options): Serve
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
-      // Slow senders: the whole request in 5 s, looked at twice a second.
+      // Slow senders: the whole request must arrive within 5 s. Node checks twice a second.
       headersTimeout: 5_000,
       requestTimeout: 5_000,
       connectionsCheckingInterval: 500,
       keepAliveTimeout: 72_000,
-      // Node would answer a missing Host without a word; see framing.ts.
+      // framing.ts refuses a missing Host. Node would answer it without a body.
       requireHostHeader: false,
     },
     handle,
   )
   server.setTimeout(30_000)
-  // Only 100-continue has a meaning; Node would answer any other expectation without a word.
+  // Expectations other than 100-continue are ignored. Node would answer them without a body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connect', (_request, socket) => {
     const problem = new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } })
@@ -57,8 +56,8 @@ export function createListener(handle: RequestListener, options: Options): Serve
 }
 
 /**
- * Answers what Node's parser refuses, which it tells by its codes. The connection is closed, since what follows
- * on it cannot be trusted (RFC 9112, section 11.2). Requests before it are answered first.
+ * Answers the messages that Node's parser refuses, by its error code. Earlier requests of the connection are
+ * answered first. Then it is closed, since its further bytes cannot be trusted (RFC 9112, section 11.2).
  */
 function answerParserErrors(server: Server, options: Options): void {
   const answersOn = new WeakMap<Duplex, Answers>()
@@ -74,12 +73,12 @@ function answerParserErrors(server: Server, options: Options): void {
       socket.destroy()
       return
     }
-    // The parser still reads what a slow sender sends: without an end it could finish a request that was refused.
+    // The parser still reads. A slow sender could otherwise complete the request that was refused.
     const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
     const { latest, before } = answersOn.get(socket) ?? {}
     afterClose(latest?.req.complete ? latest : before, () => {
-      // A defect before the end of the latest request is that request's own, and this is its answer. If it was
-      // answered before all of it had come, a second answer would be taken for that of another request.
+      // An error before the end of the latest request concerns that request, and this is its answer. If it
+      // has an answer already, the sender would take a second one for the answer to another request.
       if (latest?.headersSent && !latest.req.complete) {
         afterClose(latest, () => end(socket, '', lingerMs))
       } else refuse(socket, problem, lingerMs, options)
@@ -93,7 +92,7 @@ function refuse(
   lingerMs: number,
   { system, commonHeaders, log }: Options,
 ): void {
-  // Its last answer said `Connection: close` already, or the peer is gone.
+  // The last answer was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
   const requestId = newId(system)
   const status = statusOf(problem.code)
@@ -115,13 +114,13 @@ function end(socket: Duplex, answer: string, lingerMs: number): void {
   socket.end(answer, () => setTimeout(() => socket.destroy(), lingerMs).unref())
 }
 
-/** Acts once that answer is sent; at once if it is already, or there is none. */
+/** Calls `act` when the answer is sent; at once if it is sent already or there is none. */
 function afterClose(answer: ServerResponse | undefined, act: () => void): void {
   if (!answer || answer.closed) act()
   else answer.once('close', act)
 }
 
-/** Null for a broken connection, which is nobody to answer. */
+/** Null for a broken connection, on which no answer can be sent. */
 function toProblem({ code = '' }: { code?: string }): Problem | null {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new Problem('request_timeout', 'The request took too long to arrive.')

@@ -2,7 +2,7 @@ import type { FastifyLoggerOptions } from 'fastify'
 import { type DestinationStream, type LoggerOptions, pino } from 'pino'
 import { codeOf, constraintOf } from '../database/faults.ts'
 
-/** Log lines: JSON, times in UTC, and of an error nothing in which a client's data could be (ASVS 16.2). */
+/** Log lines: JSON, times in UTC, and no client data from errors (ASVS 16.2). */
 export function logSettings(level: string, stream?: DestinationStream): FastifyLoggerOptions & LoggerOptions {
   return {
     level,
@@ -16,7 +16,7 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
 function describeError(error: unknown) {
   if (!(error instanceof Error)) return { type: typeof error, message: '', stack: '' }
   const code = codeOf(error)
-  // The texts of the database's errors quote values; a code and a constraint say enough.
+  // Messages of database errors quote values. The code and the constraint are enough.
   const isFromDatabase = code !== undefined && /^[0-9A-Z]{5}$/.test(code)
   const frames = (error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line))
   return {
@@ -29,9 +29,9 @@ function describeError(error: unknown) {
 }
 
 /**
- * Standard output, written in blocks, since each request would feel a system call for its line. A line is out
- * after a tenth of a second at the latest; call `end` before the process exits. An output that is broken or
- * full blocks nothing: lines that it does not take are lost, and what must not be lost is audited.
+ * Standard output, written in blocks, since a system call per line would slow down requests. A line is
+ * written after 100 ms at the latest; call `end` before the process exits. If writing fails (closed pipe,
+ * full disk), lines are lost and the service goes on. The audit trail has what must not be lost.
  */
 export function createLogStream() {
   const stream = pino.destination({

@@ -2,11 +2,11 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 
-/** Answers 404 where there is no such path, and 405 where it takes other methods. */
+/** Answers 404 for an unknown path, and 405 for a known path with another method. */
 async function plugin(app: FastifyInstance): Promise<void> {
   const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
-    // CORS registers this one, for preflights to any path.
+    // The CORS plugin registers this route, for preflights to any path.
     if (url === '*') return
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
     const known = methodsByPath.get(url) ?? { pattern, methods: new Set() }
@@ -30,12 +30,12 @@ async function plugin(app: FastifyInstance): Promise<void> {
     })
   }
 
-  // Before the body is read, whose form does not matter for a path that does not exist.
+  // Before the body is read: its form does not matter for an unknown path.
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
     app.limits.anonymous(request, reply).then(() => done(notFound(request)), done)
   })
-  // For requests that a route hands over to it: an OPTIONS that CORS did not answer.
+  // For an OPTIONS that the CORS plugin did not answer.
   app.setNotFoundHandler(async (request) => {
     throw notFound(request)
   })

@@ -5,12 +5,12 @@ import { ipAddressOf } from '../limits/client.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What guards and handlers add to the request's log line. Never anything that opens a door. */
+    /** Values that guards and handlers add to the request's log line; never a credential. */
     logContext: { code?: string; companyId?: string; userId?: string; sessionId?: string }
   }
 }
 
-/** One log line and one observation per request: which route, from where, how it ended, how long it took. */
+/** Writes one log line and one measurement per request: route, client, status, duration. */
 async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
   const duration = new Histogram({
     name: 'http_request_duration_seconds',
@@ -32,12 +32,11 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
   })
 }
 
-/** The pattern, not the URL: a URL is the client's, and may hold what it should not. */
+/** The pattern, not the URL: the client chooses the URL, so it can contain secrets. */
 function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'none'
 }
 
-/** Writes the one line that a request leaves in the log. */
 export function logAnswer(
   request: FastifyRequest,
   reply: FastifyReply,

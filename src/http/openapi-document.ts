@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { HEADERS } from './openapi.ts'
 
-/** The OpenAPI document that clients get: what the plugin collects, completed and made plainer. */
+/** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified. */
 
-/** The document, made once when it is first asked for. */
+/** The document is built once, when it is first requested. */
 async function routes(app: FastifyInstance): Promise<void> {
   let document: Document | undefined
 
@@ -47,7 +47,7 @@ interface Schema {
   properties?: Record<string, Schema>
 }
 
-/** An operation, as far as it is described here. */
+/** The parts of an operation that are changed here. */
 interface Operation {
   parameters?: { in: string; name: string; required: boolean }[]
   requestBody?: { required: boolean; content: { 'application/json': { schema: Schema } } }
@@ -59,7 +59,7 @@ interface Document {
   paths: Record<string, Record<string, Operation>>
 }
 
-/** Adds what the schemas do not say, and says more plainly what they do. */
+/** Adds what the schemas cannot express, and simplifies the rest. */
 function describe(operation: Operation): void {
   const { parameters = [], requestBody, security, responses } = operation
   const json = requestBody?.content['application/json']
@@ -67,10 +67,10 @@ function describe(operation: Operation): void {
   if (requestBody && json && shape && nothing?.type === 'null') {
     requestBody.required = false
     json.schema = shape
-    // That an empty object is taken for no body is no part of the interface.
+    // An empty object counts as a missing body, but that is not part of the interface.
     if (Object.keys(shape.properties ?? {}).length === 0) delete operation.requestBody
   }
-  // The guard checks these headers, not the schema, so that a request that lacks one is answered 401.
+  // The guard checks these headers, not the schema, so that a missing header is answered 401.
   if (security.some((schemes) => 'signature' in schemes)) {
     for (const parameter of parameters) parameter.required ||= parameter.in === 'header'
   }
@@ -81,7 +81,7 @@ function describe(operation: Operation): void {
   }
 }
 
-/** A union of constants, as TypeBox writes one of several words, becomes an enumeration. */
+/** Turns a union of string constants, which is how TypeBox writes it, into an enumeration. */
 function joinConstants(_key: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || !('anyOf' in value) || !Array.isArray(value.anyOf)) {
     return value
@@ -91,7 +91,7 @@ function joinConstants(_key: string, value: unknown): unknown {
   return words.length === anyOf.length ? { ...others, type: 'string', enum: words } : value
 }
 
-/** The headers of an answer, by its status, as references to their descriptions. */
+/** The headers of an answer with this status, as references to their descriptions. */
 function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: string }> {
   const described: [string, keyof typeof HEADERS][] = [['X-Request-Id', 'RequestId']]
   if (status < 300 || status === 429) {

@@ -37,7 +37,7 @@ const header = (description: string, type: 'string' | 'integer' = 'string') => (
   description,
   schema: { type },
 })
-/** Headers of answers, to which openapi-document.ts refers. */
+/** Headers of answers. openapi-document.ts refers to them. */
 export const HEADERS = {
   RequestId: header('Names this request in the log'),
   RateLimit: header('What is left of the limit: `"name";r=<remaining>;t=<seconds until it is whole>`'),
@@ -47,7 +47,7 @@ export const HEADERS = {
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
-/** Collects the schemas that requests are validated with into one OpenAPI 3.1 document. */
+/** Collects the schemas that validate requests into one OpenAPI 3.1 document. */
 async function plugin(app: FastifyInstance, { publicUrl }: { publicUrl: string }): Promise<void> {
   await app.register(fastifySwagger, {
     openapi: {

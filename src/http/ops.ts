@@ -9,7 +9,7 @@ interface OpsOptions {
   hashesWaiting: () => number
 }
 
-/** The second listener, for operators and their machines: liveness, readiness, metrics. */
+/** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
 export function buildOps({
   connection,
   registry,
@@ -34,11 +34,11 @@ export function buildOps({
   gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
   gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
 
-  /** What keeps this instance from serving, or null. */
+  /** Why this instance cannot serve requests; null if it can. */
   async function fault(): Promise<string | null> {
     if (draining) return 'draining'
     try {
-      // Migrations that are added while a process runs concern the next one.
+      // A migration that is added while this process runs concerns only the next process.
       if (migrated) await ping(connection.health)
       else migrated = (await pendingMigrations(connection.health)).length === 0
     } catch {

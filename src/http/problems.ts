@@ -6,7 +6,7 @@ import type { CommonHeaders } from './headers.ts'
 import { logAnswer } from './observe.ts'
 import { toProblem } from './to-problem.ts'
 
-/** Every refusal becomes problem details (RFC 9457). An unforeseen error becomes a bare 500 and a log line. */
+/** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.setErrorHandler(async (error, request, reply) => {
     const isCutOff = request.raw.destroyed && !request.raw.complete
@@ -14,14 +14,14 @@ async function plugin(app: FastifyInstance): Promise<void> {
     logIfOurs(met, request)
     const problem = await countIfRefused(met, request, reply)
     request.logContext.code = problem.code
-    // What follows on the connection cannot be trusted, or is not wanted.
+    // The further bytes of the connection cannot be trusted, or are not worth reading.
     if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
       reply.header('connection', 'close')
     }
     return sendProblem(problem, request, reply)
   })
 
-  /** Counts a refused credential, since it may be a guess; sign-in has counters of its own. */
+  /** Counts a refused credential, since it can be a guess. Sign-in has its own counters. */
   async function countIfRefused(
     problem: Problem,
     request: FastifyRequest,
@@ -35,7 +35,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
   }
 }
 
-/** Logs the cause of what is our own fault; the client learns only the request's id. */
+/** Logs the cause of our own faults. The client gets only the request id. */
 function logIfOurs(problem: Problem, request: FastifyRequest): void {
   if (problem.code !== 'internal_error' && problem.code !== 'unavailable') return
   const level = problem.code === 'unavailable' ? 'warn' : 'error'
@@ -52,7 +52,7 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
   return reply.code(status).type('application/problem+json; charset=utf-8').send(toReply(problem, request.id))
 }
 
-/** RFC 6750, section 3: no error code for a client that sent no credential. */
+/** A client that sent no bearer token gets no error code (RFC 6750, section 3). */
 function challenge(code: ProblemCode, detail: string): string {
   const realm = 'Bearer realm="gatehouse"'
   return code === 'missing_credentials' || code === 'invalid_credentials' || code === 'invalid_signature'
@@ -60,7 +60,7 @@ function challenge(code: ProblemCode, detail: string): string {
     : `${realm}, error="invalid_token", error_description="${detail.replace(/["\\]/g, '')}"`
 }
 
-/** Answers what the router refuses before any hook runs: a path with a broken %-escape. */
+/** Answers paths that the router refuses before any hook runs: a broken %-escape, a parameter too long. */
 export function answerRouterError(commonHeaders: CommonHeaders) {
   return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
     const problem = toProblem(error)

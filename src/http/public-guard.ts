@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** Lets in requests without a credential, as many as their network may send. */
+/** Admits requests without a credential, up to the limit of their network. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = []
-    // Behind the hooks of the route itself: what these refuse for being too much is not counted.
+    // After the route's own hooks, so that requests that they refuse as overloaded are not counted.
     route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
   })
 }

@@ -4,11 +4,11 @@ import fp from 'fastify-plugin'
 import { catalogue, type ProblemCode, ProblemReply, statusOf } from '../errors.ts'
 
 /**
- * What a route can answer, by status, as its schema and the OpenAPI document have it. A route names its own
- * answers and problems; the scopes that it stands in add theirs, so no route can forget one.
+ * The possible answers of a route, by status, for its schema and the OpenAPI document. A route names its own
+ * answers and problems. The scopes around it add theirs, so no route can forget one.
  */
 
-/** What every request can meet. */
+/** Problems that every request can have. */
 const EVERYWHERE: readonly ProblemCode[] = [
   'invalid_request',
   'malformed_http',
@@ -19,13 +19,13 @@ const EVERYWHERE: readonly ProblemCode[] = [
   'overloaded',
   'unavailable',
 ]
-/** What a request with a method that takes a body can meet besides. */
+/** Further problems of requests with a method that takes a body. */
 const WITH_BODY: readonly ProblemCode[] = ['malformed_body', 'payload_too_large', 'unsupported_media_type']
 
-/** The problems that are named for a route so far, by the object that holds its responses. */
+/** The problems of a route so far, by the object that contains its responses. */
 const problemsOf = new WeakMap<object, Set<ProblemCode>>()
 
-/** The responses of a route: schemas by status, and the codes of problems that only this route has. */
+/** The responses of a route: its schemas by status, and the codes of its own problems. */
 export function responses<Own extends Record<number, TSchema>>(own: Own, ...codes: ProblemCode[]): Own {
   const all = { ...own }
   add(all, codes)
@@ -41,7 +41,7 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   const known = problemsOf.get(response) ?? new Set()
   for (const code of codes) known.add(code)
   problemsOf.set(response, known)
-  // What every request can meet is listed last.
+  // Problems that every request can have are listed last.
   const rare = [...known].filter((code) => !EVERYWHERE.includes(code))
   const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), statusOf)
   for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
@@ -54,7 +54,7 @@ function toResponse(codes: ProblemCode[]) {
   }
 }
 
-/** Adds to each route what every request can meet. */
+/** Adds to each route the problems that every request can have. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addSchema(ProblemReply)
   app.addHook('onRoute', ({ schema, method }) => {

@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 
-/** Thrown for a body that is not acceptable JSON; the message says what is wrong, and quotes nothing of it. */
+/** A body that is not acceptable JSON. The message names the fault and quotes nothing from the body. */
 export class UnacceptableJson extends Error {
   override name = 'UnacceptableJson'
 }
@@ -11,9 +11,9 @@ const COLON = 0x3a
 const BACKSLASH = 0x5c
 
 /**
- * Parses JSON that every parser reads alike (I-JSON, RFC 7493): valid UTF-8, no duplicate names, no lone
- * surrogates, no whole number past 2^53. Nor what could surprise further in: U+0000, which
- * Postgres refuses, deep nesting, and names that reach for a prototype.
+ * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493): valid UTF-8, no duplicate names, no
+ * lone surrogates, no integer beyond 2^53 - 1. It also refuses U+0000, which Postgres cannot store, deep
+ * nesting, and names that can change a prototype.
  * @throws UnacceptableJson
  */
 export function parseStrictJson(bytes: Buffer): unknown {
@@ -24,13 +24,13 @@ export function parseStrictJson(bytes: Buffer): unknown {
   } catch {
     throw new UnacceptableJson('The body is not valid JSON.')
   }
-  // The parser keeps one of two equal names, so then the text has more colons than the value has members.
+  // The parser keeps one of two equal names. The text then has more colons than the value has members.
   if (checkValue(value, 0) !== countMembers(bytes))
     throw new UnacceptableJson('An object has the same name twice.')
   return value
 }
 
-/** Checks strings, numbers and names, and returns how many members the objects have, all told. */
+/** Checks strings, numbers and names. Returns the number of members of all objects together. */
 function checkValue(value: unknown, depth: number): number {
   if (typeof value === 'string') checkString(value)
   else if (typeof value === 'number') checkNumber(value)
@@ -67,7 +67,7 @@ function hasPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
 }
 
-/** Counts the colons outside strings of a text that is known to be valid JSON: one a member. */
+/** Counts the colons outside strings, one per member. The text must be valid JSON. */
 function countMembers(bytes: Buffer): number {
   let members = 0
   for (let index = 0; index < bytes.length; index += 1) {

@@ -2,7 +2,7 @@ import type { FastifyError } from 'fastify'
 import { isUnavailable } from '../database/faults.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 
-/** The problem that an error is for the client. Whatever is not known here is an internal error. */
+/** Maps an error to the problem that the client gets. An unknown error becomes `internal_error`. */
 export function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (isUnavailable(error)) {
@@ -39,7 +39,7 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing at this path.'],
 }
 
-/** In place of the validator's messages, which speak of schemas. */
+/** These replace the validator's messages, which use the terms of schemas. */
 const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
 const FORMATS: Record<string, string> = { email: 'must be an e-mail address', uuid: 'must be a UUID' }
 
@@ -50,7 +50,7 @@ function fromValidation(
   context: FastifyError['validationContext'],
 ): Problem {
   const prefix = context === 'body' ? '' : `/${context ?? ''}`
-  // If a body can be left out or take two forms, only what is wrong within one of the forms helps.
+  // For an optional body or a union, only the errors inside one of the forms help the client.
   const helpful = validation.filter(
     ({ keyword, params }) => keyword !== 'anyOf' && !(keyword === 'type' && params['type'] === 'null'),
   )

@@ -7,16 +7,19 @@ const PER_TURN = 4
 /** How many requests can wait for their turn: even one connection can send them faster than they pass. */
 const MAX_WAITING = 1_000
 
-/** Admits sign-ins, and refuses those beyond capacity before any expensive work is done for them. */
+/**
+ * Admits as many sign-ins as can be hashed soon. A flood of sign-ins is refused here, before it costs a hash,
+ * and mostly before its bodies are read.
+ */
 export interface Admission {
   /**
-   * For a request of which nothing is read yet. It waits for its turn, and is refused if all places are taken.
+   * Call it before the body is read. The request waits for its turn, and is refused if all places are taken.
    * @throws Problem overloaded
    */
   enter(): Promise<void>
   /**
-   * Holds a place while an attempt is made. A request whose body is still on its way holds none, so a slow
-   * sender keeps nobody out.
+   * Holds a place during an attempt. Call it after the body is read, so that slow senders cannot occupy the
+   * places.
    * @throws Problem overloaded
    */
   attempt<Result>(work: () => Promise<Result>): Promise<Result>

@@ -1,7 +1,7 @@
 import { Problem } from '../errors.ts'
 import type { LimitState } from './list.ts'
 
-/** What a client is told about a limit. */
+/** The parts of an answer that report a limit. */
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
 export function limitHeaders({ name, max, windowSeconds, remaining, resetSeconds }: LimitState) {

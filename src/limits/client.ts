@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { normalizeIP } from '@fastify/rate-limit'
 import type { FastifyRequest } from 'fastify'
 
-/** Where a request comes from, as logs, limits and the audit trail know it. */
+/** Where a request comes from, for limits, sessions and the audit trail. */
 export interface Client {
   ipAddress: string
   network: string
@@ -14,12 +14,12 @@ export function clientOf(request: FastifyRequest): Client {
   return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent }
 }
 
-/** The IP address of the client. A proxy that passes on something else as one is not believed. */
+/** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
 export function ipAddressOf({ ip, socket }: FastifyRequest): string {
   return isIP(ip) ? ip : (socket.remoteAddress ?? 'unknown')
 }
 
-/** The network that limits count: an IPv4 address or an IPv6 /64, since one customer has a whole /64. */
+/** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOf(request: FastifyRequest): string {
   return normalizeIP(ipAddressOf(request), 64)
 }

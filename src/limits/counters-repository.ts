@@ -2,21 +2,21 @@ import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Limit } from './list.ts'
 
-/** Counters belong to no company: many of them count networks. */
+/** The counters of limits. They belong to no company, since many of them count networks. */
 
-/** One use of a limit, or one that is taken back. */
+/** One use of a limit, or the refund of one. */
 export interface Use {
   counter: string
   now: number
 }
 
 export interface Count {
-  /** Uses of the window up to this one; more than the limit's `max` if it was one too many. */
+  /** Uses in the window, this one included; more than the limit's `max` if this one must be refused. */
   uses: number
   windowEndsAt: Date
 }
 
-/** Adds `sign` for each use to its counter. One outcome a use, in order, as if they had come one by one. */
+/** Adds `sign` to the counter of each use. Returns one count per use, as if they came one by one. */
 export async function countUses(
   db: Executor,
   { max, windowSeconds }: Limit,
@@ -34,7 +34,7 @@ export async function countUses(
     from unnest(${[...byCounter.keys()]}::text[], ${added}::int[]) as i (counter, hits)
     order by i.counter
     on conflict (counter) do update set
-      -- What exceeded the limit before was refused, and counts for nothing.
+      -- Uses beyond the limit were refused, so they do not count.
       hits = greatest(0, excluded.hits + case when ${isOver} then 0 else least(c.hits, ${max}) end),
       window_ends_at = case when ${isOver} then ${endsAt} else c.window_ends_at end
     returning counter, hits as uses, window_ends_at as "windowEndsAt"`.execute(db)

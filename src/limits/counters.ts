@@ -8,21 +8,21 @@ import * as repository from './counters-repository.ts'
 import type { Limit, LimitState } from './list.ts'
 
 /**
- * Counters that guard credentials. They live in Postgres so that they hold across instances. One statement
- * counts and decides, so parallel requests cannot beat the count. Uses that arrive together are counted
- * together: a flood must not occupy all connections while it waits for one row.
+ * Counters in Postgres, so that all instances share them. One statement counts and decides, so parallel
+ * requests cannot exceed a limit. Uses that arrive together are counted in one statement: a flood must not
+ * occupy all connections while it waits for one row.
  */
 export interface Counters {
   /**
-   * Uses up one of a limit.
-   * @throws Problem rate_limited if the window has all its uses already; then nothing more is counted
+   * Consumes one use of a limit.
+   * @throws Problem rate_limited if the limit is used up; the refused use does not count
    */
   consume(limit: Limit, subject: readonly string[], now: number): Promise<LimitState>
-  /** Takes one use back: what was counted in advance was none after all. */
+  /** Gives one use back that was counted in advance and must not count. */
   refund(limit: Limit, subject: readonly string[], now: number): Promise<void>
   /**
-   * Uses up one for what `work` is about to do. If that fails through our own fault, the use is taken back,
-   * since the client is told to try again.
+   * Consumes one use for `work`. If `work` fails through our own fault, the use is refunded, since the client
+   * is told to try again.
    * @throws Problem rate_limited
    */
   consumeFor<Result>(
@@ -33,7 +33,7 @@ export interface Counters {
   ): Promise<Result>
 }
 
-/** By the name of a limit: its batches of uses and of refunds. */
+/** For each limit, by its name: its batches of uses and of refunds. */
 type Batches = Map<string, Record<'consume' | 'refund', Batch<Use, Count>>>
 
 export function createCounters(db: Executor): Counters {
@@ -59,7 +59,7 @@ export function createCounters(db: Executor): Counters {
         return await work(state)
       } catch (error) {
         const isOurs = !(error instanceof Problem) || statusOf(error.code) >= 500
-        // The first failure is told, not one of the refund.
+        // The caller gets the error of `work`, not an error of the refund.
         if (isOurs) await counters.refund(limit, subject, now).catch(() => {})
         throw error
       }
@@ -79,7 +79,7 @@ function batchesOf(batches: Batches, db: Executor, limit: Limit) {
   return found
 }
 
-/** The counter of a limit and of what it counts by. Digested, so that the table holds no addresses. */
+/** The name of a counter. The subject is hashed, so the table contains no e-mail or IP addresses. */
 function counterOf(limit: Limit, subject: readonly string[]): string {
   return `${limit.name}:${createHash('sha256').update(JSON.stringify(subject)).digest('base64url').slice(0, 22)}`
 }

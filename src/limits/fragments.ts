@@ -2,20 +2,20 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Limit } from './list.ts'
 
 /**
- * A window that is counted in a row of its own feature, as SQL: when it began, told as its age in seconds, and
- * how many uses it has. An age of null means that none has begun.
+ * A window that is counted in a row of another feature, as SQL: its age in seconds and its number of uses.
+ * The age is null before the first window.
  */
 interface Window {
   age: RawBuilder<unknown>
   uses: RawBuilder<unknown>
 }
 
-/** Whether the window goes on and has all its uses. */
+/** Whether the window has not ended and its limit is used up. */
 export function isUsedUp({ max, windowSeconds }: Limit, { age, uses }: Window) {
   return sql`(${uses} >= ${max} and ${age} < ${windowSeconds})`
 }
 
-/** The age and the uses of the window to which the next use belongs: a new one where the old one has passed. */
+/** Age and uses of the window to which the next use belongs: zero and zero if the last window has ended. */
 export function currentWindow({ windowSeconds }: Limit, { age, uses }: Window): Window {
   return {
     age: sql`case when ${age} < ${windowSeconds} then ${age} else 0 end`,

@@ -2,18 +2,18 @@ import { availableParallelism } from 'node:os'
 import { createPasswordHasher, type PasswordHasher } from '../crypto/password.ts'
 import { createLimiter } from './limiter.ts'
 
-/** A hasher that hashes only so many passwords at a time. */
+/** A hasher with a bound on the passwords that are hashed at the same time. */
 export interface LimitedHasher extends PasswordHasher {
-  /** How many passwords wait for their turn. */
+  /** The number of passwords that wait. */
   readonly waiting: number
-  /** How many can be at work or wait at the same time. */
+  /** The number of passwords that can be hashed or wait at the same time. */
   readonly capacity: number
 }
 
 /**
- * A hasher that leaves the machine to others. At most `concurrency` passwords are hashed at a time, since each
- * takes one whole core and one of libuv's threads. The queue is bounded, since a long one answers nobody in time.
- * Both functions throw Problem overloaded beyond that.
+ * Hashes at most `concurrency` passwords at a time, since each one takes a core and one of libuv's threads.
+ * The queue is bounded, since clients do not wait for the end of a long one. When it is full, both functions
+ * throw Problem overloaded.
  */
 export async function createLimitedHasher(
   concurrency = availableParallelism(),

@@ -1,28 +1,28 @@
 import { overloaded } from '../errors.ts'
 
-/** Bounds how much work runs at the same time, and how much waits for it. */
+/** Bounds how many calls run at the same time, and how many wait. */
 export interface Limiter {
   /**
-   * Runs the work once there is a place for it, in the order of arrival.
-   * @throws Problem overloaded if `maxWaiting` wait already
+   * Runs the work when a place is free, in order of arrival.
+   * @throws Problem overloaded if `maxWaiting` calls wait already
    */
   run<Result>(work: () => Promise<Result>): Promise<Result>
-  /** How many wait for a place. */
+  /** The number of calls that wait for a place. */
   readonly waiting: number
-  /** How many more can begin at once. */
+  /** The number of free places. */
   readonly free: number
-  /** How many can run or wait at the same time. */
+  /** The number of calls that can run or wait at the same time. */
   readonly capacity: number
-  /** Resolves when any or all of what runs now has ended, well or not; at once if nothing runs. */
+  /** Resolves when any or all present calls, waiting ones included, have settled; at once without calls. */
   ended(which: 'any' | 'all'): Promise<void>
 }
 
 interface LimiterOptions {
   concurrency: number
   maxWaiting?: number
-  /** What a client reads whose work is refused. */
+  /** The detail of the problem when work is refused. */
   refusal?: string
-  /** Whether an error means that no work would succeed now: then all that waits fails at once. */
+  /** Whether no work can succeed now. Then all calls that wait fail at once. */
   isOutage?(error: unknown): boolean
 }
 
@@ -46,7 +46,7 @@ export function createLimiter({
     return new Promise((enter, fail) => queue.push({ enter, fail }))
   }
 
-  /** Hands the place on to the one that waited longest, so a newcomer cannot slip in before. */
+  /** Passes the place to the call that has waited longest, so that a new call cannot overtake it. */
   function leavePlace(): void {
     const next = queue.shift()
     if (next) next.enter()

@@ -1,13 +1,13 @@
-/** Every limit of the service, each configurable as LIMIT_<NAME>=<max>/<seconds>, such as LIMIT_REFRESH=30/60. */
+/** Every limit of the service. LIMIT_<NAME>=<max>/<seconds> configures it, such as LIMIT_REFRESH=30/60. */
 
-/** At most `max` in a window of `windowSeconds`, which starts with the first that is counted. */
+/** At most `max` uses in a window of `windowSeconds`. The first use starts the window. */
 export interface Limit {
   name: string
   max: number
   windowSeconds: number
 }
 
-/** Where a client stands with a limit. */
+/** A limit, the uses that are left of it, and the seconds until its window ends. */
 export interface LimitState extends Limit {
   remaining: number
   resetSeconds: number
@@ -16,7 +16,7 @@ export interface LimitState extends Limit {
 const limit = (name: string, max: number, windowSeconds: number): Limit => ({ name, max, windowSeconds })
 
 const DEFAULTS = {
-  // Counted in Postgres, so that they hold across instances: see counters.ts.
+  // Counted in Postgres, so that all instances share them: see counters.ts.
   /** Wrong passwords, by company, e-mail and network together. */
   signInFailures: limit('sign-in-failures', 10, 900),
   /** Sign-ins, by network. */
@@ -25,11 +25,11 @@ const DEFAULTS = {
   regenerate: limit('regenerate', 5, 3600),
   /** New companies, by network. */
   register: limit('register', 5, 3600),
-  /** Requested mails, by kind, company and e-mail; and all mail to an e-mail that nobody has verified. */
+  /** Requested mails, by kind, company and e-mail; and all mails to an unverified e-mail, by that e-mail. */
   mail: limit('mail', 3, 3600),
   /** Attempts to change a password, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
-  /** One-time tokens that are tried, by network. */
+  /** Attempts to use a one-time token, by network. */
   oneTimeTokens: limit('one-time-tokens', 10, 60),
 
   // Counted in the session's own row: see session/rotation-repository.ts.
@@ -39,11 +39,11 @@ const DEFAULTS = {
   // Counted by each instance in its memory: see memory.ts.
   /** Signed requests, by company. */
   ingest: limit('ingest', 1000, 1),
-  /** Requests whose signature did not hold, by network. */
+  /** Requests with an invalid signature, by network. */
   badSignatures: limit('bad-signatures', 60, 60),
-  /** Requests that were refused for their credential, by network. */
+  /** Other requests with an invalid or missing credential, sign-in excepted, by network. */
   refusals: limit('refusals', 120, 60),
-  /** Other requests without a credential, by network. */
+  /** Requests to public routes and unknown paths, by network. */
   anonymous: limit('anonymous', 600, 60),
   /** Requests, by session. */
   session: limit('session', 6000, 60),
@@ -51,7 +51,7 @@ const DEFAULTS = {
 
 export type Limits = typeof DEFAULTS
 
-/** The limits of an environment; what is wrong with a variable is added to `faults`. */
+/** The limits of an environment. A message for each invalid variable is added to `faults`. */
 export function readLimits(env: Record<string, string | undefined>, faults: string[]): Limits {
   const limits = structuredClone(DEFAULTS)
   const unknown = new Set(Object.keys(env).filter((name) => name.startsWith('LIMIT_')))

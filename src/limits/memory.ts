@@ -5,34 +5,34 @@ import { limitHeaders, rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
 import type { Limit, Limits } from './list.ts'
 
-/** Limits that protect the machine. Each instance counts them by itself, in memory. */
+/** Limits that protect the machine. Each instance counts for itself, in memory. */
 
-/** Counts the request. `reply`, if given, tells the client where it stands. @throws Problem rate_limited */
+/** Counts the request, and sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
 type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
 
 declare module 'fastify' {
   interface FastifyInstance {
     limits: {
-      /** A request without a credential, by network. */
+      /** A request to a public route or an unknown path, by network. */
       anonymous: MemoryLimit
-      /** A request that was refused for its credential, by network. */
+      /** A request with an invalid or missing credential, by network. */
       refusal: MemoryLimit
-      /** A request whose signature did not hold, by network. */
+      /** A request with an invalid signature, by network. */
       badSignature: MemoryLimit
-      /** A limit that counts by what `subjectOf` says: a session, a company. */
+      /** A limit that counts by the result of `subjectOf`, such as a session or a company. */
       perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => string): MemoryLimit
     }
   }
 }
 
-/** How many subjects one limit counts at a time. Beyond it the one that was not seen for longest is forgotten. */
+/** Subjects that one limit counts at a time. Beyond that, the least recently seen one is forgotten. */
 const MAX_COUNTED = 50_000
 
 async function plugin(app: FastifyInstance, { limits }: { limits: Limits }): Promise<void> {
   await app.register(rateLimit, { global: false })
 
   function perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => string): MemoryLimit {
-    // The plugin's types know no cache here, but its store takes it.
+    // The plugin's types lack `cache` here, but its store reads it.
     const options = {
       max: limit.max,
       timeWindow: limit.windowSeconds * 1000,

@@ -3,14 +3,14 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 
-/** What both kinds of token say. No claim is optional and no other is allowed: only this service issues them. */
+/** The claims of both kinds of token. All are required, others refused: only this service issues tokens. */
 
-/** Who issues tokens: this service, under its public URL. */
+/** The issuer of tokens: this service, by its public URL. */
 export function issuerOf({ publicUrl }: { publicUrl: string }): string {
   return `${publicUrl}/api`
 }
 
-/** How far apart the clocks of instances can be. */
+/** The largest accepted difference between the clocks of instances. */
 export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })
@@ -41,7 +41,7 @@ export type RefreshClaims = Static<typeof RefreshClaims>
 const isAccessClaims = TypeCompiler.Compile(AccessClaims)
 const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
 
-/** A refresh token's id follows from what it is, so that the same token can be made again. */
+/** The id is derived from session and generation, so that the same token can be signed again. */
 export function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
   return `${sid}.${gen}`
 }

@@ -1,7 +1,7 @@
 /**
- * The header part of a compact token, or null for what is not three parts, each the canonical base64url of
- * its bytes (RFC 7515, section 7.1; RFC 4648, section 3.5). Decoders pass over stray bits, so without this
- * one token could be spelled in several ways.
+ * The header part of a compact token; null unless the token has three parts, each the canonical base64url of
+ * its bytes (RFC 7515, section 7.1; RFC 4648, section 3.5). Decoders ignore stray bits, so without this check
+ * one token would have several spellings.
  */
 export function headerPartOf(token: string): string | null {
   const [header = '', payload = '', signature = '', ...more] = token.split('.')

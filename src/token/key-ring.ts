@@ -7,8 +7,8 @@ import { insertKey, listKeys, type PublicJwk } from './repository.ts'
 
 /**
  * The keys of access tokens. A key is published before it signs, so that services that verify offline know it
- * in time, and stays published until its last token has expired. Both follow from the keys' own times: no job
- * has to run at the right moment, and all instances agree.
+ * in time, and stays published until its last token has expired. Both moments follow from the stored times of
+ * the keys, so all instances agree and no job needs to run at the right moment.
  */
 
 const RELOAD_MS = 60_000
@@ -16,9 +16,9 @@ const RELOAD_MS = 60_000
 export interface KeyRing {
   /** The key that signs at this moment. */
   signing(now: number): Promise<Key>
-  /** The key, retired or not, whose own tokens start with exactly this part; undefined if there is none. */
+  /** The key, retired or not, whose tokens start with exactly this header; undefined if there is none. */
   byHeader(header: string, now: number): Promise<Key | undefined>
-  /** The public keys (RFC 7517) that tokens alive at this moment can need. */
+  /** The public keys (RFC 7517) that have not retired, including keys that do not sign yet. */
   published(now: number): Promise<PublicJwk[]>
 }
 
@@ -28,11 +28,11 @@ interface KeyRingOptions {
   system: System
   issuer: string
   accessTokenTtlSeconds: number
-  /** Told when the keys could not be read again, for the log. */
+  /** Called when a reload of the keys fails, for the log. */
   onReloadError(error: unknown): void
 }
 
-/** Loads the ring and makes the first key of a new database. From then on it follows the database by itself. */
+/** Loads the ring and creates the first key of a new database. The ring reloads its keys by itself. */
 export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { db, system } = options
   let loadedAt = system.now()
@@ -43,7 +43,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   let byHeader = await loadKeys(options)
   let reloading: Promise<void> | undefined
 
-  /** Keys change rarely and are published ahead, so once a minute is often; a failure leaves them as they were. */
+  /** Keys are published ahead, so one reload per minute is enough. A failed reload keeps the old keys. */
   async function current(now: number): Promise<Map<string, Key>> {
     if (Math.abs(now - loadedAt) > RELOAD_MS) {
       reloading ??= loadKeys(options)
@@ -63,7 +63,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   return {
     async signing(now) {
       const keys = [...(await current(now)).values()]
-      // The first key signs from the start, whatever the clock of this instance says.
+      // The first key signs even if the clock of this instance is behind.
       const key = keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
       if (!key) throw new Error('the database has no signing key')
       return key
@@ -79,7 +79,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   }
 }
 
-/** The keys by the header of their tokens, oldest first. A key retires some time after the next one signs. */
+/** By token header, oldest first. A key retires when its tokens from before the next key have expired. */
 async function loadKeys(options: KeyRingOptions): Promise<Map<string, Key>> {
   const stored = await listKeys(options.db)
   const lastsMs = (options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS) * 1000

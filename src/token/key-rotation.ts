@@ -6,14 +6,14 @@ import type { System } from '../system.ts'
 import { contextOf, generateKey } from './keys.ts'
 import { insertKey, listKeys, resealKey, type StoredKey } from './repository.ts'
 
-/** How the keys of access tokens are replaced. */
+/** Replaces the keys of access tokens. */
 
-/** How long a new key is published before it signs: clients can cache the key set for 5 minutes. */
+/** A new key is published this long before it signs, since clients can cache the key set for 5 minutes. */
 export const PUBLISH_AHEAD_SECONDS = 600
 
 /**
- * Adds the key that signs from `PUBLISH_AHEAD_SECONDS` on.
- * @throws if another rotation adds one at the same time
+ * Adds a key that signs after `PUBLISH_AHEAD_SECONDS`; at once if it is the first key.
+ * @throws if another rotation adds a key at the same time
  */
 export async function addKey(
   tx: Transaction<Database>,
@@ -30,9 +30,9 @@ export async function addKey(
 }
 
 /**
- * Seals anew the private keys that a former master key sealed.
- * @throws DecryptionError, before anything is written, if one of them does not open: what is then sealed with
- * the wrong master key, the instances could not open either
+ * Seals the private keys of former master keys again, under the current one.
+ * @throws DecryptionError, before anything is written, if a key does not open: the configured master keys are
+ * then wrong, and the instances could not open keys that are sealed under them
  */
 export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   const opened = (await listKeys(db)).map(({ keyId, sealedPrivateKey: before }) => ({

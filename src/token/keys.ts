@@ -4,7 +4,7 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { System } from '../system.ts'
 import type { PublicJwk, StoredKey } from './repository.ts'
 
-/** One key pair of access tokens (ES256): how it is made, stored, signs and verifies. */
+/** One key pair of access tokens (ES256): creation, storage, signing and verification. */
 
 const ACCESS_AUDIENCE = 'gatehouse'
 
@@ -13,19 +13,19 @@ export interface Key {
   publicJwk: PublicJwk
   /** Milliseconds since the epoch. */
   signsFrom: number
-  /** Whether its last token has expired; never while it is the newest key. */
+  /** Whether the last token of the key has expired; never true for the newest key. */
   isRetired(now: number): boolean
   sign(claims: Record<string, unknown>): string
-  /** @throws on any defect of the signature or the pinned claims; expiry is not checked here */
+  /** @throws if the signature or a pinned claim is wrong; expiry is not checked here */
   verify(token: string): unknown
 }
 
-/** The protected header of every token that this key signed, byte for byte (RFC 7515, section 3.1). */
+/** The protected header of all tokens of this key, byte for byte (RFC 7515, section 3.1). */
 export function headerOf(keyId: string): string {
   return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
 }
 
-/** What a sealed private key is bound to. */
+/** The context under which a private key is sealed. */
 export function contextOf(keyId: string): string {
   return `signing-key:${keyId}`
 }
@@ -73,7 +73,7 @@ export function openKey(
       checkTyp: 'at+jwt',
       allowedAud: ACCESS_AUDIENCE,
       allowedIss: issuer,
-      // Our own clock decides, with the other claims: see claims.ts.
+      // claims.ts checks the times, by our own clock.
       ignoreExpiration: true,
       ignoreNotBefore: true,
       cache: false,

@@ -24,7 +24,7 @@ interface Options {
   system: System
 }
 
-/** Gives the app its tokens: @fastify/jwt signs and verifies refresh tokens, the key ring access tokens. */
+/** Decorates the app with `tokens`. @fastify/jwt handles refresh tokens, the key ring access tokens. */
 async function plugin(app: FastifyInstance, { config, db, sealer, system }: Options): Promise<void> {
   const issuer = issuerOf(config)
   const ring = await openKeyRing({
@@ -42,7 +42,7 @@ async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<Re
   const [current, ...former] = config.masterKeys.map((key) => refreshTokenOptions(key, issuerOf(config)))
   if (!current) throw new Error('tokens need a master key')
   let jwt: FastifyInstance['jwt'] | undefined
-  // In a scope of its own: no route can verify a token past the checks of service.ts.
+  // In its own scope, so that no route can verify a token without the checks of service.ts.
   await app.register(async (scope) => {
     const { secret, sign, verify } = current
     await scope.register(fastifyJwt, { secret, sign, verify })

@@ -1,6 +1,6 @@
 import type { Executor } from '../database/connect.ts'
 
-/** The platform's signing keys. They belong to no company; a private key is stored only sealed. */
+/** The platform's signing keys. They belong to no company. Private keys are stored only sealed. */
 
 /** RFC 7517, for ES256 (RFC 7518, section 6.2.1). */
 export interface PublicJwk {
@@ -38,7 +38,7 @@ export async function listKeys(db: Executor): Promise<StoredKey[]> {
     .execute()
 }
 
-/** Adds a key under a sequence number; false if that number is taken. */
+/** Adds a key; false if its sequence number is taken. */
 export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> {
   const inserted = await db
     .insertInto('signing_keys')
@@ -56,7 +56,7 @@ export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> 
   return inserted !== undefined
 }
 
-/** Replaces a sealed private key by the same one sealed anew. */
+/** Replaces the sealed private key `before` by `after`, the same key sealed again. */
 export async function resealKey(
   db: Executor,
   keyId: string,

@@ -16,7 +16,7 @@ const KeySetReply = Type.Object({
   ),
 })
 
-/** The public keys of access tokens (RFC 7517), for those who verify offline. */
+/** The public keys of access tokens (RFC 7517), for services that verify offline. */
 const routes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
   app.get(
     '/.well-known/jwks.json',

@@ -14,23 +14,23 @@ import type { KeyRing } from './key-ring.ts'
 import type { RefreshKeys } from './refresh-keys.ts'
 
 /**
- * Issues and verifies both kinds of token. A token's first part must be, byte for byte, what we put there: so
- * algorithm, type and key are pinned before anything of it is parsed, and `crit`, `jwk`, `jku` and the like
- * cannot occur (RFC 8725, sections 3.1 and 3.11).
+ * Issues and verifies both kinds of token. The header part of a token must be, byte for byte, one that this
+ * service writes. So algorithm, type and key are fixed before anything is parsed, and `crit`, `jwk`, `jku`
+ * and the like cannot occur (RFC 8725, sections 3.1 and 3.11).
  */
 export interface Tokens {
-  /** Signs an access token (RFC 9068 in spirit: `at+jwt`, ES256). Times are Unix seconds. */
+  /** Signs an access token (`at+jwt`, ES256, after RFC 9068). Claims are in Unix seconds, `now` is in ms. */
   signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti'>, now: number): Promise<string>
   /** @throws Problem invalid_token or token_expired */
   verifyAccess(token: string, now: number): Promise<VerifiedClaims>
-  /** Signs a refresh token. Equal claims give equal bytes, which is how a lost answer can be repeated. */
+  /** Signs a refresh token. Equal claims give equal bytes, so that a lost answer can be repeated. */
   signRefresh(claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>): string
   /** @throws Problem invalid_token or token_expired */
   verifyRefresh(token: string, now: number): RefreshClaims
   publishedKeys: KeyRing['published']
 }
 
-/** The session that an access token is for, and its times. What its user can do is for the database to say. */
+/** The session of an access token, and its times. Permissions come from the database, never from a token. */
 export type VerifiedClaims = Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'exp'>
 
 interface Context {
@@ -39,12 +39,11 @@ interface Context {
   system: System
 }
 
-/** Access tokens whose signature is remembered, about 1 KB each. */
+/** Access tokens whose valid signature is remembered, about 1 KB each. */
 const MAX_VERIFIED = 10_000
 
 export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
-  // By exact token. It saves verifying the same signature again and nothing else: key and times are checked
-  // each time.
+  // By exact token. It saves only the verification of the signature: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {
     async signAccess(claims, now) {
@@ -58,7 +57,7 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
       if (!key) throw invalidToken()
       const claims = known ?? toVerified(readAccessClaims(payloadOf(() => key.verify(token))))
       checkTimes('access', claims, now)
-      // All tokens that it signed have expired, so this is none of them.
+      // All genuine tokens of a retired key have expired, so this one is not genuine.
       if (key.isRetired(now)) throw invalidToken()
       if (!known) verified.set(token, claims)
       return claims
@@ -85,7 +84,7 @@ function headerOf(token: string): string {
   return header
 }
 
-/** Every failure of the library to verify is one and the same answer. */
+/** All verification errors of the library become the same answer. */
 function payloadOf(verify: () => unknown): unknown {
   try {
     return verify()
