@@ -26,7 +26,9 @@ export function codeOf(error: unknown): string | undefined {
 
 /** The name of the violated constraint, if the error is a violation. */
 export function constraintOf(error: unknown): string | undefined {
-  return error instanceof Error && 'constraint' in error ? String(error.constraint) : undefined
+  return error instanceof Error && 'constraint' in error && typeof error.constraint === 'string'
+    ? error.constraint
+    : undefined
 }
 
 /** Whether the error is a temporary state of the database, not a fault of the request. It is answered 503. */
