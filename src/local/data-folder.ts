@@ -1,7 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** The text of a file that only its owner can read. It is made once: of two that make it at once, one wins. */
+/** Returns the text of a file that only its owner can read. One of several concurrent calls creates it. */
 export async function readOrCreate(folder: string, name: string, make: () => string): Promise<string> {
   await mkdir(folder, { recursive: true })
   const path = join(folder, name)
