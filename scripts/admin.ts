@@ -16,7 +16,7 @@ import { explain, open } from '../src/startup.ts'
 import { ID, realSystem } from '../src/system.ts'
 import { listKeys } from '../src/token/repository.ts'
 
-/** The operator's command line: what is never done over HTTP. */
+/** The operator command line. It parses and prints; src/operator carries out the commands. */
 
 const USAGE = `Usage: npm run admin -- <command> [--json]
 
@@ -38,7 +38,7 @@ A password is read from standard input (\`echo ... | npm run admin -- company cr
 it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
 lines out of it.`
 
-/** Why a command line cannot be carried out. */
+/** A command that cannot run; the message says why. */
 class UsageError extends Error {}
 
 const OPTIONS = {
@@ -60,10 +60,9 @@ type Context = Awaited<ReturnType<typeof openContext>>
 type Result = Record<string, unknown>
 
 interface Command {
-  /** Options that must be given, and that can be. */
   required?: Option[]
   optional?: Option[]
-  /** Takes the id of a company besides. */
+  /** Whether the id of a company follows the name of the command. */
   takesId?: boolean
   run(context: Context, values: Values, id: string): Promise<Result>
 }
@@ -183,7 +182,7 @@ function userOf({ user, email }: Values) {
   throw new UsageError('name the user by --user or by --email')
 }
 
-/** The password on standard input, or one that is generated and shown. */
+/** The password from standard input, or a generated one, which is printed. */
 async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
   const input = fstatSync(0)
   const piped = input.isFIFO() || input.isFile() || input.isSocket()
@@ -194,7 +193,7 @@ async function choosePassword(): Promise<{ password: string; shown: { password?:
   return { password, shown: { password } }
 }
 
-/** Which command a line names and what it is given. @throws UsageError */
+/** Parses a command line; null means that the usage is to be printed. @throws UsageError */
 function readCommand(args: string[]) {
   const { values, positionals } = parse(args)
   const { json = false, help = false, ...given } = values

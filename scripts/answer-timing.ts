@@ -15,13 +15,13 @@ import { changeUserStatus, createUser } from '../src/operator/users.ts'
 import { realSystem } from '../src/system.ts'
 
 /**
- * Whether the time of an answer tells what the answer does not: why a sign-in failed, or whether there is an
- * account to reset or to verify. Starts a service on a database that is thrown away, and lets the cases take
- * turns, in an order drawn anew each round, one request at a time.
+ * Measures whether the time of an answer reveals what its content hides: why a sign-in failed, or whether an
+ * account exists. Starts a service on a temporary database and sends one request at a time, with the cases in
+ * a new random order in each round.
  *
  *   node scripts/answer-timing.ts [rounds]
  *
- * Prints the median of each case and for each endpoint the largest ratio of two; exits 1 if one is above 1.05.
+ * Prints the median of each case, and per endpoint the largest ratio of two; exits 1 if one is above 1.05.
  */
 
 const rounds = Number(process.argv[2] ?? 2000)
@@ -68,7 +68,7 @@ const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
 const addressOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
 
-/** By endpoint: the status of its answer, and what must not be told apart. */
+/** Per endpoint: the status of its answer, and the cases that must not differ in time. */
 const ENDPOINTS: [path: string, status: number, cases: [name: string, body: object][]][] = [
   [
     '/auth/login',
@@ -102,7 +102,7 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
   ],
 ]
 
-/** Milliseconds until the answer is there. */
+/** Milliseconds until the end of the answer. */
 function timeOf(path: string, status: number, body: object): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   const startedAt = performance.now()

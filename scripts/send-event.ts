@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util'
 import { Webhook } from 'standardwebhooks'
 
 /**
- * An example sender: signs one event with the official library of Standard Webhooks and sends it. The
- * secret comes from the environment, never from the command line, where other users could read it.
+ * An example sender: signs one event with the official library of Standard Webhooks and sends it. The secret
+ * comes from the environment, because other users can read command lines.
  */
 
 const USAGE = `Usage: npm run send-event -- [--type payment.created] [--data '{"amount":1250}']
@@ -49,7 +49,7 @@ const { type, data, help } = readOptions()
 const { BASE = 'http://127.0.0.1:3000/api', COMPANY_ID, SIGNING_SECRET } = process.env
 if (help || !COMPANY_ID || !SIGNING_SECRET) fail(USAGE)
 
-// The same id on a retry makes the event arrive once; the same bytes are signed and sent.
+// A retry must use the same id, so that the event is stored once. The signed bytes are the bytes sent.
 const id = `msg_${randomUUID()}`
 const now = new Date()
 const body = JSON.stringify({ type, occurredAt: now.toISOString(), data: parseData(data) })

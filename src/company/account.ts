@@ -1,7 +1,7 @@
 import type { RowOf } from '../database/columns.ts'
 import type { SubscriptionStatus } from '../database/schema.ts'
 
-/** Who a user is and what they can do at this moment: a row of the view `accounts`, without its key. */
+/** A user's identity and current rights: the columns of the view `accounts`, without its key. */
 export const ACCOUNT_COLUMNS = {
   email: 'email',
   name: 'name',
@@ -22,7 +22,7 @@ export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
   userId: string
 }
 
-/** Whether a user of a company can sign in, as far as their statuses say. */
+/** Sign-in and live sessions require this. */
 export function isActive({
   userStatus,
   companyStatus,

@@ -1,14 +1,14 @@
 import { passwordFault } from '../crypto/password-policy.ts'
 import { invalidField, Problem } from '../errors.ts'
 
-/** What companies and people can be called, and the form in which their e-mails are stored. */
+/** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
-/** Everything that can be read, but nothing that ends a line or changes the direction of what follows it. */
+/** No control characters, no line ends, and no characters that change the direction of the text (bidi). */
 const NAME = /^[^\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,100}$/u
-/** Names stand in mail that anybody can have sent to anybody, and mail programs make links of these. */
+/** Anyone can cause mail with a name of their choice, and mail programs turn these patterns into links. */
 const LINK = /:\/\/|www\.|\w\.\w+\//i
 
-/** What can stand on each side of the @, and of the dots there: what sign-in takes as an e-mail. */
+/** The parts around `@` and dots. Sign-in accepts every e-mail of this form. */
 const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`)
@@ -18,16 +18,16 @@ export function normalizeEmail(email: string): string {
   return email.normalize('NFC').toLowerCase()
 }
 
-/** An e-mail in the form in which it is stored. @throws Problem invalid_request */
+/** Returns an e-mail in its stored form. @throws Problem invalid_request */
 export function checkEmail(text: string): string {
   const email = normalizeEmail(text)
-  // What begins like an encoded word (RFC 2047) is another address to some mail servers.
+  // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
   const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
   if (!isEmail) throw invalidField('email', 'must be an e-mail address')
   return email
 }
 
-/** A name in the form in which it is stored. @throws Problem invalid_request */
+/** Returns a name in its stored form. @throws Problem invalid_request */
 export function checkName(field: 'name' | 'companyName', text: string): string {
   const name = text.normalize('NFC').trim()
   if (!NAME.test(name)) throw invalidField(field, 'must be one line of 1 to 100 characters')
@@ -35,7 +35,7 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   return name
 }
 
-/** @throws Problem invalid_request for a password that this person cannot choose */
+/** @throws Problem invalid_request if the policy refuses this password for this person */
 export function checkPassword(
   field: 'password' | 'newPassword',
   password: string,
@@ -46,12 +46,12 @@ export function checkPassword(
 }
 
 /**
- * The names and the e-mail of a new company and its admin, in the form in which they are stored.
- * @throws Problem invalid_request for the first that cannot be taken
+ * Returns the names and the e-mail of a new company and its admin, in their stored form.
+ * @throws Problem invalid_request for the first value that is not accepted
  */
 export function checkNewCompany(given: {
   companyName: string
-  /** The e-mail by default. */
+  /** Default: the e-mail. */
   name?: string | undefined
   email: string
   password: string

@@ -13,8 +13,8 @@ import { findAccountsByEmail } from './identity-repository.ts'
 import { findActiveCompanyName } from './repository.ts'
 
 /**
- * Turns a queued mail into a letter when it is sent: by the account as it is then, and with a token that is made
- * then, so that no row ever holds one and a mail that had to wait is not out of date.
+ * Turns a queued mail into a letter at sending time. It reads the account and makes the token only then: no
+ * row ever holds a token, and a delayed mail is not outdated.
  */
 
 interface Context {
@@ -26,7 +26,7 @@ interface Context {
 
 type ComposeMail = (mail: DueMail, now: number) => Promise<ComposedLetter | null>
 
-/** Returns a function that gives null if a mail has no recipient any more, or never had one. */
+/** The composer returns null if the mail has no recipient, exceeds the limit, or a later request exists. */
 export function createMailComposer(context: Context): ComposeMail {
   return async (mail, now) => {
     const recipient = await findRecipient(context, mail, now)
@@ -58,7 +58,7 @@ async function findRecipient(context: Context, mail: DueMail, now: number): Prom
   return kind === 'verify_email' ? null : account
 }
 
-/** Counts mail to an e-mail that nobody has proven to be theirs: anybody can have it sent, by any company. */
+/** Limits mail to unverified e-mails across companies, because anyone can cause it. Retries do not count. */
 async function canMailUnproven(
   { counters, config }: Context,
   { recipient, attempts }: DueMail,
@@ -74,7 +74,7 @@ async function canMailUnproven(
   }
 }
 
-/** A link with a new token; null if one was asked for later. */
+/** Returns a link with a new token; null if a token of a later request exists. */
 async function newLink(context: Context, kind: LinkedKind, mail: DueMail, now: number) {
   const { purpose, page } = LINKED_LETTERS[kind]
   const { companyId, recipient: email, createdAt: requestedAt } = mail
@@ -82,7 +82,7 @@ async function newLink(context: Context, kind: LinkedKind, mail: DueMail, now: n
   const issued = await issueToken(context, companyId, { purpose, email, role, requestedAt, now })
   return (
     issued && {
-      // In the fragment, which no server and no log sees (ASVS 14.2.1).
+      // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
       url: `${context.config.publicUrl}/${page}#token=${issued.token}`,
       until: issued.expiresAt,
       replaceOlder: issued.replaceOlder,

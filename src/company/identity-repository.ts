@@ -7,9 +7,9 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { ACCOUNT_COLUMNS, type Account } from './account.ts'
 
-/** Users as sign-in sees them: e-mail and password, proof of both, and too many wrong guesses. */
+/** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
 
-/** An account with what a sign-in checks. */
+/** An account with the columns that sign-in checks. */
 export interface Identity extends Account {
   passwordHash: string
   emailVerifiedAt: Date | null
@@ -18,7 +18,7 @@ export interface Identity extends Account {
 
 const accountColumns = aliased('a', ACCOUNT_COLUMNS)
 
-/** Finds accounts by e-mails in their stored form. One outcome an item, in order; null if there is none. */
+/** Finds accounts by e-mails in their stored form. One outcome per item, in order; null if there is none. */
 export async function findAccountsByEmail(
   db: Executor,
   items: { companyId: string; email: string }[],
@@ -42,7 +42,7 @@ function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'us
   )
 }
 
-/** Replaces a hash that was read before; false if it has changed since, or user or company is not active. */
+/** Replaces the hash `before`; false if the stored hash differs, or user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
   companyId: string,
@@ -63,8 +63,8 @@ export async function replacePasswordHash(
 }
 
 /**
- * Notes that mail to an e-mail reaches its user, and their new password if they chose one. Returns the user's id;
- * undefined unless user and company are active.
+ * Marks an e-mail as verified, and stores the new password hash, if given. Returns the user's id; undefined
+ * unless user and company are active.
  */
 export async function proveEmail(
   db: Executor,
@@ -88,8 +88,8 @@ export async function proveEmail(
 }
 
 /**
- * Notes that the password of this e-mail was guessed until no more guesses were taken, with the audit entry of
- * the last guess. One statement and one commit, whether or not it is the e-mail of a user.
+ * Marks the user as locked out and appends the audit entry of the last guess. One statement and one commit,
+ * whether or not the e-mail has a user, so that the time of the answer does not reveal it.
  */
 export async function noteLockout(
   db: Executor,
@@ -104,7 +104,7 @@ export async function noteLockout(
     select`.execute(db)
 }
 
-/** Forgets that for the user who signs in with that password; true for the one of several that did. */
+/** Clears the lockout of a user who signs in with that password; true for one of several concurrent calls. */
 export async function clearLockout(
   db: Executor,
   companyId: string,

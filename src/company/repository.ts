@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '../database/schema.ts'
 
-/** Companies, their subscriptions and users. What sign-in reads and writes of users is in identity-repository.ts. */
+/** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
 
 interface NewUser {
   userId: string
@@ -14,7 +14,7 @@ interface NewUser {
   createdAt: Date
 }
 
-/** Inserts a company with its subscription; false if the id exists. */
+/** Inserts a company with its subscription; false if the id already exists. */
 export async function insertCompany(
   tx: Transaction<Database>,
   companyId: string,
@@ -45,7 +45,7 @@ export async function insertCompany(
   return true
 }
 
-/** Inserts a user; false if the company has one with that e-mail. */
+/** Inserts a user; false if the company already has one with that e-mail. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
   const inserted = await db
     .insertInto('users')
@@ -106,7 +106,7 @@ export async function setCompanyStatus(
   return updated !== undefined
 }
 
-/** The user's id, or undefined if the company has no user with that id or e-mail. */
+/** Returns the user's id; undefined if the company has no user with that id or e-mail. */
 export async function setUserStatus(
   db: Executor,
   companyId: string,

@@ -6,7 +6,7 @@ import { checkEmail, emailTaken, noSuchCompany, noSuchRole, noSuchUser } from '.
 import { findAccountsByEmail } from './identity-repository.ts'
 import * as repository from './repository.ts'
 
-/** How companies and their users begin and change, each in the transaction of the act that wants it. */
+/** Creates and changes companies and their users, always in the transaction of the caller. */
 
 const TRIAL_DAYS = 14
 const DAY_MS = 86_400_000
@@ -15,7 +15,7 @@ interface NewUser {
   email: string
   name: string
   passwordHash: string
-  /** Null: they cannot sign in before it is verified. */
+  /** Null: the user cannot sign in before verification. */
   emailVerifiedAt: Date | null
   createdAt: Date
 }
@@ -27,7 +27,7 @@ interface NewCompany {
   admin: NewUser
 }
 
-/** Opens a company in trial, with its admin. For an id that exists it does nothing, so it can be repeated. */
+/** Opens a company in trial, with its admin. Does nothing if the id exists; `userId` then names no user. */
 export async function openCompany(
   tx: Transaction<Database>,
   system: System,
@@ -42,7 +42,7 @@ export async function openCompany(
   return { companyId, userId, isNew }
 }
 
-/** Adds a user; undefined if the company has one with that e-mail. */
+/** Adds a user and returns the id; undefined if the company already has a user with that e-mail. */
 export async function addUser(
   tx: Transaction<Database>,
   system: System,
@@ -91,8 +91,8 @@ export async function changeSubscription(
 }
 
 /**
- * The e-mail that is invited, in the form in which it is stored.
- * @throws Problem not_found for an unknown company, invalid_request for what cannot be invited
+ * Returns the invited e-mail in its stored form.
+ * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
  */
 export async function checkInvitation(
   tx: Transaction<Database>,

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 import type { EventItem } from './repository.ts'
 import type { Event } from './schemas.ts'
 
-/** The events of a request as the rows that they become. */
+/** Turns the events of a request into rows. */
 
 const MAX_NAMED_IDS = 20
 
@@ -13,7 +13,7 @@ export interface Sender {
   webhookId: string
 }
 
-/** The rows of a request, with ids for events that have none. `repeated` counts equal events that are left out. */
+/** Adds missing ids. `repeated` counts equal events that are left out. @throws Problem event_id_conflict */
 export function toItems(
   { companyId, secretVersion, webhookId }: Sender,
   body: Event | { events: Event[] },
@@ -54,7 +54,7 @@ function isSameEvent(one: Event, other: Event): boolean {
   )
 }
 
-/** Microseconds, as Postgres keeps them. Date knows neither these nor a leap second, which is the one after it. */
+/** Microseconds, as in Postgres. Date has neither these nor leap seconds, which count as the next second. */
 function instantOf(time: string | undefined): number | null {
   const [, minute, seconds, offset] = /^(.{16}):([\d.]+)(.+)$/.exec(time?.toUpperCase() ?? '') ?? []
   return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null

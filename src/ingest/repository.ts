@@ -1,11 +1,11 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** Events as they are stored: one row an id and company, never changed. */
+/** Stores events: one row per company and event id, never changed. */
 
 export interface EventItem {
   companyId: string
-  /** The version of the secret that the request was signed with. */
+  /** The version of the secret that signed the request. */
   secretVersion: number
   eventId: string
   type: string
@@ -17,11 +17,11 @@ export interface EventItem {
 
 /**
  * - stored: the event is new
- * - duplicate: it was there with the same content
- * - conflict: it was there with other content
- * - unseen: another transaction stored that id while this statement ran; ask again
+ * - duplicate: the event is already stored, with the same content
+ * - conflict: the event is already stored, with other content
+ * - unseen: another transaction stored the id while this statement ran; try again
  * - unauthorized: the secret was replaced, or the company is suspended
- * - subscription_inactive, feature_missing: what the company pays for does not include it now
+ * - subscription_inactive, feature_missing: the company's subscription does not include events at this moment
  */
 export type EventOutcome =
   | 'stored'
@@ -33,9 +33,9 @@ export type EventOutcome =
   | 'feature_missing'
 
 /**
- * Stores events. One outcome per item, in order; no two items can have the same company and event id. The same
- * statement confirms that the company can send them. Rows are inserted in key order, so that two statements with
- * the same ids cannot deadlock. Outcomes are read only if not all items were stored, which is rare.
+ * Stores events. One outcome per item, in order. Two items must not have the same company and event id. The
+ * statement also confirms that the company can send events. It inserts rows in key order, so that statements
+ * with the same ids never deadlock. Outcomes are looked up only if not all items were stored, which is rare.
  */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`

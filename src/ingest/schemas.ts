@@ -3,8 +3,8 @@ import { type Static, Type } from '@fastify/type-provider-typebox'
 const MAX_EVENTS = 500
 export const MAX_BODY_BYTES = 512 * 1024
 
-// RFC 3339, section 5.6, as far as Postgres follows it: no year 0, no fraction of a leap second, no offset of
-// 16 hours or more. The format, which checks days and hours, would let pass any white space in place of the T.
+// RFC 3339, section 5.6, within the limits of Postgres: no year 0, no fraction of a leap second, no offset of
+// 16 hours or more. The format checks days and hours, but accepts any white space in place of the T.
 const TIME =
   '^(?!0000)\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:(?:[0-5]\\d(?:\\.\\d+)?|60)(?:[Zz]|[+-](?:0\\d|1[0-5]):[0-5]\\d)$'
 

@@ -9,11 +9,11 @@ import { type EventItem, type EventOutcome, storeEvents } from './repository.ts'
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
 
-/** Events are stored once, whole requests or nothing, and acknowledged when they are committed. */
+/** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
 
-/** An id that another transaction stores at the same time shows up on the next look; it cannot vanish again. */
+/** Few are enough: the next try sees an id that a concurrent transaction stored; events are not deleted. */
 const MAX_TRIES = 5
-/** A larger event gets a statement of its own: statements that many share stay small, and so does what waits. */
+/** In characters. Larger events get their own transaction: shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192
 
 interface Context {
@@ -23,7 +23,8 @@ interface Context {
 
 /**
  * Stores the events of one request; resolves when they are committed.
- * @throws Problem event_id_conflict, invalid_signature, subscription_inactive, feature_not_in_plan, overloaded
+ * @throws Problem event_id_conflict, invalid_signature, subscription_inactive, feature_not_in_plan,
+ * overloaded, unavailable
  */
 export type Ingest = (
   sender: Sender,
@@ -38,7 +39,7 @@ export function createIngest({ db, config }: Context): Ingest {
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,
   })
-  // Each large request takes a connection for a transaction; the other half is left to other requests.
+  // Each large request takes a connection for a transaction; half of the pool stays free for other requests.
   const transactions = createLimiter({
     concurrency: Math.max(1, Math.floor(config.databasePoolSize / 2)),
     maxWaiting: 64,
@@ -70,7 +71,7 @@ async function storeOne(
   }
 }
 
-/** All in one transaction, which a refusal of any one of them rolls back. */
+/** Stores all in one transaction, which the refusal of one of them rolls back. */
 async function storeAll(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
   return await db.transaction().execute(async (tx) => {
     const outcomes = await storeEvents(tx, items)

@@ -11,7 +11,7 @@ import { invalidSignature, type SignedMessage, verifySignature } from './signatu
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The company that signed the request, and with which version of its secret. Behind the signature guard. */
+    /** The company that signed the request, and the version of its secret. Set by the signature guard. */
     sender: Sender
   }
 }
@@ -26,18 +26,18 @@ interface Options {
 }
 
 /**
- * Lets in what a company signed. The signature is checked over the bytes that arrived, before they are parsed.
+ * Admits requests that a company signed. The signature of the received bytes is checked before parsing.
  * A remembered secret saves a round trip; the statement that stores the events confirms its version.
  */
 async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
   const countRequest = app.limits.perSubject(config.limits.ingest, (request) => request.sender.companyId)
-  // For a company that has no secret or does not exist: checking against it is the same work, and always fails.
+  // For a company that has no secret or does not exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ signature: [] }]
     addProblems(route.schema, ['invalid_signature'])
-    // What the schema finds wrong is answered only once the secret is confirmed, below.
+    // Faults that the schema finds are answered only after the secret is confirmed, below.
     route.attachValidation = true
   })
   app.decorateRequest('sender')
@@ -67,26 +67,26 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     throw request.validationError
   })
 
-  /** The version of the secret with which the message is signed. @throws Problem invalid_signature */
+  /** Returns the version of the secret that signed the message. @throws Problem invalid_signature */
   async function verify(signed: Signed): Promise<number> {
     const { companyId, signature } = signed
     const recalled = signingSecrets.recall(companyId)
     const holds = verifySignature(recalled?.key ?? nobodysKey, signed, signature)
     if (recalled && holds) return recalled.version
-    // This instance has not seen the secret yet, or it was replaced through another one.
+    // This instance has not read the secret yet, or another instance has replaced it.
     const loaded = await signingSecrets.load(companyId)
     const holdsNow = verifySignature(loaded?.key ?? nobodysKey, signed, signature)
     if (loaded && holdsNow) return loaded.version
     throw invalidSignature()
   }
 
-  /** For refusals that reach no other statement: a sender whose secret was replaced learns only that. */
+  /** For refusals before the storing statement: a sender with a replaced secret must learn nothing else. */
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
     if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
 }
 
-/** In this scope bodies stay bytes until their signature held. */
+/** In this scope a body stays bytes until its signature is verified. */
 function keepBodiesAsBytes(app: FastifyInstance): void {
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser(
@@ -104,7 +104,7 @@ interface Signed extends SignedMessage {
   signature: string
 }
 
-/** What the headers say of a message, if it is recent enough. @throws Problem invalid_signature */
+/** Reads the headers of a signed message and checks its time. @throws Problem invalid_signature */
 function readSigned(request: FastifyRequest, body: Buffer, now: number, toleranceSeconds: number): Signed {
   const companyId = readHeader(request, 'x-company-id').toLowerCase()
   const id = readHeader(request, 'webhook-id')
@@ -120,7 +120,7 @@ function readSigned(request: FastifyRequest, body: Buffer, now: number, toleranc
   return { companyId, id, timestamp, signature, body }
 }
 
-/** The one header of that name: two could be read in two ways, and Node would join them. */
+/** The only header of that name: Node would join two of them, and a proxy could read one of the two. */
 function readHeader(request: FastifyRequest, name: string): string {
   const [value, ...others] = headerValues(request.raw, name)
   if (!value) throw invalidSignature(`The header ${name} is missing.`)

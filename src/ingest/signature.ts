@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../errors.ts'
 
-/** Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, the body as the bytes that arrived. */
+/** Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
 const ENTRY = /^v1,([A-Za-z0-9+/]{43}=)$/
 
@@ -11,7 +11,7 @@ export interface SignedMessage {
   body: Buffer
 }
 
-/** Whether any one `v1` entry of the header is the message's signature under the key. */
+/** Whether one of the `v1` entries of the header is the message's signature under the key. */
 export function verifySignature(key: Buffer, message: SignedMessage, header: string): boolean {
   const expected = createHmac('sha256', key)
     .update(`${message.id}.${message.timestamp}.`)
@@ -23,7 +23,7 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
     .some((encoded) => encoded !== undefined && timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
 }
 
-/** One detail for all that is wrong, so that nobody learns which companies exist. */
+/** One default detail for all faults, so that it does not reveal which companies exist. */
 export function invalidSignature(
   detail = 'No entry of webhook-signature is valid for this company, id, timestamp and body.',
 ): Problem {

@@ -3,10 +3,7 @@ import { join } from 'node:path'
 import type { System } from '../system.ts'
 import { unless, withScratch } from './postgres/files.ts'
 
-/**
- * Reads a file that only its owner can read, and creates it first if it is missing. It never appears half written,
- * and of two processes that create it at once, one wins.
- */
+/** Returns the text of a file that only its owner can read. One of several concurrent calls creates it. */
 export async function readOrCreate(
   folder: string,
   name: string,

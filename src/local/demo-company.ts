@@ -15,7 +15,7 @@ const DemoCompany = Type.Object({
 })
 export type DemoCompany = Static<typeof DemoCompany>
 
-/** A company to try things with. Its credentials are kept in the data folder, and not in the database. */
+/** A company for trying the service. The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(
   dataDir: string,
   context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
@@ -35,7 +35,7 @@ export async function openDemoCompany(
   return demo
 }
 
-/** What the start of the service prints about it. */
+/** The text that the service prints at start. */
 export function welcome(url: string, { companyId, email, password }: DemoCompany): string {
   return `
 gatehouse listens at ${url}/api, with a Postgres of its own.

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { MailKind } from './letters.ts'
 
-/** Queueing mail as a part of the statement that causes it. */
+/** Queues mail in the statement that causes it, so that both are committed together. */
 
 interface MailExpressions {
   companyId: RawBuilder<unknown>
@@ -12,7 +12,7 @@ interface MailExpressions {
   createdAt: RawBuilder<unknown>
 }
 
-/** Queues a mail for each row of `source`, the part of a statement that follows `from`. */
+/** Queues a mail for each row of `source`, the part of a statement after `from`. */
 export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
   return sql`
     insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)

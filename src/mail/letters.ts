@@ -2,18 +2,18 @@ import type { TokenPurpose } from '../database/schema.ts'
 import type { Letter } from './render.ts'
 
 /**
- * What each mail says. To add one, add it here, add its kind to the check of `mail_outbox` in a migration, and
- * queue it in the transaction of what it tells.
+ * The text of each mail. To add one, add it here, add its kind to the check of `mail_outbox` in a migration,
+ * and queue it in the transaction of the event that it reports.
  */
 
-/** What a mail is written from, besides what its recipient's account says: who asked, from where, and for what. */
+/** The values that are queued with a mail. Other values are read from the account at sending time. */
 export interface MailData {
   ipAddress?: string | undefined
   userAgent?: string | undefined
   role?: string | undefined
 }
 
-/** What a letter can mention. */
+/** All values that a letter can contain. */
 interface LetterContext extends MailData {
   companyId: string
   companyName: string
@@ -26,7 +26,7 @@ interface Link {
   until: Date
 }
 
-/** A letter with a link: the purpose of its token, and the page below the public URL that takes it. */
+/** A letter with a link: the purpose of its token, and the page below the public URL that posts the token. */
 interface LinkedLetter {
   purpose: TokenPurpose
   page: string
@@ -39,7 +39,7 @@ export const LINKED_LETTERS = {
     page: 'verify-email',
     write: (context, link) => ({
       name: context.name,
-      // Anybody can register any e-mail under any name, so none of what they chose stands in the subject.
+      // Anyone can register any e-mail under any name, so the subject contains no text of the user.
       subject: 'Confirm your e-mail address',
       paragraphs: [
         `Somebody gave this e-mail address for an account of ${context.companyName}, ${askedFrom(context)}. Confirm that it is yours, and you can sign in:`,
@@ -79,7 +79,7 @@ export const LINKED_LETTERS = {
   },
 } as const satisfies Record<string, LinkedLetter>
 
-/** Letters that tell of something that has happened. */
+/** Letters that report an event and have no link. */
 export const NOTICES = {
   password_changed: (context) => ({
     name: context.name,

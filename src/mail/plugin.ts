@@ -13,7 +13,7 @@ interface Options extends Pick<SenderOptions, 'db' | 'system' | 'compose'> {
 
 const LEVELS = { sent: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
-/** Sends mail from when the service listens until it closes, and shows what waits. */
+/** Sends mail while the service listens, and exports metrics of the waiting mail. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
   const attempts = new Counter({
     name: 'mail_attempts_total',
@@ -34,7 +34,7 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
     app.log.info(`Mail goes to ${transport.destination}`)
     sender.start()
   })
-  // Mail stops when the service begins to drain, and the service waits for what is under way then.
+  // When the service starts to drain, it takes no more mail; to close, it waits for the mail in progress.
   app.addHook('preClose', async () => void sender.stop())
   app.addHook('onClose', async () => await sender.stop())
   showBacklog(registry, rest)

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** Deletes at most `max` mails that were sent, or failed, before `before`; returns how many. */
+/** Deletes at most `max` mails that were sent or failed before `before`; returns how many. */
 export async function pruneMailsAcrossCompanies(db: Executor, before: Date, max: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     with settled as (

@@ -1,11 +1,11 @@
-/** How mails look: the same content as plain text and as HTML, in which nothing that a user chose has a meaning. */
+/** Renders a letter as plain text and as HTML. Text that a user chose is escaped and never becomes markup. */
 
 export interface Letter {
   /** The name in the greeting. */
   name: string
   subject: string
   paragraphs: string[]
-  /** What the reader can do; it stands after the first paragraph. */
+  /** Rendered after the first paragraph. */
   link?: { label: string; url: string }
 }
 
@@ -30,7 +30,7 @@ export function renderLetter({ name, subject, paragraphs, link }: Letter): Rende
     ...rest.map(paragraph),
   ]
   return {
-    // What a user wrote like an encoded word (RFC 2047) would be shown decoded.
+    // Mail programs would decode an encoded word (RFC 2047) that a user chose.
     subject: subject.replaceAll('=?', '= ?'),
     text: `${text.join('\n\n')}\n`,
     html: `<!doctype html>

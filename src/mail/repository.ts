@@ -3,16 +3,16 @@ import type { Executor } from '../database/connect.ts'
 import type { MailData, MailKind } from './letters.ts'
 
 /**
- * The outbox. A mail is written with what caused it and sent later, by one instance at a time: the instance that
- * takes it moves its next attempt past the time that sending can last.
+ * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a
+ * time sends it: that instance first moves the next attempt beyond the time that sending can take.
  */
 
 interface QueuedMail {
   mailId: string
   kind: MailKind
-  /** An e-mail in the form in which e-mails are stored. */
+  /** An e-mail in its stored form. */
   recipient: string
-  /** In the column `facts`. */
+  /** Stored in the column `facts`. */
   data: MailData
   createdAt: Date
 }
@@ -32,13 +32,13 @@ export async function insertMail(db: Executor, companyId: string, mail: QueuedMa
     .execute()
 }
 
-/** A mail to be sent, with the number of the attempt for which it was taken. */
+/** A mail to be sent; `attempts` includes the current attempt. */
 export interface DueMail extends QueuedMail {
   companyId: string
   attempts: number
 }
 
-/** Takes mails that are due, the longest due first, each until `leaseEndsAt`. */
+/** Takes the mails that are longest due, at most `max`; they are not due again before `leaseEndsAt`. */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
   { now, leaseEndsAt, max }: { now: Date; leaseEndsAt: Date; max: number },
@@ -58,13 +58,12 @@ export async function takeDueMailsAcrossCompanies(
   return rows
 }
 
-/** How an attempt ended. */
 type AttemptEnd =
   | { sentAt: Date }
   | { failedAt: Date; error: string }
   | { nextAttemptAt: Date; error: string }
 
-/** Notes how an attempt ended; nothing if the mail was taken again meanwhile, since then that attempt decides. */
+/** Stores how an attempt ended; does nothing if the mail was taken again: then the later attempt decides. */
 export async function settleMail(
   db: Executor,
   { companyId, mailId, attempts }: DueMail,
@@ -86,7 +85,7 @@ export async function settleMail(
     .execute()
 }
 
-/** Deletes a mail that has no recipient any more. */
+/** Deletes a mail that must not be sent. */
 export async function deleteMail(db: Executor, companyId: string, mailId: string): Promise<void> {
   await db
     .deleteFrom('mail_outbox')
@@ -95,7 +94,7 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
     .execute()
 }
 
-/** How many mails wait, and since when the oldest of them does. */
+/** The number of waiting mails, and the time at which the oldest was queued. */
 export interface Backlog {
   waiting: number
   oldest: Date | null

@@ -8,26 +8,26 @@ import * as repository from './repository.ts'
 import { MAX_CONNECTIONS, SendFailure, type Transport } from './transport.ts'
 
 /**
- * Sends what is due, as long as it runs. Any number of senders can run on one database: each mail is taken by
- * one of them, and by another only if that one has not said within five minutes what became of it. So a mail is
- * sent once, unless an instance dies, or loses the database, between the server's acceptance and its own note.
+ * Sends due mail. Any number of senders can run on one database: one of them takes a mail, and another one
+ * can take it only after five minutes without a result. So a mail is sent once, unless an instance dies or
+ * loses the database after the server has accepted the mail and before the result is stored.
  */
 
-/** Asking an empty index costs Postgres some 30 µs, so new mail needs no signal. */
+/** A query of an empty index costs Postgres about 30 µs, so new mail needs no signal. */
 const POLL_MS = 250
 const SEND_MS = 30_000
-/** Longer than all that follows can last, even where the clock of another instance is a minute ahead. */
+/** Longer than an attempt with all its statements, even if another instance's clock is a minute ahead. */
 const LEASE_MS = 300_000
-/** How long mail under way can take when the service stops, within the time of a whole shutdown. */
+/** How long mail in progress can take when the service stops; less than the time of the whole shutdown. */
 const STOP_MS = 5_000
 const OUTAGE_PAUSE_MS = 5_000
-/** With the time of sending and of each statement, these end before the lease does. */
+/** Together with the sending, all tries and their pauses end before the lease does. */
 const MAX_NOTE_TRIES = 4
 const MAX_AGE_MS = 86_400_000
 const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
 
-/** A letter, and what to do once a mail server has accepted it. */
+/** A letter; `whenSent` runs after a mail server has accepted it. */
 export interface ComposedLetter extends Letter {
   whenSent?(): Promise<void>
 }
@@ -36,9 +36,9 @@ export interface SenderOptions {
   db: Kysely<Database>
   system: System
   transport: Transport
-  /** The letter that a mail is at this moment; null if it has no recipient any more. */
+  /** Composes the letter with the data of this moment; null if the mail must not be sent. */
   compose(mail: repository.DueMail, now: number): Promise<ComposedLetter | null>
-  /** Told how each attempt ended, with context for the log. */
+  /** Receives the end of each attempt, with context for the log. */
   note(end: 'sent' | 'postponed' | 'failed' | 'fault', context: Record<string, unknown>): void
 }
 
@@ -49,7 +49,7 @@ interface Sending extends SenderOptions {
 
 interface Sender {
   start(): void
-  /** Takes nothing more. Resolves when what is under way has ended, or has had its time. */
+  /** Takes no more mail. Resolves when the mail in progress has ended, or after five seconds. */
   stop(): Promise<void>
 }
 
@@ -82,7 +82,7 @@ async function run(sending: Sending): Promise<void> {
     const room = slots.free
     const mails = await takeDue(sending, room)
     for (const mail of mails) void slots.run(() => deliver(sending, mail))
-    // If all the room is taken, there can be more mail than that.
+    // If all slots are in use, more mail can be due, so this waits for a slot and not for the next poll.
     if (slots.free === 0) await slots.ended('any')
     else if (mails.length < room) await pause(sending, POLL_MS)
   }
@@ -122,7 +122,7 @@ async function deliver(sending: Sending, mail: repository.DueMail): Promise<void
     await noteSent(sending, mail)
     note('sent', { ...about, ...(file !== undefined && { file }) })
   } catch (error) {
-    // Only the note of it is missing: the instance that takes it next has to send it again.
+    // The mail was sent, but the database does not know: after the lease it is sent again.
     if (wasSent) return note('fault', { ...about, err: error })
     const reason = error instanceof SendFailure ? { reason: error.message } : { err: error }
     const ended = postpone(sending, mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
@@ -131,7 +131,7 @@ async function deliver(sending: Sending, mail: repository.DueMail): Promise<void
   }
 }
 
-/** A mail whose sending is not noted goes out again, so a database that is away for a moment is asked again. */
+/** Retries during a short outage of the database, because a mail that is not marked as sent is sent again. */
 async function noteSent(sending: Sending, mail: repository.DueMail): Promise<void> {
   const { db, system, stopping } = sending
   for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
@@ -144,7 +144,7 @@ async function noteSent(sending: Sending, mail: repository.DueMail): Promise<voi
   }
 }
 
-/** Notes that an attempt did not succeed: the mail is tried again later, or it has failed. */
+/** Stores that an attempt did not succeed: the mail is tried again later, or it has failed. */
 async function postpone({ db, system }: Sending, mail: repository.DueMail, cause: unknown) {
   const now = system.now()
   const error = cause instanceof SendFailure ? cause.message : 'internal'
@@ -158,7 +158,7 @@ async function postpone({ db, system }: Sending, mail: repository.DueMail, cause
   return { end: 'postponed', nextAttemptAt } as const
 }
 
-/** Twice as long each time, less a random part of up to a half, so mails that failed together are spread out. */
+/** Milliseconds: doubled each time, minus a random part of up to half, to spread simultaneous failures. */
 function delayAfter(attempts: number, { randomBytes }: System): number {
   const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempts - 1))
   const random = randomBytes(2).readUInt16BE() / 65_536

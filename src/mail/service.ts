@@ -3,7 +3,7 @@ import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
 import { insertMail } from './repository.ts'
 
-/** Queues a mail in the transaction of what it tells; it leaves once that has committed. */
+/** Queues a mail in the transaction of the event that it reports; it is sent after the commit. */
 export async function queueMail(
   db: Executor,
   system: System,

@@ -5,10 +5,10 @@ import type { Config } from '../config.ts'
 import type { MailKind } from './letters.ts'
 import type { RenderedLetter } from './render.ts'
 
-/** Where mail leaves the service: an SMTP server, or a folder where there is none. */
+/** Sends mail to an SMTP server, or writes it to a folder if none is configured. */
 
 interface Message extends RenderedLetter {
-  /** Names the message; the same when it has to be sent again. */
+  /** Becomes the Message-ID; the same if the mail is sent again. */
   id: string
   kind: MailKind
   to: string
@@ -16,18 +16,18 @@ interface Message extends RenderedLetter {
 }
 
 export interface Transport {
-  /** Where mail goes, for people. */
+  /** A description of the destination for the log. */
   destination: string
   /**
-   * Resolves when the message was taken over, with the file that it is in, if it is in one.
-   * @throws SendFailure
+   * Resolves when the message is accepted, with the path of the file if it was written to one.
+   * @throws SendFailure if the mail server does not accept it
    */
   send(message: Message, signal: AbortSignal): Promise<{ file?: string }>
   close(): void
 }
 
 const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 20_000 }
-/** Connections to the server, as many as there are messages under way. */
+/** Connections to the mail server; also the number of mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
@@ -41,7 +41,7 @@ function openServer(smtpUrl: string, settings: Settings): Transport {
     url: smtpUrl,
     pool: true,
     maxConnections: MAX_CONNECTIONS,
-    // Whether to try again is decided by the outbox.
+    // The outbox decides whether to try again.
     maxRequeues: 0,
     ...(settings.requireTls && { requireTLS: true }),
     ...TIMEOUTS,
@@ -70,7 +70,7 @@ function openFolder(folder: string, settings: Settings): Transport {
       const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
       const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
       await mkdir(folder, { recursive: true })
-      // Its link is as good as a password.
+      // A link in it is as good as a password.
       await writeFile(file, bytes, { mode: 0o600 })
       return { file }
     },
@@ -82,7 +82,7 @@ function toMail({ id, kind: _, to, at, ...letter }: Message, { from }: Settings)
   return {
     ...letter,
     from,
-    // As an object it is taken as it is: a comma in it makes no second recipient.
+    // An object is not parsed, so a comma in the e-mail does not add a second recipient.
     to: { name: '', address: to },
     date: at,
     messageId: `<${id}@${domainOf(from)}>`,
@@ -98,14 +98,14 @@ function domainOf(sender: string): string {
 }
 
 /**
- * A message that did not get out, with codes for people to look up: what failed, at which command, and where.
- * None of a server's words, which may quote an address.
+ * A message that was not accepted. The error text consists of codes, the SMTP command and the server. It has
+ * none of the server's own text, which can quote an e-mail.
  */
 export class SendFailure extends Error {
   override name = 'SendFailure'
   /**
-   * Whether the server will not take it later either: a 5xx to the recipient (RFC 5321, section 4.2.1). To
-   * anything else, or for reasons of policy (RFC 3463, 5.7), it may be our own settings that are at fault.
+   * Whether the server will never accept it: a 5xx to the recipient (RFC 5321, section 4.2.1). Our own
+   * settings can cause other refusals, and those for reasons of policy (RFC 3463, 5.7).
    */
   readonly isForGood: boolean
 

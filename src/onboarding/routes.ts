@@ -25,7 +25,7 @@ interface Options {
 
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
 
-/** What everybody can ask for. Opening a mailed link changes nothing: the page that it leads to posts the token. */
+/** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
   registration(app, options)
   mailedLinks(app, options)
@@ -82,7 +82,7 @@ const registration: Routes = (app, options) => {
   )
 }
 
-/** Requests of a mail, whose answers are the same whether or not there is such an account, and reset by its link. */
+/** Requests for a mail, with the same answer whether or not the account exists, and the reset by token. */
 const mailedLinks: Routes = (app, options) => {
   const { onboarding } = options
   const mails = [

@@ -1,9 +1,9 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
 
-/** Which names can be chosen: see company/checks.ts. */
+/** company/checks.ts decides which names are accepted. */
 const Name = Type.String({ minLength: 1, maxLength: 100, description: 'one line' })
-/** A text that is no token at all is answered like a token that does not work. */
+/** No pattern: a malformed token gets the same answer as an invalid one. */
 const Token = Type.String({ maxLength: 1024 })
 
 const closed = { additionalProperties: false }
@@ -23,7 +23,7 @@ export const VerifyReply = Type.Object({ companyId: Uuid, status: Type.Literal('
 
 export const AccountBody = Type.Object({ companyId: Id, email: Email }, closed)
 
-/** Says nothing, whatever happens next. */
+/** Empty, so that it reveals nothing about the account. */
 export const AcceptedReply = Type.Object({}, closed)
 
 export const ResetBody = Type.Object({ token: Token, newPassword: Password }, closed)

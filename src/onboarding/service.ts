@@ -17,7 +17,7 @@ import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.
 import { endUserSessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 
-/** How companies and people come in, and back in, by themselves: an e-mail belongs to whoever reads its mail. */
+/** Registration, verification, reset, invitations. A mailed token proves that the client reads the e-mail. */
 
 interface Context {
   db: Kysely<Database>
@@ -27,7 +27,7 @@ interface Context {
   counters: Counters
 }
 
-/** Where a request comes from, and when. */
+/** The client of a request, and its time in milliseconds. */
 export interface Received {
   client: Client
   now: number
@@ -38,26 +38,25 @@ export type Onboarding = ReturnType<typeof createOnboarding>
 export function createOnboarding(context: Context) {
   return {
     /**
-     * Opens a company in trial, whose admin can sign in once their e-mail is verified.
+     * Opens a company in trial. Its admin can sign in after the verification of the e-mail.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
     register: (company: NewCompany, received: Received) => register(context, company, received),
-    /** Proves an e-mail by the token that was sent there. @throws Problem invalid_request, rate_limited */
+    /** Verifies an e-mail by its mailed token. @throws Problem invalid_request, rate_limited */
     verifyEmail: (token: string, received: Received) => verifyEmail(context, token, received),
-    /** Queues a mail for the user with this e-mail, if there is one. */
+    /** Queues a mail to this e-mail. The sender drops it if there is no such account. */
     requestMail: (kind: RequestedKind, account: { companyId: string; email: string }, received: Received) =>
       requestMail(context, kind, account, received),
     /**
-     * Sets a new password by the token that was sent to the user's e-mail, which is proven by that. All of their
-     * sessions end.
+     * Sets a new password by the mailed token, which also verifies the e-mail. All sessions of the user end.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
     resetPassword: (reset: { token: string; newPassword: string }, received: Received) =>
       resetPassword(context, reset, received),
-    /** What an invitation is to; it stays open. @throws Problem invalid_request, rate_limited */
+    /** Returns the data of an invitation, which stays valid. @throws Problem invalid_request, rate_limited */
     previewInvitation: (token: string, received: Received) => previewInvitation(context, token, received),
     /**
-     * Makes the invited person a user, whose e-mail counts as verified.
+     * Creates the invited user, whose e-mail counts as verified.
      * @throws Problem invalid_request, rate_limited, overloaded
      */
     acceptInvitation: (acceptance: Acceptance, received: Received) =>
@@ -102,8 +101,8 @@ async function verifyEmail(context: Context, token: string, received: Received) 
 type RequestedKind = Extract<LinkedKind, 'verify_email' | 'password_reset'>
 
 /**
- * Nothing is looked up here, so that the answer takes as long and says as much for an e-mail without an account;
- * nor is anything audited, since anybody could fill what is kept for ever.
+ * Looks nothing up, so that neither the time nor the content of the answer reveals whether the account
+ * exists. Appends no audit entry, because anyone could fill the table, which is never pruned.
  */
 async function requestMail(
   { db, config, system, counters }: Context,
@@ -115,12 +114,12 @@ async function requestMail(
   const recipient = normalizeEmail(account.email)
   const data = { ipAddress: client.ipAddress }
   try {
-    // By company, so that nobody can use up the mail of an e-mail by asking for it elsewhere.
+    // Counted by company too, so that requests in one company do not use up those in another.
     await counters.consumeFor(config.limits.mail, [kind, companyId, recipient], now, () =>
       queueMail(db, system, companyId, { kind, recipient, data, now }),
     )
   } catch (error) {
-    // Enough of them are on their way.
+    // Enough mails were requested; the answer is the same.
     if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
   }
 }
@@ -172,7 +171,7 @@ async function acceptInvitation(context: Context, acceptance: Acceptance, receiv
   return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {
     const user = { email, name, role: role ?? '', passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
-    // Somebody else has become a user with this e-mail meanwhile.
+    // The company got a user with this e-mail meanwhile.
     if (userId === undefined) throw noSuchToken()
     await audit(context, tx, companyId, { action: 'accept_invitation', actor: userId }, received)
     return { companyId, userId, limit }

@@ -3,8 +3,8 @@ import type { Executor } from '../database/connect.ts'
 import type { Database, TokenPurpose } from '../database/schema.ts'
 
 /**
- * One-time tokens. Whoever deletes the row has used the token: of many that try at once, one does. The effect is
- * in the same transaction. A token comes without its company, so it is found by its hash.
+ * One-time tokens. Deleting the row consumes the token, so one of several concurrent requests succeeds; the
+ * effect is in the same transaction. A token does not name its company, so it is found by its hash.
  */
 
 interface NewToken {
@@ -12,12 +12,12 @@ interface NewToken {
   email: string
   hash: Buffer
   role: string | null
-  /** When it was asked for. */
+  /** The time of the request, not of the sending. */
   createdAt: Date
   expiresAt: Date
 }
 
-/** Adds a token; false if one of its purpose and e-mail was asked for later, so that this one is not wanted. */
+/** Adds a token; false if a token of a later request exists for the same purpose and e-mail. */
 export async function insertToken(
   db: Executor,
   companyId: string,
@@ -33,7 +33,7 @@ export async function insertToken(
   return numAffectedRows === 1n
 }
 
-/** Deletes the tokens of the same purpose and e-mail that were asked for before this one. */
+/** Deletes the tokens of earlier requests for the same purpose and e-mail. */
 export async function deleteOlderTokens(
   db: Executor,
   companyId: string,
@@ -51,7 +51,7 @@ export async function deleteOlderTokens(
       and t.token_hash = l.token_hash`.execute(db)
 }
 
-/** A token that works. `role` is that of an invitation. */
+/** A valid token. `role` is null unless the token is an invitation. */
 export interface ConsumedToken {
   companyId: string
   email: string
@@ -63,7 +63,7 @@ export interface FoundToken extends ConsumedToken {
   expiresAt: Date
 }
 
-/** What a token that works is for; it goes on working. */
+/** Finds a valid token without consuming it. */
 export async function findTokenAcrossCompanies(
   db: Executor,
   purpose: TokenPurpose,
@@ -80,8 +80,8 @@ export async function findTokenAcrossCompanies(
 }
 
 /**
- * Uses a token up, and with it all others of its purpose and e-mail; undefined if it does not work. All are
- * locked, in one order, so that whoever comes second, with this or another of them, waits and finds them gone.
+ * Consumes a token and all others of its purpose and e-mail; undefined if it is not valid. Locks all of them
+ * in one order: a second request with any of them waits and then finds no row.
  */
 export async function consumeTokenAcrossCompanies(
   tx: Transaction<Database>,
@@ -109,7 +109,7 @@ export async function consumeTokenAcrossCompanies(
   return rows[0]
 }
 
-/** Voids what was mailed to somebody who had forgotten their password. */
+/** Deletes the reset tokens of an e-mail, so that no mailed reset link stays valid. */
 export async function deleteResetTokens(
   tx: Transaction<Database>,
   companyId: string,

@@ -6,18 +6,18 @@ import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
 
-/** One-time tokens: made when their mail is sent, and used up together with what they are for. */
+/** One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. */
 
 interface NewLinkToken {
   token: string
   expiresAt: Date
-  /** Deletes the older tokens. Not called before the mail is sent, so an earlier link works until then. */
+  /** Deletes the older tokens. Call it after the mail is sent: an earlier link stays valid until then. */
   replaceOlder(): Promise<void>
 }
 
 /**
- * A new token for an e-mail; null if one of its purpose was asked for later, so that this one is not wanted.
- * `requestedAt` is when it was asked for; it lives from `now` on.
+ * Issues a token for an e-mail; null if a token of a later request exists for the same purpose. `requestedAt`
+ * is the time of the request; the lifetime starts at `now`.
  */
 export async function issueToken(
   { db, system }: { db: Executor; system: System },
@@ -32,7 +32,7 @@ export async function issueToken(
   return { token, expiresAt, replaceOlder: () => repository.deleteOlderTokens(db, companyId, row) }
 }
 
-/** What a token is for; it goes on working. @throws Problem invalid_request if it does not work */
+/** Returns the data of a token without consuming it. @throws Problem invalid_request if it is not valid */
 export async function peekToken(
   db: Executor,
   purpose: TokenPurpose,
@@ -46,8 +46,8 @@ export async function peekToken(
 }
 
 /**
- * Uses a token up together with its effect: if that fails, it was not used.
- * @throws Problem invalid_request if it does not work
+ * Consumes a token together with its effect: if the effect fails, the token stays valid.
+ * @throws Problem invalid_request if it is not valid
  */
 export async function consumeToken<Result>(
   db: Kysely<Database>,

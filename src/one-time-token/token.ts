@@ -2,9 +2,9 @@ import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { TokenPurpose } from '../database/schema.ts'
 import type { System } from '../system.ts'
 
-/** One-time tokens as they travel: 32 random bytes behind the name of their purpose. */
+/** The form of one-time tokens: the purpose, `_`, and 32 random bytes in base64url. */
 
-/** Seconds from the sending of the mail. */
+/** Counted from the sending of the mail. */
 export const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   verify: 24 * 3600,
   reset: 3600,
@@ -18,7 +18,7 @@ export function generateToken(system: System, purpose: TokenPurpose): { token: s
   return { token: `${purpose}_${secret}`, hash }
 }
 
-/** The hash to look a token up by; null for a text that is no token of that purpose. */
+/** The hash for the look-up; null if the text is not a token of that purpose. */
 export function hashToken(purpose: TokenPurpose, token: string): Buffer | null {
   const prefix = `${purpose}_`
   return token.startsWith(prefix) ? hashOpaque(token.slice(prefix.length)) : null

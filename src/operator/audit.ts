@@ -3,7 +3,7 @@ import { appendAudit } from '../audit/repository.ts'
 import type { Executor } from '../database/connect.ts'
 import type { System } from '../system.ts'
 
-/** What an operator did: each act is audited in the transaction that does it, at the time that it was done. */
+/** Appends the audit entry of an operator's act. Call it in the transaction of the act, with its time. */
 export async function auditOperator(
   db: Executor,
   system: System,

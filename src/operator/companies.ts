@@ -8,7 +8,7 @@ import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
-/** What operators do with companies and their subscriptions. */
+/** Acts of operators on companies and subscriptions; each is audited in its transaction. */
 
 interface Context {
   db: Kysely<Database>
@@ -16,7 +16,7 @@ interface Context {
 }
 
 interface NewCompany {
-  /** For a company that exists, nothing is done. */
+  /** If this company exists, nothing is done, and the returned `userId` names no user. */
   companyId?: string | undefined
   name: string
   plan?: string | undefined
@@ -27,7 +27,7 @@ interface NewCompany {
 
 /**
  * Creates a company in trial, with an admin whose e-mail counts as verified.
- * @throws Problem invalid_request for a name or password that cannot be chosen, or an unknown plan
+ * @throws Problem invalid_request for a name, e-mail or password that is not accepted, or an unknown plan
  */
 export async function createCompany(
   { db, hasher, system }: Context & { hasher: PasswordHasher },
@@ -49,7 +49,7 @@ export async function createCompany(
 }
 
 /**
- * Suspends a company, whose sessions end with it, or resumes it.
+ * Suspends a company and ends all its sessions, or resumes it.
  * @throws Problem not_found
  */
 export async function changeCompanyStatus(

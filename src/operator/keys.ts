@@ -8,9 +8,9 @@ import { addKey, resealKeys } from '../token/key-rotation.ts'
 import { auditOperator } from './audit.ts'
 
 /**
- * Seals anew what a former master key sealed, and adds the key that will sign access tokens. Returns how many
- * signing secrets were sealed anew, the new key's id, and when it starts to sign.
- * @throws DecryptionError if something does not open with the configured master keys
+ * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
+ * signing secrets were sealed again, the new key's id, and when it starts to sign.
+ * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
 export async function rotateKeys({
   db,

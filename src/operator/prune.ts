@@ -5,17 +5,17 @@ import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.t
 import { BEFORE_ALL, pruneSessionsAcrossCompanies } from '../session/prune-repository.ts'
 
 /**
- * Housekeeping: deletes what is not needed any more, a bounded number of rows a statement, so that it never locks
- * for long. It can be interrupted, repeated and run by several at a time: they pass over each other's rows. Audit
- * entries and events stay.
+ * Housekeeping: deletes rows that are no longer needed, a bounded number per statement, so that locks are
+ * short. It can be interrupted, repeated and run concurrently: each run skips the locked rows of the others.
+ * Audit entries and events stay.
  */
 
 const DAY_MS = 86_400_000
-/** How long rows are kept after they have ended or lapsed, or were sent or have failed. */
+/** How long rows are kept after they have ended or expired, or were sent or have failed. */
 const KEPT_MS = {
   sessions: 30 * DAY_MS,
   mails: 7 * DAY_MS,
-  // Instances' clocks differ, and a counter that is gone counts anew.
+  // The clocks of instances differ, and a deleted counter starts again at zero.
   counters: 300_000,
   tokens: 300_000,
 }
@@ -29,7 +29,7 @@ interface Pruned {
   mails: number
 }
 
-/** Runs until nothing is left to delete, or the signal says so; then a later run goes on. */
+/** Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. */
 export async function pruneAcrossCompanies(db: Executor, now: number, signal?: AbortSignal): Promise<Pruned> {
   const before = (kept: number) => new Date(now - kept)
 

@@ -1,7 +1,7 @@
 import { noSuchPlan, noSuchRole } from '../company/checks.ts'
 import { constraintOf } from '../database/faults.ts'
 
-/** For `catch`: roles and plans are data, so the database knows which exist. @throws Problem invalid_request */
+/** For `catch`: foreign keys refuse unknown roles and plans. @throws Problem invalid_request */
 export function explainUnknownName(error: unknown): never {
   const constraint = constraintOf(error)
   if (constraint === 'users_role_fkey') throw noSuchRole()

@@ -9,7 +9,7 @@ import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
-/** What operators do with the users of a company. */
+/** Acts of operators on the users of a company; each is audited in its transaction. */
 
 interface Context {
   db: Kysely<Database>
@@ -18,7 +18,7 @@ interface Context {
 
 interface NewUser {
   email: string
-  /** The e-mail by default. */
+  /** Default: the e-mail. */
   name?: string | undefined
   role: string
   password: string
@@ -26,7 +26,7 @@ interface NewUser {
 
 /**
  * Creates a user whose e-mail counts as verified.
- * @throws Problem not_found for an unknown company, invalid_request for anything else
+ * @throws Problem not_found for an unknown company, invalid_request for a value that is not accepted
  */
 export async function createUser(
   { db, hasher, system }: Context & { hasher: PasswordHasher },
@@ -50,7 +50,7 @@ export async function createUser(
 }
 
 /**
- * Disables a user, whose sessions end with that, or enables one, who then has to sign in.
+ * Disables a user and ends all sessions of the user, or enables a user, who must then sign in again.
  * @throws Problem not_found
  */
 export async function changeUserStatus(
@@ -71,7 +71,7 @@ export async function changeUserStatus(
 
 /**
  * Invites an e-mail to a company, by mail.
- * @throws Problem not_found for an unknown company, invalid_request for what cannot be invited
+ * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
  */
 export async function invite(
   { db, system }: Context,

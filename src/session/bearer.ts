@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 import { headerValues } from '../http/framing.ts'
 
 /**
- * The token of the one `Authorization: Bearer` header (RFC 6750, section 2.1).
+ * Returns the token of the only `Authorization: Bearer` header (RFC 6750, section 2.1).
  * @throws Problem missing_credentials
  */
 export function readBearer(request: FastifyRequest): string {

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem } from '../errors.ts'
 
-/** The browser's credential (RFC 6265bis): no script reads it, no other site sends it, no subdomain sets it. */
+/** The session cookie (RFC 6265bis): no script can read it, no other site send it, no subdomain set it. */
 
 export const COOKIE_NAME = '__Host-session'
-// Spaces before the name are no part of it; anything else there makes it another cookie.
+// Spaces before the name do not belong to it; any other character there makes it another cookie.
 const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*)$`)
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
@@ -12,13 +12,13 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** Makes the browser delete the cookie, and what pages stored about the session (ASVS 14.3.1). */
+/** Makes the browser delete the cookie and the data that pages stored (ASVS 14.3.1). */
 export function clearSessionCookie(reply: FastifyReply): void {
   reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
   reply.header('clear-site-data', '"cookies", "storage"')
 }
 
-/** The values of the cookies with exactly that name: others can plant cookies whose names are almost the same. */
+/** The values of cookies with exactly this name: attackers can plant cookies with almost the same name. */
 export function readSessionCookies({ headers }: FastifyRequest): string[] {
   return (headers.cookie ?? '').split(';').flatMap((pair) => {
     const [, value] = PAIR.exec(pair) ?? []
@@ -27,7 +27,7 @@ export function readSessionCookies({ headers }: FastifyRequest): string[] {
 }
 
 /**
- * The session cookie of a request. Of two with that name one was planted, and there is no telling which.
+ * The session cookie of a request. Of two, an attacker planted one, and the service cannot know which.
  * @throws Problem invalid_token
  */
 export function readSessionCookie(request: FastifyRequest): string | undefined {
@@ -38,8 +38,8 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
 }
 
 /**
- * Refuses what another site made a browser send (ASVS 3.5.1). A request with neither header comes from no
- * browser that honours such cookies.
+ * Refuses requests that another site made a browser send (ASVS 3.5.1). A request with neither header does not
+ * come from a browser that supports these cookies.
  * @throws Problem cross_site_request
  */
 export function requireSameSite(

@@ -4,9 +4,9 @@ import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { EndReason } from '../database/schema.ts'
 
-/** The ends of sessions. An end is final: no statement touches a row that has `ended_at`. */
+/** Ends sessions. An end is final: no statement updates a row that has `ended_at`. */
 
-/** By the clock of another instance a session that has just expired can be live, and use would renew it. */
+/** Clocks differ: a session that has just expired can be live for another instance, which could extend it. */
 const CLOCK_SLACK = sql`interval '1 hour'`
 
 interface Ending {
@@ -29,7 +29,7 @@ export async function endUserSessions(
   return await endSessions(db, sql`company_id = ${companyId} and user_id = ${userId}`, ending)
 }
 
-/** Ends all live sessions of a user but this one; returns how many. */
+/** Ends all live sessions of a user except one; returns how many. */
 export async function endOtherSessions(
   db: Executor,
   companyId: string,
@@ -41,7 +41,7 @@ export async function endOtherSessions(
   return await endSessions(db, others, ending)
 }
 
-/** Rows are locked in the order of their keys, so that no two statements wait for each other. */
+/** Locks the rows in key order, so that two statements never deadlock. */
 async function endSessions(
   db: Executor,
   which: RawBuilder<unknown>,
@@ -82,8 +82,8 @@ const auditLogout = auditEach(sql`ended`, {
 })
 
 /**
- * Ends sessions at their users' own wish, and says of each, in order, whether it was live. No two items can be
- * of one session.
+ * Ends sessions at the request of their users. One outcome per item, in order: false if the session had ended
+ * before. Two items must not name the same session.
  */
 export async function logOutSessions(db: Executor, items: Logout[]): Promise<boolean[]> {
   const { rows } = await sql<{ ord: number }>`
@@ -109,10 +109,9 @@ export async function logOutSessions(db: Executor, items: Logout[]): Promise<boo
   return ended
 }
 
-/** The key of a session, and its user. */
 const ENDED_COLUMNS = { companyId: 'company_id', sessionId: 'session_id', userId: 'user_id' } as const
 
-/** Ends the session of a cookie; returns whose it was, if there was a live one. */
+/** Ends the session of a cookie, even an expired one; undefined if there is none or it has already ended. */
 export async function endCookieSessionAcrossCompanies(
   db: Executor,
   cookieHash: Buffer,
@@ -125,7 +124,7 @@ export async function endCookieSessionAcrossCompanies(
   return rows[0]
 }
 
-/** Ends a live session of that user; false if they have none with this id. */
+/** Ends a live session of a user; false if the user has none with this id. */
 export async function endOwnSession(
   db: Executor,
   companyId: string,
@@ -146,7 +145,7 @@ export async function endOwnSession(
   return ended !== undefined
 }
 
-/** Whether no statement has ended the session; its time can be over. */
+/** Whether no statement has ended the session; it can have expired. */
 export async function isOpen(db: Executor, companyId: string, sessionId: string): Promise<boolean> {
   const row = await db
     .selectFrom('sessions')

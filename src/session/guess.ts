@@ -5,7 +5,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { Limit, LimitState } from '../limits/list.ts'
 
-/** Guesses at a password, which sign-in and a change of password count together. */
+/** Password guesses. Sign-in and password change share one count. */
 
 interface Context {
   db: Executor
@@ -21,14 +21,14 @@ interface Guesser {
 }
 
 interface Guess<Result> {
-  /** What the attempt gave; null if the guess was wrong. */
+  /** The result of the attempt; null if the guess was wrong. */
   result: Result | null
   guesses: LimitState
 }
 
 /**
- * Counts a guess, lets it be tried, and takes it back unless it was wrong. It is counted before it is tried, so
- * parallel guesses cannot beat the count. Whatever the attempt throws, nothing was guessed.
+ * Counts a guess, runs the attempt, and refunds the guess unless it was wrong. It is counted first, so that
+ * parallel guesses cannot exceed the limit. An attempt that throws is not a guess.
  * @throws Problem rate_limited
  */
 export async function countGuess<Result>(
@@ -45,12 +45,12 @@ export async function countGuess<Result>(
     isWrong = result === null
     return { result, guesses }
   } finally {
-    // A count that stays is the lesser harm: the attempt has had its effect.
+    // The attempt has had its effect, so a failed refund must not turn it into an error.
     if (!isWrong) await counters.refund(limit, subject, now).catch(() => {})
   }
 }
 
-/** Records a wrong guess. After the last one that is taken, the user is told once they are back. */
+/** Records a wrong guess. The last one within the limit marks the lockout: the next sign-in sends a mail. */
 export async function recordWrongGuess(
   { db }: Context,
   { companyId, email }: Guesser,

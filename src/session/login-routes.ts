@@ -19,7 +19,7 @@ interface Options {
   signIn: SignIn
 }
 
-/** Sign-in, for everybody. */
+/** Sign-in; behind the public guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system, admission, signIn }) => {
   app.post(
     '/auth/login',

@@ -18,7 +18,7 @@ interface LogoutRequest {
   now: number
 }
 
-/** Ends the session, or all of its user. Once this resolves, none of their credentials works on any instance. */
+/** Ends the session, or all sessions of its user. When it resolves, no instance accepts their credentials. */
 export type LogOut = (session: Session, request: LogoutRequest) => Promise<void>
 
 export function createLogout({ db, system }: Context): LogOut {

@@ -5,14 +5,13 @@ import { aliased } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 
-/** Sessions with their accounts, as of this moment. */
+/** Reads sessions with their accounts in one statement, in their state of this moment. */
 
-/** A session as it was found; null if there is none. */
 export type FoundSession = Session | null
 
 const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${aliased('a', ACCOUNT_COLUMNS)}`
 
-/** Finds sessions by their ids. One outcome an item, in order. */
+/** Finds sessions by their ids. One outcome per item, in order. */
 export async function findSessions(
   db: Executor,
   items: { companyId: string; sessionId: string }[],
@@ -27,8 +26,8 @@ export async function findSessions(
 }
 
 /**
- * Finds sessions by the hashes of their cookies. One outcome an item, in order. The one look-up that cannot
- * start from a company: the cookie is opaque.
+ * Finds sessions by the hashes of their cookies. One outcome per item, in order. A cookie does not name its
+ * company, so this look-up cannot start from one.
  */
 export async function findSessionsByCookieAcrossCompanies(
   db: Executor,
@@ -42,7 +41,7 @@ export async function findSessionsByCookieAcrossCompanies(
   return inOrder(cookieHashes.length, rows)
 }
 
-/** Moves the end of a cookie session; nothing if it has ended meanwhile or another request has renewed it. */
+/** Extends a cookie session; does nothing if it has ended or another request has renewed it. */
 export async function renewCookieSession(
   db: Executor,
   companyId: string,

@@ -8,9 +8,9 @@ import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
-/** Which session a credential is for, and what its user can do at this moment. */
+/** Finds the session of a credential, with the rights that its user has at this moment. */
 
-/** A cookie session is renewed by use, but written at most once a minute. */
+/** Use renews a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
 
 interface Context {
@@ -21,7 +21,7 @@ interface Context {
 export interface SessionLookUp {
   /** The session of an access token. @throws Problem session_ended or invalid_token */
   byToken(claims: VerifiedClaims, now: number): Promise<Session>
-  /** The session of a cookie, whose use moves its idle limit. @throws Problem session_ended or invalid_token */
+  /** The session of a cookie, extended by this use. @throws Problem session_ended or invalid_token */
   byCookie(cookie: string, now: number): Promise<Session>
 }
 

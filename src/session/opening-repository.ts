@@ -19,9 +19,9 @@ export interface NewSession {
 }
 
 /**
- * Opens a session, with its audit entry, if at this moment user and company are active and the password is still
- * the one that was checked. Both rows stay locked until the commit: a disabling that runs at the same time either
- * prevents the session or sees and ends it.
+ * Opens a session with its audit entry; false unless user and company are active and the password hash is
+ * still the checked one. Both rows stay locked until the commit: a concurrent disabling either prevents the
+ * session, or sees and ends it.
  */
 export async function insertSession(
   db: Executor,

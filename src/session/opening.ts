@@ -13,7 +13,7 @@ import { endCookieSessionAcrossCompanies } from './ending-repository.ts'
 import * as repository from './opening-repository.ts'
 import type { Session } from './session.ts'
 
-/** How a session begins, for an account whose password was right. */
+/** Opens a session for an account whose password was verified. */
 
 const MAX_USER_AGENT = 256
 
@@ -32,14 +32,14 @@ interface Opening {
 
 interface OpenedSession {
   session: Session
-  /** The value of its cookie, in cookie mode. */
+  /** The value of its cookie; null in token mode. */
   cookie: string | null
 }
 
-/** Rolls back what was written for a session that was not opened. */
+/** Rolls back the transaction if the session is not opened. */
 class NotOpened extends Error {}
 
-/** Null if user or company is not active any more, or the password has changed since it was checked. */
+/** Returns null if user or company is no longer active, or the password has changed since it was checked. */
 export async function openSession(
   context: Context,
   account: Identity,
@@ -70,7 +70,7 @@ export async function openSession(
   return isOpened ? { session, cookie } : null
 }
 
-/** Opens a session together with what else has to happen then. */
+/** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
   context: Context,
   account: Identity,
@@ -78,8 +78,8 @@ async function openInTransaction(
   { row, entry, former }: { row: repository.NewSession; entry: AuditEntry; former: Buffer | null },
 ): Promise<boolean> {
   const transaction = context.db.transaction().execute(async (tx) => {
-    // First: two transactions that share the lock of the user's row, as openSession takes it, and then both
-    // write the row, would wait for each other.
+    // First, because openSession locks the user's row in share mode: two transactions that hold that lock and
+    // then update the row would deadlock.
     if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     if (!(await repository.insertSession(tx, account.companyId, row, entry))) throw new NotOpened()
     if (former !== null) await endFormerSession(context, tx, former, opening)
@@ -91,7 +91,7 @@ async function openInTransaction(
   })
 }
 
-/** A browser that signs in anew never uses its former cookie again, so nobody else can either (ASVS 7.2.4). */
+/** The browser does not use its former cookie again, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession(
   { system }: Context,
   tx: Transaction<Database>,
@@ -106,7 +106,7 @@ async function endFormerSession(
   await appendAudit(tx, companyId, newEntry(system, now, about))
 }
 
-/** A sign-in after many wrong guesses can be one that guessed right (ASVS 6.3.5). */
+/** A sign-in after a lockout can be a successful guess, so the user gets a mail (ASVS 6.3.5). */
 async function tellOfLockout(
   { system }: Context,
   tx: Transaction<Database>,

@@ -13,7 +13,7 @@ const COLUMNS = {
 
 export type OwnSession = RowOf<'sessions', typeof COLUMNS>
 
-/** A user's live sessions, those used last first. */
+/** The live sessions of a user, last used first; at most `max`. */
 export async function listSessions(
   db: Executor,
   companyId: string,

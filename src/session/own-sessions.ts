@@ -8,9 +8,9 @@ import { endOwnSession } from './ending-repository.ts'
 import { listSessions, type OwnSession } from './own-sessions-repository.ts'
 import type { Session } from './session.ts'
 
-/** What users see of their own sessions, and end of them. */
+/** Users list and end their own sessions, and no others. */
 
-/** A server that signs in anew instead of refreshing can have very many. */
+/** A server that signs in again instead of refreshing can have very many sessions. */
 const MAX_LISTED = 1_000
 
 interface Context {
@@ -19,9 +19,9 @@ interface Context {
 }
 
 export interface OwnSessions {
-  /** The user's live sessions, those used last first; at most a thousand. */
+  /** The user's live sessions, last used first; at most 1 000. */
   list(session: Session, now: number): Promise<OwnSession[]>
-  /** Ends one of the user's sessions, the current one included. @throws Problem not_found */
+  /** Ends one of the user's sessions, which can be the current one. @throws Problem not_found */
   end(session: Session, sessionId: string, request: { ipAddress: string; now: number }): Promise<void>
 }
 

@@ -34,8 +34,8 @@ interface Change {
 }
 
 /**
- * Changes the password of a user who knows the current one; their other sessions end. Guesses count like those
- * at sign-in, and together with them.
+ * Changes the password of a user who knows the current one, and ends the other sessions of the user. Wrong
+ * guesses count together with those at sign-in.
  * @throws Problem invalid_request, session_ended, rate_limited, overloaded
  */
 export type ChangePassword = (session: Session, change: Change) => Promise<LimitState>
@@ -48,7 +48,7 @@ export function createPasswordChange(context: Context): ChangePassword {
     if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
       throw invalidField('newPassword', 'must be another than the current one')
     if (isTooLong(currentPassword)) throw wrongPassword()
-    // By network too, so that the thief of a session cannot keep its owner from changing the password.
+    // Counted by network too, so that the thief of a session cannot use up the attempts of its owner.
     const changer = [companyId, userId, client.network]
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
@@ -60,10 +60,10 @@ export function createPasswordChange(context: Context): ChangePassword {
   }
 }
 
-/** Not 401, which would tell clients that the session has ended. */
+/** Not 401, which means to clients that the session has ended. */
 const wrongPassword = () => invalidField('currentPassword', 'is wrong')
 
-/** The hash that the current password matches. @throws Problem invalid_request if it is wrong */
+/** Returns the hash that the current password matches. @throws Problem invalid_request if it is wrong */
 async function matchCurrent(context: Context, session: Session, change: Change): Promise<string> {
   const { companyId, email } = session
   const { currentPassword, client, now } = change
@@ -78,7 +78,7 @@ async function matchCurrent(context: Context, session: Session, change: Change):
   throw wrongPassword()
 }
 
-/** False if somebody else has changed it meanwhile, or the user is not active any more. */
+/** False if the hash has changed since it was read, or user or company is not active. */
 async function replace(
   context: Context,
   session: Session,
@@ -91,10 +91,10 @@ async function replace(
   const ending = { reason: 'password_changed', now: new Date(now) } as const
   const data = { ipAddress: client.ipAddress }
   return await db.transaction().execute(async (tx) => {
-    // In the order in which a reset locks them: tokens, user, sessions.
+    // The same lock order as in a password reset: tokens, user, sessions.
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
-    // A session that ended while the password was checked has no say any more.
+    // The session can have ended while the password was checked.
     if (!(await isOpen(tx, companyId, sessionId))) throw sessionEnded()
     await endOtherSessions(tx, companyId, userId, sessionId, ending)
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })

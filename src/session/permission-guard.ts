@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { addProblems } from '../http/responses.ts'
 
-/** Lets in sessions whose user has a permission at this moment: it was read with the session. */
+/** Admits sessions whose user has the permission at this moment: it was read with the session. */
 async function plugin(app: FastifyInstance, { permission }: { permission: string }): Promise<void> {
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
   app.addHook('onRequest', async ({ session }) => {

@@ -1,23 +1,23 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 
-/** Sessions are looked at in the order of their key, since an index on their end would slow each refresh. */
+/** Rows per statement, read in key order: an index on the end of sessions would slow down each refresh. */
 const MAX_SEEN = 5_000
 
-/** Where a pruning stands: the last session that it has looked at. */
+/** The progress of a pruning: the last session that it has read. */
 interface PrunedSessions {
   companyId: string
   sessionId: string
   deleted: number
-  /** Whether there may be sessions behind it. */
+  /** Whether there can be sessions after it. */
   hasMore: boolean
 }
 
 const NIL = '00000000-0000-0000-0000-000000000000'
-/** Before all sessions. */
+/** Where a pruning starts. */
 export const BEFORE_ALL: PrunedSessions = { companyId: NIL, sessionId: NIL, deleted: 0, hasMore: true }
 
-/** Looks at some sessions behind that one, and deletes those that ended before `before`. */
+/** Reads the next sessions after `last`, and deletes those that ended or expired before `before`. */
 export async function pruneSessionsAcrossCompanies(
   db: Executor,
   last: PrunedSessions,

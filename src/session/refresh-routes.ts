@@ -14,7 +14,7 @@ interface Options {
   refresh: Refresh
 }
 
-/** Refresh. Its credential is the refresh token itself, which one statement checks and spends. */
+/** Refresh. The credential is the refresh token; one statement checks and rotates it. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, refresh }) => {
   app.post(
     '/auth/refresh',

@@ -1,7 +1,6 @@
 import type { Session } from './session.ts'
 import type { IssuedTokens } from './session-tokens.ts'
 
-/** A session as clients see it. */
 export function toSessionReply(session: Session) {
   return {
     session: {

@@ -3,8 +3,8 @@ import { isUsedUp } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
 
 /**
- * What becomes of a refresh token that was sent, as SQL over a session `l`, locked, with what was sent, and its
- * account `a`. Section "A session's states" of the README draws it.
+ * The verdict on a refresh token, as SQL over `l`, the locked session with the columns of the request, and
+ * `a`, its account. The README shows the states in its section "A session's states".
  */
 
 export interface RotationPolicy {
@@ -17,12 +17,12 @@ export interface RotationPolicy {
 
 /**
  * - rotated: the session moves to the next generation
- * - repeated: it had moved before, and this client can have the same successor again
- * - ended: the session has ended, or its user or company cannot sign in
+ * - repeated: the token was used before, and this client receives the same successor again
+ * - ended: the session has ended, or its user or company is not active
  * - conflict: the key was used with an earlier token of the session
  * - limited: too many rotations in the window
- * - raced: the token was spent a moment ago; nothing happens to the session
- * - reused: the token was spent longer ago; the session ends
+ * - raced: the token was used a moment ago; the session stays live
+ * - reused: the token was used longer ago; the session ends
  * - unknown: no such token was issued
  */
 export type Verdict =
@@ -35,7 +35,7 @@ export type Verdict =
   | 'reused'
   | 'unknown'
 
-/** The window in which a session's rotations are counted. */
+/** The window that counts the rotations of a session. */
 const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
 
 const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now
@@ -44,24 +44,24 @@ const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now
 const isCurrent = sql`l.spent = l.generation`
 const isPredecessor = sql`l.spent = l.generation - 1`
 
-/** The key of the rotation that spent the predecessor; null if that had none. */
+/** The key of the rotation that used the predecessor; null if it had none. */
 const lastKey = sql`l.recent_keys[cardinality(l.recent_keys)]`
 
-/** A key names one rotation: with another token it is a mistake of the client. */
+/** A key names one rotation; with another token it is an error of the client. */
 const keyIsTaken = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = any(l.recent_keys) and l.age < ${idempotencyWindowSeconds})`
 
-/** The client that spent the token asks again, since it lost the answer. */
+/** The client that used the token repeats the request, because it lost the answer. */
 const isRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${lastKey} and l.age < ${idempotencyWindowSeconds})`
 
-/** The same from a client without keys, where the configuration allows it. */
+/** The same for a client without keys, if the configuration allows it. */
 const isWithinGrace = ({ graceSeconds }: RotationPolicy) =>
   sql`(l.key is null and ${lastKey} is null and l.age < ${graceSeconds})`
 
 /**
- * A straggler of a race: the token was spent a moment ago, or it was not yet spent when this statement began,
- * so it was spent while we waited for the lock, however long that took.
+ * The token was used less than `raceSeconds` ago, or while this statement waited for the lock: its snapshot
+ * still shows the token as current.
  */
 const isStraggler = ({ raceSeconds }: RotationPolicy) =>
   sql`(l.age < ${raceSeconds} or l.spent = (

@@ -9,7 +9,7 @@ import { mailEach } from '../mail/fragments.ts'
 import { type RotationPolicy, type Verdict, verdict } from './rotation-fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 
-/** Rotation: one statement decides about each refresh token and carries the decision out. */
+/** Rotation: one statement decides on each refresh token and carries out the decision. */
 
 export interface Rotation {
   companyId: string
@@ -17,18 +17,18 @@ export interface Rotation {
   userId: string
   /** The generation of the refresh token that was sent. */
   generation: number
-  /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without one. */
+  /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without a key. */
   key: string | null
   now: Date
-  /** For the audit entry, if the rotation is refused for reuse. */
+  /** The id of the audit entry if the verdict is reused or raced, and of the mail if it is reused. */
   auditId: string
   ipAddress: string
 }
 
-/** What became of a rotation. `used` and `resetSeconds` tell where the session stands with its limit. */
+/** `used` and `resetSeconds` are the state of the session's rotation limit. */
 export interface RotationOutcome {
   verdict: Verdict
-  /** As it is after the rotation. */
+  /** The state after the rotation. */
   session: Session
   used: number
   resetSeconds: number
@@ -37,7 +37,6 @@ export interface RotationOutcome {
 /** How many keys a session remembers. */
 const MAX_KEYS = 64
 
-/** The session as it is after the rotation. */
 const sessionAfter = aliased('d', {
   ...SESSION_COLUMNS,
   generation: 'new_generation',
@@ -46,12 +45,12 @@ const sessionAfter = aliased('d', {
 })
 
 /**
- * Returns a function that refreshes sessions. One outcome an item, in order; null where there is no such session.
- * No two items can be of one session. How long ago a token was spent is told by the database's clock: the
- * instances' clocks can differ by more than the second that it is about.
+ * Returns a function that refreshes sessions. One outcome per item, in order; null if the session is unknown.
+ * Two items must not name the same session. The age of a use is measured by the database's clock, because the
+ * clocks of instances can differ by more than `raceSeconds`.
  *
- * Each row is locked before `decided` looks at it, so the verdict stays true, and `after` is what the row will
- * be. The parts that follow only carry it out.
+ * Each row is locked before `decided` reads it, so the verdict stays true. `after` has the values of the row
+ * after the rotation; the later parts only write them.
  */
 export function createRotation(db: Executor, policy: RotationPolicy) {
   const decision = rotationOf(policy)
@@ -65,7 +64,7 @@ export function createRotation(db: Executor, policy: RotationPolicy) {
 
 type RotationRow = Session & Omit<RotationOutcome, 'session'> & { ord: number }
 
-/** The statement from its items on. Nothing of it depends on them, so it is composed once. */
+/** The statement after its items. It does not depend on them, so it is composed once. */
 function rotationOf(policy: RotationPolicy) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
@@ -102,11 +101,11 @@ function listed(items: Rotation[]) {
     ) with ordinality as i (company_id, session_id, user_id, spent, key, now, audit_id, ip, ord)`
 }
 
-/** The items' sessions, locked in the order of their keys, so that no two statements wait for each other. */
+/** The sessions of the items, locked in key order, so that two statements never deadlock. */
 const lockedSessions = sql`
   select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.recent_keys, s.window_started_at, s.window_rotations,
     i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
-    -- A rotation that we waited for is later than our own clock reading.
+    -- At least 0: a rotation that this statement waited for can be later than db_now.
     greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
     extract(epoch from i.db_now - s.window_started_at) as window_age
   from item i
@@ -115,7 +114,7 @@ const lockedSessions = sql`
   order by s.company_id, s.session_id
   for update of s`
 
-/** Moves the sessions on whose token is spent now. */
+/** Moves the rotated sessions to their next generation. */
 function updated({ idempotencyWindowSeconds }: RotationPolicy) {
   return sql`
     update sessions s set

@@ -13,7 +13,7 @@ import { createRotation, type Rotation, type RotationOutcome } from './rotation-
 import { endReasonOf, type Session, sessionEnded } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
-/** Rotation: a refresh token is used once, for its successor. */
+/** Rotation: a refresh token can be used once, in exchange for its successor. */
 
 interface Context {
   db: Kysely<Database>
@@ -35,8 +35,9 @@ interface Refreshed {
 }
 
 /**
- * Spends a refresh token for its successor.
- * @throws Problem session_ended, refresh_token_reused, idempotency_conflict, rate_limited, invalid_token
+ * Exchanges a refresh token for its successor.
+ * @throws Problem session_ended, refresh_token_reused, idempotency_conflict, invalid_token, rate_limited,
+ * overloaded
  */
 export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
 
@@ -54,7 +55,7 @@ export function createRefresh(context: Context): Refresh {
     run: createRotation(db, policy),
     schedule: setImmediate,
   })
-  /** Refreshes under way, by token: a request that arrives meanwhile with the same token gets the same answer. */
+  /** Refreshes in progress, by token: concurrent requests with the same token share one answer. */
   const refreshing = new Map<string, Promise<Refreshed>>()
 
   return async (claims, request) => {
@@ -84,7 +85,7 @@ function toRotation({ system }: Context, claims: RefreshClaims, request: Refresh
   }
 }
 
-/** The part of a key that is stored: enough to tell a session's few dozen keys apart. */
+/** 64 bits of the key's hash: enough to distinguish the few dozen keys of one session. */
 function hashKey(key: string): string {
   return createHash('sha256').update(key).digest().readBigInt64BE().toString()
 }

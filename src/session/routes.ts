@@ -21,7 +21,7 @@ interface Options {
 
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
 
-/** One's own sessions and password; behind the session guard. */
+/** The user's own sessions and password; behind the session guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
   currentSession(app, options)
   allSessions(app, options)

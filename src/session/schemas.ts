@@ -24,7 +24,7 @@ export const LogoutQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** The session, its user and what they may do, as of the moment of the answer. */
+/** The session, its user and the rights of the user, at the moment of the answer. */
 export const SessionReply = Type.Object({
   session: Type.Object({ id: Uuid, createdAt: Time, expiresAt: Time }),
   user: Type.Object({ id: Uuid, email: Type.String(), name: Type.String(), role: Type.String() }),
@@ -76,5 +76,5 @@ export const PasswordChangeBody = Type.Object(
   { additionalProperties: false },
 )
 
-/** In cookie mode the tokens stay out of the body. */
+/** In cookie mode the body has no tokens. */
 export const LoginReply = Type.Union([TokenReply, SessionReply])

@@ -11,7 +11,7 @@ import type { Session } from './session.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The session and what its user can do, read from the database for this request. Behind the guard. */
+    /** Read from the database for this request, with the rights of the user. Set by the session guard. */
     session: Session
   }
 }
@@ -22,7 +22,7 @@ interface Options {
   system: System
 }
 
-/** What a request behind the guard can meet besides. */
+/** The problems that the guard adds to each route. */
 const PROBLEMS: ProblemCode[] = [
   'missing_credentials',
   'invalid_token',
@@ -31,7 +31,7 @@ const PROBLEMS: ProblemCode[] = [
   'cross_site_request',
 ]
 
-/** Lets in requests of a live session: by access token, or by cookie from one of our own pages. */
+/** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
 async function plugin(app: FastifyInstance, { config, sessions, system }: Options): Promise<void> {
   const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => session.sessionId)
   app.addHook('onRoute', (route) => {

@@ -2,7 +2,7 @@ import type { Config } from '../config.ts'
 import type { Tokens } from '../token/service.ts'
 import type { Session } from './session.ts'
 
-/** Both tokens, and how many seconds each lives. */
+/** Both tokens, and their lifetimes in seconds. */
 export interface IssuedTokens {
   accessToken: string
   refreshToken: string
@@ -15,7 +15,7 @@ interface Context {
   config: Pick<Config, 'accessTokenTtlSeconds'>
 }
 
-/** Issues the tokens of a session's generation. Repeated, it gives the same refresh token, byte for byte. */
+/** Issues the tokens of a session's generation. A repetition gives the same refresh token, byte for byte. */
 export async function issueTokens(
   { tokens, config }: Context,
   session: Session,
@@ -25,7 +25,7 @@ export async function issueTokens(
   const nowSeconds = toSeconds(now)
   const refreshExp = toSeconds(session.expiresAt.getTime())
   const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, refreshExp)
-  // Nothing but what the session's row says, which is why a repetition makes the same bytes.
+  // All claims come from the session's row, so a repetition gives the same bytes.
   const refreshToken = tokens.signRefresh({
     ...owner,
     gen: session.generation,

@@ -3,7 +3,7 @@ import type { RowOf } from '../database/columns.ts'
 import type { EndReason } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 
-/** A session with its account, as they were read in one statement, and whether it is live. */
+/** A session with its account, read in one statement, and the rule that decides whether it is live. */
 
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
@@ -20,14 +20,14 @@ export const SESSION_COLUMNS = {
 
 export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> & Account
 
-/** The same session, if it is live. @throws Problem session_ended */
+/** Returns the session if it is live. @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {
   const reason = endReasonOf(session, now)
   if (reason) throw sessionEnded(reason)
   return session
 }
 
-/** Why a session is over, or null. Expiry is a matter of time, so no statement has to write it down. */
+/** Why a session has ended; null if it is live. Expiry follows from the clock, so no statement stores it. */
 export function endReasonOf(session: Session, now: number): EndReason | null {
   if (session.endReason) return session.endReason
   if (session.expiresAt.getTime() <= now) return 'expired'

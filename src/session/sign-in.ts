@@ -21,7 +21,7 @@ import { openSession } from './opening.ts'
 import type { Session } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
-/** Who can open a session: the one way in, and the same answer for everybody who does not get in. */
+/** Sign-in: the only way to open a session. A refusal does not reveal which of the values was wrong. */
 
 interface Context {
   db: Kysely<Database>
@@ -40,7 +40,7 @@ interface SignInAttempt {
   email: string
   password: string
   mode: SessionKind
-  /** The session cookie that came with the request: the new session takes its place. */
+  /** The session cookie of the request; the new session replaces its session. */
   formerCookie: string | undefined
   client: Client
   now: number
@@ -53,9 +53,9 @@ interface SignedIn {
 }
 
 /**
- * Opens a session for the right password. Every failure is one answer after the same work: one look-up, one
- * verification, one audit entry.
- * @throws Problem invalid_credentials, email_not_verified, rate_limited, overloaded
+ * Opens a session for the right password. Every `invalid_credentials` comes after the same work: one look-up,
+ * one verification, one audit entry.
+ * @throws Problem invalid_request, invalid_credentials, email_not_verified, rate_limited, overloaded
  */
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
@@ -69,7 +69,7 @@ export function createSignIn(context: Context): SignIn {
 async function signIn(context: Context, findAccount: FindAccount, given: SignInAttempt): Promise<SignedIn> {
   const { config, counters } = context
   if (isTooLong(given.password)) throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
-  // An id has two spellings, and an e-mail many: one of them is counted and recorded.
+  // Ids and e-mails have several spellings; limits and audit entries use one.
   const attempt = { ...given, companyId: given.companyId.toLowerCase(), email: normalizeEmail(given.email) }
   const { client, now } = attempt
   const limit = await counters.consume(config.limits.signInAttempts, [client.network], now)
@@ -78,7 +78,7 @@ async function signIn(context: Context, findAccount: FindAccount, given: SignInA
     const account = await findMatch(context, findAccount, attempt)
     if (!account) return null
     if (!account.emailVerifiedAt) return 'unverified'
-    // Null if the user was disabled or got another password while this one was checked.
+    // Null if the user was disabled, or the password was changed, while this one was checked.
     return await openSession(context, account, attempt)
   })
   if (!result) {
@@ -102,7 +102,7 @@ function entryOf({ system }: Context, { email: actor, client, now }: SignInAttem
   return newEntry(system, new Date(now), { action: 'sign_in', outcome, actor, ipAddress })
 }
 
-/** The account that can sign in with that password, its hash made with the parameters of today. */
+/** The active account that the password matches. Renews a hash that was made with other parameters. */
 async function findMatch(
   context: Context,
   findAccount: FindAccount,
@@ -111,7 +111,7 @@ async function findMatch(
   const find = () => findIdentity(context, findAccount, attempt)
   const account = await find()
   const isDue = account?.emailVerifiedAt && isActive(account) && isOutdated(account.passwordHash)
-  // Of several that renew it one wins, and the others have to match what that one stored.
+  // One of several concurrent renewals succeeds; the others must match the hash that it stored.
   const current =
     account && isDue ? ((await renewHash(context, account, attempt.password)) ?? (await find())) : account
   return current && isActive(current) ? current : null
@@ -127,7 +127,7 @@ async function findIdentity(
   return matches ? account : null
 }
 
-/** Stores the hash with the parameters of today; null if it has changed meanwhile. */
+/** Stores a hash with the current parameters; null if the stored hash has changed meanwhile. */
 async function renewHash(
   { db, hasher }: Context,
   account: Identity,

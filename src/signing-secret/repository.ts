@@ -16,7 +16,7 @@ export async function findSecret(db: Executor, companyId: string): Promise<Store
     .executeTakeFirst()
 }
 
-/** Whether a version is the company's secret now, and the company may use it. */
+/** Whether the version is the current one, and the company is active. */
 export async function isSecretInForce(db: Executor, companyId: string, version: number): Promise<boolean> {
   const found = await db
     .selectFrom('signing_secrets as s')
@@ -53,7 +53,7 @@ interface NewSecret extends StoredSecret {
   createdBy: string
 }
 
-/** Replaces the version before it; false if that is not the current one any more. */
+/** Stores the first version, or replaces the version before it; false if that one is no longer current. */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
   const { rows } = await sql`
     insert into signing_secrets as s (company_id, version, sealed_secret, hint, created_at, created_by)
@@ -68,7 +68,7 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
   return rows.length > 0
 }
 
-/** Notes that the secret was used, once a minute at most. */
+/** Stores the minute of the last use; writes at most once per minute. */
 export async function touchSecret(
   db: Executor,
   companyId: string,
@@ -81,7 +81,7 @@ export async function touchSecret(
   `.execute(db)
 }
 
-/** The sealed secrets of all companies, for an operator who changes the master key. */
+/** The sealed secrets of all companies, for a change of the master key. */
 export async function listSealedAcrossCompanies(
   db: Executor,
 ): Promise<(StoredSecret & { companyId: string })[]> {
@@ -91,7 +91,7 @@ export async function listSealedAcrossCompanies(
     .execute()
 }
 
-/** Replaces a sealed secret by the same one sealed anew, unless it changed meanwhile. */
+/** Replaces a sealed secret by the same secret sealed again, unless it has changed meanwhile. */
 export async function resealSecret(
   db: Executor,
   companyId: string,

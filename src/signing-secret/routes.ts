@@ -12,7 +12,7 @@ interface Options {
   system: System
 }
 
-/** The signing secret; behind the permission guard. */
+/** Status and regeneration of the signing secret; behind the permission guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, system }) => {
   const tags = ['signing-secret']
 

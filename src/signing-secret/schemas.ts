@@ -4,7 +4,7 @@ import { Time, Uuid } from '../http/fields.ts'
 
 const Hint = Type.String({ description: 'the last four characters of the secret' })
 
-/** All other fields are null where `configured` is false. */
+/** All other fields are null if `configured` is false. */
 export const StatusReply = Type.Object({
   configured: Type.Boolean(),
   version: Type.Union([Type.Integer(), Type.Null()]),

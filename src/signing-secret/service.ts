@@ -11,7 +11,7 @@ import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 import { contextOf } from './sealed.ts'
 
-/** The secret with which a company's senders sign events: shown once, stored sealed, replaced at once. */
+/** The secret that signs a company's events: shown once, stored sealed, invalid as soon as it is replaced. */
 
 const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
@@ -25,7 +25,7 @@ interface Context {
   config: { limits: { regenerate: Limit } }
 }
 
-/** A secret in use: its key, and its version, by which the database confirms that it is still in use. */
+/** A key and its version. By the version, the database confirms that the key is still valid. */
 interface SigningSecret {
   version: number
   key: Buffer
@@ -35,7 +35,7 @@ interface Regeneration {
   companyId: string
   userId: string
   ipAddress: string
-  /** The version that it replaces, if the client says so; 0 for none. */
+  /** The version that the client expects to replace; 0 if there is none, undefined for any. */
   expectedVersion: number | undefined
   now: number
 }
@@ -53,13 +53,13 @@ export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets(context: Context) {
   const { db } = context
-  // Saves opening the seal. A remembered secret counts only once the database has confirmed its version.
+  // Saves decryption. A remembered secret is valid only after the database has confirmed its version.
   const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
   return {
     /** Replaces the secret. @throws Problem version_conflict, rate_limited */
     regenerate: (regeneration: Regeneration) => regenerate(context, regeneration),
 
-    /** The secret as the database has it now; undefined where a company has none, or does not exist. */
+    /** The current secret; undefined if there is no secret or no company. @throws Problem unavailable */
     async load(companyId: string): Promise<SigningSecret | undefined> {
       const stored = await repository.findSecret(db, companyId)
       if (!stored) {
@@ -71,10 +71,10 @@ export function createSigningSecrets(context: Context) {
       return secret
     },
 
-    /** The secret as this instance last saw it; the statement that depends on it has to confirm it. */
+    /** The secret that this instance read last; the statement that depends on it must confirm its version. */
     recall: (companyId: string): SigningSecret | undefined => remembered.get(companyId),
 
-    /** Notes that a secret was used, once a minute for each instance. */
+    /** Stores the minute of the last use; each instance writes at most once per minute. */
     async touch(companyId: string, version: number, now: number): Promise<void> {
       const minute = Math.floor(now / MINUTE_MS)
       const secret = remembered.get(companyId)
@@ -88,7 +88,7 @@ export function createSigningSecrets(context: Context) {
       }
     },
 
-    /** Whether a version is the company's secret at this moment, by the database. */
+    /** Asks the database whether the version is current and the company is active. */
     isInForce: (companyId: string, version: number) => repository.isSecretInForce(db, companyId, version),
     status: (companyId: string) => repository.findSecretStatus(db, companyId),
   }
@@ -116,12 +116,12 @@ async function regenerate(context: Context, regeneration: Regeneration): Promise
       await appendAudit(tx, companyId, newEntry(system, createdAt, about))
       return true
     })
-    // If another regeneration was faster, what that one made is what this one replaces.
+    // Otherwise a concurrent regeneration was faster, and the next round replaces its secret.
     if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1, limit }
   }
 }
 
-/** @throws Problem unavailable: altered, moved, or sealed under a master key that is not configured */
+/** @throws Problem unavailable if the secret was altered or moved, or its master key is not configured */
 function openSecret(
   { sealer }: Context,
   companyId: string,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { circlesOf, type Import, read, show } from './sources.ts'
 
-/** Which file can know which: the trust map and the rooms hold only as long as imports run one way. */
+/** Which file can import which: the trust map and the rooms are true only if imports run one way. */
 
-/** The rooms of src. What stands on a line uses the lines above it, and itself. */
+/** The rooms of src: folders and files. A room can import from itself and from the lines above it. */
 const LINES = [
   ['system.ts', 'limits/list.ts'],
   ['errors.ts'],
@@ -24,8 +24,8 @@ const LINES = [
 ]
 
 /**
- * The features, and their doors: the files that other features can use. Inside one's own transaction or
- * statement these are also repository parts and fragments of SQL. Types can be used of all files but routes.
+ * The features, and their doors: the files that other features can import. Repositories and SQL fragments are
+ * doors if another feature needs them in its transaction. Types can be imported from all files except routes.
  */
 const DOORS: Record<string, string[]> = {
   token: ['service.ts', 'claims.ts', 'key-rotation.ts'],
@@ -52,7 +52,7 @@ const isRoutes = (path: string) => /(?:^|[/-])routes\.ts$/.test(path)
 const isRepository = (path: string) => /(?:^|[/-])(?:repository|fragments)\.ts$/.test(path)
 const isPlugin = (path: string) => nameOf(path) === 'plugin.ts'
 
-/** What repositories and all others of a feature can use: what its rows, requests and words are. */
+/** Files that every layer of a feature can import: the types of its rows, and its texts. */
 const MODELS = [
   'session/session.ts',
   'company/account.ts',
@@ -61,7 +61,7 @@ const MODELS = [
   'mail/render.ts',
 ]
 
-/** Inside a feature: routes use guards' helpers and services, these use repositories, and these only models. */
+/** Layers: models, repositories, services, guards and plugins, routes. None imports from a higher one. */
 function layerOf(path: string): number {
   if (MODELS.includes(path) || nameOf(path) === 'schemas.ts') return 0
   if (isRepository(path)) return 1
@@ -74,7 +74,7 @@ const ours = sources.flatMap(({ imports }) => imports.filter(({ isOurs }) => isO
 const between = (rooms: (from: string, to: string) => boolean) =>
   ours.filter(({ from, to }) => rooms(folderOf(from), folderOf(to)))
 
-/** Of a rule's matches, those outside the files where they belong. */
+/** The matches of a pattern outside the files that are allowed to have them. */
 function outside(pattern: RegExp, allowed: (path: string) => boolean): string[] {
   return sources
     .filter(({ path, code }) => !allowed(path) && pattern.test(code))
@@ -87,7 +87,7 @@ test('every file of src is read, with all of its imports, and stands in a room',
   expect(app?.imports.map(({ to }) => to)).toEqual(
     expect.arrayContaining(['config.ts', 'session/routes.ts', 'ingest/signature-guard.ts']),
   )
-  // None escapes by another spelling; migrations alone are found in their folder.
+  // No import has another spelling; only migrations are imported by a computed path.
   for (const { path, code, imports } of sources) {
     const spelled = code.match(/\bfrom '|\bimport\('|^import '/gm) ?? []
     expect([path, imports.length]).toEqual([path, spelled.length])
@@ -100,7 +100,7 @@ describe('imports run one way:', () => {
   test('a room uses itself and the lines above it', () => {
     const wrong = ours.filter(({ from, to }) => lineOf(to) >= lineOf(from) && folderOf(from) !== folderOf(to))
     expect(wrong.map(show)).toEqual([])
-    // A file that stands on a line of its own is held to that line.
+    // A file that has its own line must follow that line, not the line of its folder.
     expect(ours.filter(({ from, to }) => lineOf(to) > lineOf(from)).map(show)).toEqual([])
   })
 
@@ -108,7 +108,7 @@ describe('imports run one way:', () => {
     const isDoor = ({ from, to, isType }: Import) =>
       isType ||
       DOORS[folderOf(to)]?.includes(nameOf(to)) ||
-      // Housekeeping calls what each repository prunes.
+      // Housekeeping calls the pruning of each feature.
       (from === 'operator/prune.ts' && nameOf(to) === 'prune-repository.ts')
     const wrong = between((from, to) => from !== to && to in DOORS).filter(
       (one) => one.from !== 'app.ts' && !isDoor(one),
@@ -119,7 +119,7 @@ describe('imports run one way:', () => {
   test('inside a feature routes use services, and services use repositories', () => {
     const wrong = between((from, to) => from === to && from in DOORS).filter(({ from, to, isType }) => {
       const [above, below] = [layerOf(from), layerOf(to)]
-      // Parts of one layer can use each other; a guard states what type it puts on a request.
+      // Files of one layer can import each other, and every layer can import a type from a guard.
       return below > above && !(isType && isGuard(to))
     })
     expect(wrong.map(show)).toEqual([])
@@ -152,7 +152,7 @@ describe('imports run one way:', () => {
     const scripts = (await read('scripts')).flatMap(({ imports }) => imports.filter(({ isOurs }) => isOurs))
     expect(scripts.length).toBeGreaterThan(20)
     expect(circlesOf(scripts)).toEqual([])
-    // load-test/<folder>/ is a room, as is a file that stands in none.
+    // A room is a folder load-test/<folder>/, or a file outside of these folders.
     const roomOf = (path: string) => path.split('/').slice(0, 2).join('/')
     const rooms = scripts
       .map((one) => ({ ...one, from: roomOf(one.from), to: roomOf(one.to) }))

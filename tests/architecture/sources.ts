@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join, normalize, relative, resolve } from 'node:path'
 
-/** The files of a folder of the project, and what they import. */
+/** Reads the files of a folder of the project, and their imports. */
 
 const project = resolve(import.meta.dirname, '../..')
 
@@ -54,7 +54,7 @@ function importsOf(path: string, code: string): Import[] {
 
 export const show = ({ from, to }: Pick<Import, 'from' | 'to'>) => `${from} -> ${to}`
 
-/** The circles of imports, each as the way around it. */
+/** The circles of imports, each as a path such as `a.ts -> b.ts -> a.ts`. */
 export function circlesOf(imports: Pick<Import, 'from' | 'to'>[]): string[] {
   const targets = Map.groupBy(imports, ({ from }) => from)
   const circles: string[] = []

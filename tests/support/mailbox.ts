@@ -5,21 +5,21 @@ import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 import { afterAll } from 'vitest'
 
-/** A real SMTP server on loopback, and what it was given. */
+/** A real SMTP server on loopback, and the mails that it has received. */
 
 export interface ReceivedMail {
-  /** The envelope's recipients: where it really goes. */
+  /** The recipients of the envelope, which alone decide where the mail goes. */
   recipients: string[]
   raw: string
   email: Email
-  /** The token of its link. */
+  /** The token of its link; empty without one. */
   token: string
 }
 
 interface MailboxOptions {
-  /** Called with each message before it is accepted; an error refuses it, with its `responseCode`. */
+  /** Called with each message before it is accepted. An error with a `responseCode` refuses the message. */
   onMessage?: (mail: ReceivedMail) => Promise<void> | void
-  /** How recipients are refused, by their addresses; who is not here is taken. */
+  /** The refusals by recipient; all other recipients are accepted. */
   refusals?: Record<string, [code: number, text: string]>
 }
 
@@ -76,7 +76,7 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
   await start()
   afterAll(stop)
 
-  /** The next mail to an address that was not asked for yet; waits for it. */
+  /** Waits for the next mail to an e-mail; returns each mail once. */
   async function mailTo(address: string): Promise<ReceivedMail> {
     for (const until = performance.now() + MAX_WAIT_MS; performance.now() < until; await sleep(20)) {
       const found = mails.find((mail) => !taken.has(mail) && mail.recipients.includes(address))

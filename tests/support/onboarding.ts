@@ -3,7 +3,7 @@ import { invite } from '../../src/operator/users.ts'
 import type { openMailbox } from './mailbox.ts'
 import { PASSWORD, type Person, type TestService } from './test-service.ts'
 
-/** How people come in, for tests about what happens then. */
+/** Registration, invitations and mailed tokens, for the tests that need them. */
 
 export type Mailbox = Awaited<ReturnType<typeof openMailbox>>
 export type Purpose = 'verify' | 'reset' | 'invite'
@@ -15,7 +15,7 @@ export const newEmail = () => {
 }
 
 export function useService(service: TestService, mailbox: Mailbox) {
-  /** A company that is registered and not verified, with the token that was mailed. */
+  /** A company that is registered but not verified, with the mailed token. */
   async function register(email = newEmail()): Promise<Person & { token: string }> {
     const { status, body } = await service.call('/auth/register', {
       json: { companyName: `Company of ${email}`, name: 'Ada', email, password: PASSWORD },
@@ -37,7 +37,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
     return person
   }
 
-  /** Resolves when there is no mail left to send. */
+  /** Resolves when no mail waits to be sent. */
   async function allSent(): Promise<void> {
     await expect
       .poll(
@@ -53,7 +53,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
       .toEqual([])
   }
 
-  /** The token of a new mail, later than those before it. */
+  /** Requests a mail, one second later than the last request, and returns its token. */
   async function tokenOf(purpose: Purpose, { companyId }: { companyId: string }, email = newEmail()) {
     service.clock.advance(1)
     if (purpose === 'invite') await invite(service.context, companyId, { email, role: 'viewer' })
@@ -66,7 +66,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
     return token
   }
 
-  /** Uses a token for what it is for, or for something else. */
+  /** Sends a token to the endpoint of a purpose, which can differ from the token's own. */
   function use(purpose: Purpose, token: string, { at = 0, password = 'a chosen password' } = {}) {
     const calls = {
       verify: ['/auth/verify-email', { token }],

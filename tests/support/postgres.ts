@@ -8,11 +8,11 @@ import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 
-/** One Postgres for the run: TEST_DATABASE_URL, or an embedded one; each test file gets a database of its own. */
+/** One Postgres per run: TEST_DATABASE_URL, or an embedded one. Each test service has its own database. */
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where databases can be made from the migrated template. */
+    /** The server on which tests create databases from the migrated template. */
     serverUrl: string
     template: string
   }
@@ -21,14 +21,14 @@ declare module 'vitest' {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const own = process.env['TEST_DATABASE_URL']
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tests-'))
-  // Open to the account that Postgres runs under when we are root.
+  // If we are root, the account that Postgres runs under must be able to enter the folder.
   await chmod(folder, 0o711)
   const server = own
     ? { url: own, stop: async () => {} }
     : await startEmbeddedPostgres({
         dataDir: join(folder, 'data'),
         randomBytes,
-        // What tests need of durability is shown by killing the service, not the machine.
+        // Tests kill the service, never the machine, so they do not depend on flushed commits.
         settings: { fsync: 'off', synchronous_commit: 'off' },
       })
   const template = `gatehouse_template_${process.pid}`

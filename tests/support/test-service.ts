@@ -16,10 +16,10 @@ import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
 import { databaseUrl, run } from './postgres.ts'
 
-/** A running service, as server.ts builds it, on a database of its own: what the tests talk to. */
+/** A running service for tests, built as in server.ts, on its own database. */
 
 export interface Clock extends System {
-  /** Moves the clock of all instances that share it; it stands still otherwise. */
+  /** Moves the clock of all instances that share it. Otherwise the clock stands still. */
   advance(seconds: number): void
 }
 
@@ -52,7 +52,7 @@ interface Call {
   json?: unknown
   /** Sent as it is. */
   body?: string | Buffer
-  /** Which instance is asked; the first by default. */
+  /** The index of the instance that receives the request; the first by default. */
   at?: number
 }
 
@@ -71,13 +71,13 @@ export const PASSWORD = 'correct horse battery'
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const sharedHasher = await createLimitedHasher()
 
-/** A hasher that counts what it is asked to do. */
+/** A hasher that counts its calls. */
 export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
   const hasher = await createLimitedHasher(...options)
   const counting = {
     verified: 0,
     hashed: 0,
-    /** What happens while a password waits for its turn. */
+    /** Runs before each verification, to simulate events while a password waits for its turn. */
     beforeVerifying: undefined as (() => Promise<void>) | undefined,
     async verify(phc: string | undefined, password: string) {
       await counting.beforeVerifying?.()
@@ -101,11 +101,11 @@ export type TestService = Awaited<ReturnType<typeof openTestService>>
 interface TestServiceOptions {
   instances?: number
   env?: Record<string, string>
-  /** What an instance has different from `env`, by its place. */
+  /** Variables that differ from `env`, by the index of the instance. */
   envs?: Record<string, string>[]
   /** A clock for each instance; by default they share one. */
   clocks?: Clock[]
-  /** Shared by the instances; by default by all services of a test file. */
+  /** Shared by the instances; by default, all services of a test file share one. */
   hasher?: LimitedHasher
 }
 
@@ -190,7 +190,7 @@ export async function openTestService({
   }
 
   let count = 0
-  /** A company with an admin. */
+  /** Creates a company and returns its admin. */
   async function addCompany(options: { plan?: string; name?: string } = {}): Promise<Person> {
     count += 1
     const email = `admin${count}@company.example`
@@ -212,14 +212,14 @@ export async function openTestService({
   const login = ({ companyId, email, password }: Omit<Person, 'userId'>, options: Call = {}) =>
     call('/auth/login', { json: { companyId, email, password }, ...options })
 
-  /** Signs in and returns the answer's body; fails if that does not work. */
+  /** Signs in and returns the body of the answer; throws if sign-in is refused. */
   async function loginAs(person: Omit<Person, 'userId'>, options: Call = {}) {
     const answer = await login(person, options)
     if (answer.status !== 200) throw new Error(`sign-in answered ${answer.status} ${answer.body.code}`)
     return answer.body
   }
 
-  /** Signs in as a browser does and returns the cookie's value. */
+  /** Signs in by cookie, as a browser does, and returns the value of the cookie. */
   async function cookieOf(person: Person, options: Call = {}): Promise<string> {
     const { headers } = await login(person, { headers: { 'x-session-mode': 'cookie' }, ...options })
     const [, value] = /^__Host-session=([^;]+)/.exec(String(headers['set-cookie'])) ?? []
@@ -234,10 +234,10 @@ export async function openTestService({
       ...options,
     })
 
-  /** Asks who the credential speaks for. */
+  /** Reads the session of a credential. */
   const getSession = (credential: Call) => call('/auth/session', { method: 'GET', ...credential })
 
-  /** Makes a new signing secret and returns it. */
+  /** Regenerates the signing secret and returns it. */
   async function newSecret(admin: Person): Promise<string> {
     const { accessToken } = await loginAs(admin)
     const { body } = await call('/auth/webhook-secret/regenerate', { token: accessToken })

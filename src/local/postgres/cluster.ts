@@ -16,17 +16,17 @@ import {
   withScratch,
 } from './files.ts'
 
-/** Where the embedded Postgres lives: its binaries, its account, its data, made once and whole. */
+/** The embedded Postgres on disk: binaries, account, and data, which is created once and whole. */
 
 export interface EmbeddedOptions {
-  /** Made if missing. Holds the password, the log and, where the server can reach it, the database. */
+  /** Created if missing. Holds the password, the log and, if the server can reach it, the database. */
   dataDir: string
   randomBytes: (size: number) => Buffer
-  /** Further server settings, `{ fsync: 'off' }`. They count for the start that launches the server. */
+  /** More server settings, such as `{ fsync: 'off' }`. They apply only if this start launches the server. */
   settings?: Record<string, string>
 }
 
-/** An npm package with Postgres in it; the name tells platform and version. */
+/** An npm package that contains Postgres; the name consists of platform and version. */
 interface Binaries {
   folder: string
   name: string
@@ -34,7 +34,7 @@ interface Binaries {
 
 export interface Site extends EmbeddedOptions {
   binaries: Binaries
-  /** Where a copy of the binaries goes if they cannot be used in place. */
+  /** The folder for a copy of the binaries if they cannot be used in place. */
   shelf: string
   password: string
   cluster: string
@@ -42,11 +42,11 @@ export interface Site extends EmbeddedOptions {
   account: Account
 }
 
-// For root only, whose own folders are often closed to the account that Postgres has to run under.
+// For root only: the account that Postgres must run under often cannot reach root's own folders.
 const systemDir = '/var/lib/gatehouse'
 export const wayOut = 'To use a Postgres of your own instead, set DATABASE_URL.'
 
-/** Finds the npm package that carries Postgres for a platform; throws where there is none. */
+/** Finds the npm package that contains Postgres for a platform; throws if there is none. */
 export function locateBinaries(platform: string = process.platform, arch: string = process.arch): Binaries {
   const require = createRequire(import.meta.url)
   try {
@@ -73,22 +73,22 @@ export async function prepareSite(options: EmbeddedOptions, binaries: Binaries):
 
   const existing = await fs.stat(cluster).catch(unless('ENOENT'))
   if (!existing) await createCluster(site)
-  // A copy of the folder that root made belongs to root.
+  // If root copied the folder, the copy belongs to root.
   else if (account.uid !== undefined && account.uid !== existing.uid) await giveTo(account, cluster)
   return site
 }
 
-/** The password of the database, which is created before the database is. */
+/** The password is stored before the database exists, and its file is never half written. */
 async function keepPassword(dataDir: string, randomBytes: EmbeddedOptions['randomBytes']): Promise<string> {
   return await readOrCreate(dataDir, 'postgres.password', randomBytes, () =>
     randomBytes(24).toString('base64url'),
   )
 }
 
-/** Where the database lives and who runs it: once it exists its owner, so that a start with sudo fits in. */
+/** The folder and account of the database. An existing one keeps its owner, so a start with sudo works. */
 async function choosePlace(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
   if (!isRoot()) return { home: dataDir, account: {} }
-  // With the password in the name, deleting the data folder means a new database here too.
+  // The password is part of the name, so that deleting the data folder leads to a new database here too.
   const key = createHash('sha256').update(`${dataDir}\0${password}`).digest('hex').slice(0, 16)
   const outside = join(systemDir, key)
   for (const home of [dataDir, outside]) {
@@ -112,7 +112,7 @@ async function findAccount(): Promise<Account> {
   throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as another user.')
 }
 
-/** A killed initdb leaves half a database, so it works aside and the result is moved in whole. */
+/** A killed initdb leaves half a database, so it works in a scratch folder, and the result is renamed. */
 async function createCluster(site: Site): Promise<void> {
   const folder = await findRunnable(site)
   await withScratch(dirname(site.cluster), site.randomBytes, async (scratch) => {
@@ -124,12 +124,12 @@ async function createCluster(site: Site): Promise<void> {
     const access = ['--username=gatehouse', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
     const args = ['-D', cluster, ...locale, ...access, '--no-instructions']
     await run(join(folder, 'native/bin/initdb'), args, site.account)
-    // Not empty: another start at the same moment was faster, and its database is as good as ours.
+    // Not empty: a concurrent start was faster, and its database is as good as ours.
     await fs.rename(cluster, site.cluster).catch(unless('ENOTEMPTY', 'EEXIST'))
   })
 }
 
-/** The package's folder, or that of a copy if its links cannot be made or the account cannot reach it. */
+/** The package's folder, or a copy of it if its links cannot be made or the account cannot reach it. */
 export async function findRunnable({ binaries, shelf, account, randomBytes }: Site): Promise<string> {
   const tryIn = async (folder: string, who: Account) => {
     await run(join(folder, 'native/bin/postgres'), ['--version'], who).catch((error) => {
@@ -156,7 +156,7 @@ export async function findRunnable({ binaries, shelf, account, randomBytes }: Si
   return copy
 }
 
-/** npm packages carry no symbolic links: the install script makes them, unless it was not allowed to run. */
+/** npm packages contain no symbolic links: the install script makes them, unless it was not run. */
 async function makeLinks(folder: string): Promise<void> {
   const list = await fs.readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')
   const links: { source: string; target: string }[] = JSON.parse(list)

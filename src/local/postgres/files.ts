@@ -3,22 +3,22 @@ import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Files and programs, as the embedded Postgres needs them. */
+/** Functions for files and processes that the embedded Postgres needs. */
 
-/** Whom a child process runs as; empty for ourselves. */
+/** The account of a child process; empty for our own. */
 export interface Account {
   uid?: number
   gid?: number
 }
 
-/** Nothing of our environment: the server needs none of it, and secrets must not travel. */
+/** Nothing of our environment: the server does not need it, and secrets must not reach other processes. */
 export const childEnv = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' }
 
 const scratchPrefix = 'postgres.tmp-'
 const scratchInUse = new Set<string>()
 const execute = promisify(execFile)
 
-/** A place for unfinished work, named after its process so that what a killed one leaves can be dropped. */
+/** A path for unfinished work. The process id in its name shows whether it is left from a killed process. */
 export async function withScratch(
   folder: string,
   randomBytes: (size: number) => Buffer,
@@ -48,7 +48,7 @@ export async function run(file: string, args: string[], account: Account = {}): 
   return await execute(file, args, { ...account, cwd: '/', env: childEnv })
 }
 
-/** The mode is for a folder that we make: what others opened or closed stays so. */
+/** Sets the mode only if it creates the folder; an existing folder keeps its own. */
 export async function makeFolder(path: string, mode: number): Promise<void> {
   if (await fs.mkdir(path, { recursive: true, mode })) await fs.chmod(path, mode)
 }
@@ -81,7 +81,7 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code))
 }
 
-/** For `catch`: lets an expected error pass as `undefined`. */
+/** For `catch`: turns an error with one of the codes into `undefined`. */
 export function unless(...codes: string[]): (error: unknown) => undefined {
   return (error) => {
     if (!hasCode(error, ...codes)) throw error

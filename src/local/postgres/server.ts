@@ -16,14 +16,14 @@ import {
 import { childEnv, hasCode, isAlive, messageOf, run, unless } from './files.ts'
 
 /**
- * The Postgres that serves when nobody named one: a real server from npm, its data in the data folder.
- * Whatever a killed run left behind, the next start ends with the old data and a working url.
+ * The Postgres that is used if none is configured: a real server from npm, with its data in the data folder.
+ * After a killed run, the next start has the old data and returns a valid URL.
  */
 
 export interface EmbeddedPostgres {
   /** `postgres://gatehouse:<password>@127.0.0.1:<port>/gatehouse?sslmode=disable` */
   url: string
-  /** Ends the server unless somebody else is still connected to it. Close your own pool first. */
+  /** Stops the server unless another process is connected to it. Close your own pool first. */
   stop(): Promise<void>
 }
 
@@ -32,7 +32,7 @@ const pollMs = 20
 const maxLaunches = 8
 const presenceName = 'gatehouse presence'
 
-/** Starts the server of this data folder, or joins it where another process has already started it. */
+/** Starts the server of this data folder, or joins it if another process has already started it. */
 export async function startEmbeddedPostgres(
   options: EmbeddedOptions,
   binaries = locateBinaries(),
@@ -45,7 +45,7 @@ export async function startEmbeddedPostgres(
       stopped ??= release().then(() => stopIfLast(site))
       return stopped
     }
-    // It has no TLS, whatever PGSSLMODE says of others.
+    // The server has no TLS, so PGSSLMODE must not apply to it.
     const url = `postgres://gatehouse:${site.password}@127.0.0.1:${port}/gatehouse?sslmode=disable`
     return { url, stop }
   } catch (error) {
@@ -55,7 +55,7 @@ export async function startEmbeddedPostgres(
   }
 }
 
-/** Launches the server or finds it running; `release` gives up the connection that keeps it running. */
+/** Launches the server or finds it running; `release` closes the connection that keeps it running. */
 async function joinServer(site: Site): Promise<{ port: number; release: () => Promise<void> }> {
   const deadline = performance.now() + patienceMs
   let launches = 0
@@ -71,9 +71,9 @@ async function joinServer(site: Site): Promise<{ port: number; release: () => Pr
       if (release) return { port: lock.port, release }
     } else if (!child || child.exitCode !== null || child.signalCode !== null) {
       if (launches === maxLaunches) break
-      // Postgres itself passes over the lock file of a dead process, but not once its pid has a new bearer.
+      // Postgres ignores the lock file of a dead process, but not if another process has its pid now.
       if (lock && (isAlive(lock.pid) || launches > 0)) await setAside(site.cluster, lock.text)
-      // What makes it fail may pass: a port lost to somebody else, the last backends of a killed server.
+      // A failure can be temporary: another process took the port, or backends of a killed server still run.
       await sleep(launches * 100)
       child = await launch(site)
       launches += 1
@@ -84,13 +84,13 @@ async function joinServer(site: Site): Promise<{ port: number; release: () => Pr
   throw new Error(`Postgres does not come up. Its log ${site.log} ends so:\n${lines.slice(-12).join('\n')}`)
 }
 
-/** Starts the server process, which outlives us unless it is stopped; that it is ready shows elsewhere. */
+/** Starts the server process, which outlives us unless it is stopped. The lock file says when it is ready. */
 async function launch(site: Site): Promise<ChildProcess> {
   const folder = await findRunnable(site)
   const settings = {
     shared_buffers: '64MB',
     max_connections: '200',
-    // The queries of a killed process end soon, else they would hold up the next start.
+    // Ends the queries of a killed process soon; otherwise they would delay the next start.
     client_connection_check_interval: '1s',
     ...site.settings,
     listen_addresses: '127.0.0.1',
@@ -100,7 +100,7 @@ async function launch(site: Site): Promise<ChildProcess> {
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
   const log = await fs.open(site.log, 'a', 0o600)
   try {
-    // Detached: Ctrl-C in the terminal is meant for us, who end the server when our work is done.
+    // Detached: Ctrl-C in the terminal must reach only us; we stop the server when our work is done.
     const stdio = ['ignore' as const, log.fd, log.fd]
     const options = { ...site.account, cwd: '/', env: childEnv, detached: true, stdio }
     const child = spawn(join(folder, 'native/bin/postgres'), ['-D', site.cluster, ...args], options)
@@ -121,7 +121,7 @@ async function findFreePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0
 }
 
-/** Takes a connection and keeps it: by it others see that they are not alone. Undefined: try again. */
+/** Keeps a connection with a shared lock, which shows other processes that we exist. Undefined: try again. */
 async function enter(site: Site, port: number): Promise<(() => Promise<void>) | undefined> {
   const socket = new Socket()
   const client = makeClient(site, port, socket)
@@ -129,9 +129,9 @@ async function enter(site: Site, port: number): Promise<(() => Promise<void>) | 
     await client.connect()
     await client.query('select pg_advisory_lock_shared(1)')
     const found = await client.query(`select from pg_database where datname = 'gatehouse'`)
-    // Two first starts may both get here; the slower one is told that the database exists.
+    // Two first starts can both get here; the slower one gets the error that the database exists.
     if (!found.rowCount) await client.query('create database gatehouse').catch(unless('42P04', '23505'))
-    // Unreferenced, so that it alone does not keep our process alive.
+    // Without a reference, this connection alone does not keep our process alive.
     socket.unref()
     return () => {
       socket.ref()
@@ -143,7 +143,7 @@ async function enter(site: Site, port: number): Promise<(() => Promise<void>) | 
       const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
       throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
     }
-    // Starting, ending, full, connection lost: these pass. Other answers of the server do not.
+    // Temporary: starting, stopping, too many connections, connection lost. Other server errors are not.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(error.code ?? '')) throw error
     return undefined
   }
@@ -159,7 +159,7 @@ function makeClient(site: Site, port: number, socket = new Socket()): pg.Client 
     connectionTimeoutMillis: 5000,
     stream,
   })
-  // A loss harms nobody here: the caller's pool sees it by itself, and stop() connects anew.
+  // A lost connection is harmless here: the caller's pool detects it itself, and stop() connects again.
   client.on('error', () => {})
   return client
 }
@@ -169,7 +169,7 @@ async function stopIfLast(site: Site): Promise<void> {
   if (!lock || !(await isPostmaster(lock.pid, site.cluster))) return
   const client = makeClient(site, lock.port)
   const connected = client.connect().then(() => isLastOne(client))
-  // No answer: it is ending, or so troubled that the next start had better look at it.
+  // No answer: the server is stopping, or it has a fault that the next start must handle.
   const isLast = await connected.catch(() => false)
   if (isLast) {
     process.kill(lock.pid, 'SIGINT')
@@ -179,19 +179,19 @@ async function stopIfLast(site: Site): Promise<void> {
       await sleep(pollMs)
     }
   }
-  // Not before: who enters meanwhile goes on waiting for our lock, and is sent away with us.
+  // Only now: a process that enters meanwhile waits for our lock until the shutdown disconnects it.
   await client.end()
 }
 
 /**
- * Every process that uses the server shares a lock; only the last one gets it whole. Who enters now waits
- * for the lock, loses the connection to the shutdown, and starts the server again. An advisory lock will do
- * here, and here only, because this server is never a distributed one.
+ * Every process that uses the server has a shared lock; only the last one can get an exclusive lock. A
+ * process that enters now waits for its lock, is disconnected by the shutdown, and starts the server again.
+ * An advisory lock is acceptable here, because this server is never a distributed one.
  */
 async function isLastOne(client: pg.Client): Promise<boolean> {
   const query = `select pg_try_advisory_lock(1) and not exists (select from pg_stat_activity
     where backend_type = 'client backend' and application_name <> $1) as alone`
-  // The server sees the end of a pool or a process a little later, so others get a moment to vanish.
+  // The server detects the end of a pool or a process a little later, so the check is repeated.
   for (let tries = 0; tries < 15; tries++) {
     const { rows } = await client.query<{ alone: boolean }>(query, [presenceName])
     if (rows[0]?.alone) return true
@@ -207,7 +207,7 @@ async function readLock(cluster: string) {
   return text === undefined ? undefined : { text, pid, port, status }
 }
 
-/** Takes away a lock file that nobody holds, and gives it back if another start was faster with its own. */
+/** Removes the lock file of a dead server, and restores the file if it is already that of another start. */
 async function setAside(cluster: string, text: string): Promise<void> {
   const [file, aside] = [join(cluster, 'postmaster.pid'), join(cluster, 'postmaster.pid.stale')]
   await fs.rename(file, aside).catch(unless('ENOENT'))
@@ -216,7 +216,7 @@ async function setAside(cluster: string, text: string): Promise<void> {
   await fs.rm(aside, { force: true })
 }
 
-/** Whether the process is the server of this very folder: pids are used again, soonest in containers. */
+/** Whether the process is the server of this folder: pids are reused, especially in containers. */
 async function isPostmaster(pid: number, cluster: string): Promise<boolean> {
   const reading =
     process.platform === 'linux'
