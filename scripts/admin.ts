@@ -8,8 +8,8 @@ import { migrate, pendingMigrations } from '../src/database/migrate.ts'
 import type { SubscriptionStatus } from '../src/database/schema.ts'
 import { createLimitedHasher } from '../src/limits/hashing.ts'
 import { changeCompanyStatus, changeSubscription, createCompany } from '../src/operator/companies.ts'
+import { pruneAcrossCompanies } from '../src/operator/housekeeping.ts'
 import { rotateKeys } from '../src/operator/keys.ts'
-import { pruneAcrossCompanies } from '../src/operator/prune.ts'
 import { endSessionsOfCompany, endSessionsOfUser } from '../src/operator/sessions.ts'
 import { changeUserStatus, createUser, invite } from '../src/operator/users.ts'
 import { explain, open } from '../src/startup.ts'
@@ -33,6 +33,9 @@ const USAGE = `Usage: npm run admin -- <command> [--json]
   keys rotate
   keys list
   prune
+
+R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
+canceled or suspended.
 
 A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
 it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own

@@ -15,7 +15,6 @@ import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
 import { mailPlugin } from './mail/plugin.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
-import { createOnboarding } from './onboarding/service.ts'
 import { loginRoutes } from './session/login-routes.ts'
 import { createLogout } from './session/logout.ts'
 import { createSessionLookUp } from './session/look-up.ts'
@@ -63,7 +62,7 @@ export async function buildApp(options: AppOptions) {
       await api.register(async (open) => {
         await open.register(publicGuard)
         await open.register(loginRoutes, { config, system, admission, signIn: createSignIn(context) })
-        await open.register(onboardingRoutes, { system, onboarding: createOnboarding(context) })
+        await open.register(onboardingRoutes, { context })
         await open.register(keySetRoutes, { system })
         await open.register(openapiRoutes)
       })

@@ -8,7 +8,7 @@ import { createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
-import { pruneAcrossCompanies } from './operator/prune.ts'
+import { pruneAcrossCompanies } from './operator/housekeeping.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { realSystem, type System } from './system.ts'
 

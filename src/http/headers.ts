@@ -4,7 +4,10 @@ import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** The headers of every answer, by request id, for the answers of hooks, router and parser alike. */
+/**
+ * The headers of every answer of the public listener, by request id. Where no hook runs, problems.ts adds them
+ * to answers of the router, and listener.ts to answers of the parser.
+ */
 export type CommonHeaders = (requestId: string) => OutgoingHttpHeaders
 
 export async function createCommonHeaders(): Promise<CommonHeaders> {

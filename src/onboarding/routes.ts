@@ -3,7 +3,10 @@ import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
-import type { System } from '../system.ts'
+import type { Context, Received } from './context.ts'
+import { acceptInvitation, previewInvitation } from './invitations.ts'
+import { resetPassword } from './password-reset.ts'
+import { register, requestMail, verifyEmail } from './registration.ts'
 import {
   AcceptBody,
   AcceptedReply,
@@ -16,11 +19,9 @@ import {
   TokenBody,
   VerifyReply,
 } from './schemas.ts'
-import type { Onboarding, Received } from './service.ts'
 
 interface Options {
-  onboarding: Onboarding
-  system: System
+  context: Context
 }
 
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
@@ -33,13 +34,12 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
 }
 
 const tags = ['onboarding']
-const receivedOf = ({ system }: Options, request: FastifyRequest): Received => ({
+const receivedOf = ({ system }: Context, request: FastifyRequest): Received => ({
   client: clientOf(request),
   now: system.now(),
 })
 
-const registration: Routes = (app, options) => {
-  const { onboarding } = options
+const registration: Routes = (app, { context }) => {
   app.post(
     '/auth/register',
     {
@@ -52,7 +52,7 @@ const registration: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.register(request.body, receivedOf(options, request))
+      const { limit, ...ids } = await register(context, request.body, receivedOf(context, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return { ...ids, status: 'pending_verification' as const }
@@ -71,9 +71,10 @@ const registration: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { companyId, limit } = await onboarding.verifyEmail(
+      const { companyId, limit } = await verifyEmail(
+        context,
         request.body.token,
-        receivedOf(options, request),
+        receivedOf(context, request),
       )
       request.logContext.companyId = companyId
       reply.headers(limitHeaders(limit))
@@ -83,8 +84,7 @@ const registration: Routes = (app, options) => {
 }
 
 /** Requests for a mail, with the same answer whether or not the account exists, and the reset by token. */
-const mailedLinks: Routes = (app, options) => {
-  const { onboarding } = options
+const mailedLinks: Routes = (app, { context }) => {
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link anew'],
     ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
@@ -104,7 +104,7 @@ const mailedLinks: Routes = (app, options) => {
       },
       async (request, reply) => {
         request.logContext.companyId = request.body.companyId
-        await onboarding.requestMail(kind, request.body, receivedOf(options, request))
+        await requestMail(context, kind, request.body, receivedOf(context, request))
         reply.code(202)
         return {}
       },
@@ -123,15 +123,14 @@ const mailedLinks: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const limit = await onboarding.resetPassword(request.body, receivedOf(options, request))
+      const limit = await resetPassword(context, request.body, receivedOf(context, request))
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
   )
 }
 
-const invitations: Routes = (app, options) => {
-  const { onboarding } = options
+const invitations: Routes = (app, { context }) => {
   app.post(
     '/auth/invitations/preview',
     {
@@ -144,9 +143,10 @@ const invitations: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { invitation, limit } = await onboarding.previewInvitation(
+      const { invitation, limit } = await previewInvitation(
+        context,
         request.body.token,
-        receivedOf(options, request),
+        receivedOf(context, request),
       )
       reply.headers(limitHeaders(limit))
       return invitation
@@ -165,7 +165,7 @@ const invitations: Routes = (app, options) => {
       },
     },
     async (request, reply) => {
-      const { limit, ...ids } = await onboarding.acceptInvitation(request.body, receivedOf(options, request))
+      const { limit, ...ids } = await acceptInvitation(context, request.body, receivedOf(context, request))
       Object.assign(request.logContext, ids)
       reply.code(201).headers(limitHeaders(limit))
       return ids

@@ -39,7 +39,8 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
 
 /**
  * Refuses requests that another site made a browser send (ASVS 3.5.1). A request with neither header does not
- * come from a browser that supports these cookies.
+ * come from a browser that supports these cookies. The session guard calls it for all methods but GET and HEAD,
+ * and sign-in calls it in cookie mode.
  * @throws Problem cross_site_request
  */
 export function requireSameSite(

@@ -15,7 +15,7 @@ import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import type { System } from '../system.ts'
 import { endOtherSessions, isOpen } from './ending-repository.ts'
-import { countGuess, recordWrongGuess } from './guess.ts'
+import { countGuess, recordWrongGuess } from './password-guesses.ts'
 import { type Session, sessionEnded } from './session.ts'
 
 interface Context {

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { pruneAcrossCompanies } from '../../src/operator/prune.ts'
+import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()

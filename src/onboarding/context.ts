@@ -1,0 +1,45 @@
+import type { Kysely, Transaction } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import type { Config } from '../config.ts'
+import type { PasswordHasher } from '../crypto/password.ts'
+import type { Database } from '../database/schema.ts'
+import type { Client } from '../limits/client.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
+import type { System } from '../system.ts'
+
+/** What every step of onboarding needs, and does: its attempts are limited and its effects are audited. */
+
+export interface Context {
+  db: Kysely<Database>
+  config: Config
+  system: System
+  hasher: PasswordHasher
+  counters: Counters
+}
+
+/** The client of a request, and its time in milliseconds. */
+export interface Received {
+  client: Client
+  now: number
+}
+
+/** Counts an attempt at a one-time token. @throws Problem rate_limited */
+export async function countAttempt(
+  { counters, config }: Context,
+  { client, now }: Received,
+): Promise<LimitState> {
+  return await counters.consume(config.limits.oneTimeTokens, [client.network], now)
+}
+
+/** Audits a step in the transaction of its effect. */
+export async function auditStep(
+  { system }: Context,
+  tx: Transaction<Database>,
+  companyId: string,
+  about: { action: string; actor: string },
+  { client: { ipAddress }, now }: Received,
+): Promise<void> {
+  await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, outcome: 'done', ipAddress }))
+}

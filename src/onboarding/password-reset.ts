@@ -1,0 +1,33 @@
+import { checkPassword } from '../company/checks.ts'
+import { proveEmail } from '../company/identity-repository.ts'
+import type { LimitState } from '../limits/list.ts'
+import { queueMail } from '../mail/service.ts'
+import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
+import { auditStep, type Context, countAttempt, type Received } from './context.ts'
+
+/**
+ * Sets a new password by the mailed token, which also verifies the e-mail. All sessions of the user end.
+ * @throws Problem invalid_request, rate_limited, overloaded
+ */
+export async function resetPassword(
+  context: Context,
+  { token, newPassword }: { token: string; newPassword: string },
+  received: Received,
+): Promise<LimitState> {
+  const { db, system, hasher } = context
+  const { client, now } = received
+  const limit = await countAttempt(context, received)
+  checkPassword('newPassword', newPassword, await peekToken(db, 'reset', token, now))
+  const passwordHash = await hasher.hash(newPassword)
+  const at = new Date(now)
+  const data = { ipAddress: client.ipAddress }
+  await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
+    const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
+    if (userId === undefined) throw noSuchToken()
+    await endUserSessions(tx, companyId, userId, { reason: 'password_reset', now: at })
+    await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
+    await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId }, received)
+  })
+  return limit
+}

@@ -1,0 +1,76 @@
+import { checkNewCompany, normalizeEmail } from '../company/checks.ts'
+import { proveEmail } from '../company/identity-repository.ts'
+import { openCompany } from '../company/service.ts'
+import { Problem } from '../errors.ts'
+import type { LinkedKind } from '../mail/letters.ts'
+import { queueMail } from '../mail/service.ts'
+import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
+import { auditStep, type Context, countAttempt, type Received } from './context.ts'
+
+/** Registration and verification. A mailed token proves that the client reads the e-mail. */
+
+interface NewCompany {
+  companyName: string
+  name: string
+  email: string
+  password: string
+}
+
+/**
+ * Opens a company in trial. Its admin can sign in after the verification of the e-mail.
+ * @throws Problem invalid_request, rate_limited, overloaded
+ */
+export async function register(context: Context, company: NewCompany, { client, now }: Received) {
+  const { db, config, system, hasher, counters } = context
+  const { companyName, name, email } = checkNewCompany(company)
+  return await counters.consumeFor(config.limits.register, [client.network], now, async (limit) => {
+    const passwordHash = await hasher.hash(company.password)
+    const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
+    const data = { ipAddress: client.ipAddress }
+    return await db.transaction().execute(async (tx) => {
+      const { companyId, userId } = await openCompany(tx, system, { companyName, admin })
+      await queueMail(tx, system, companyId, { kind: 'verify_email', recipient: email, data, now })
+      await auditStep(context, tx, companyId, { action: 'register', actor: userId }, { client, now })
+      return { companyId, userId, limit }
+    })
+  })
+}
+
+/** Verifies an e-mail by its mailed token. @throws Problem invalid_request, rate_limited */
+export async function verifyEmail(context: Context, token: string, received: Received) {
+  const limit = await countAttempt(context, received)
+  const { now } = received
+  return await consumeToken(context.db, 'verify', token, now, async (tx, { companyId, email }) => {
+    const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
+    if (userId === undefined) throw noSuchToken()
+    await auditStep(context, tx, companyId, { action: 'verify_email', actor: userId }, received)
+    return { companyId, limit }
+  })
+}
+
+type RequestedKind = Extract<LinkedKind, 'verify_email' | 'password_reset'>
+
+/**
+ * Queues a mail to this e-mail. The sender drops it if there is no such account.
+ * Looks nothing up, so that neither the time nor the content of the answer reveals whether the account
+ * exists. Appends no audit entry, because anyone could fill the table, which is never pruned.
+ */
+export async function requestMail(
+  { db, config, system, counters }: Context,
+  kind: RequestedKind,
+  account: { companyId: string; email: string },
+  { client, now }: Received,
+): Promise<void> {
+  const companyId = account.companyId.toLowerCase()
+  const recipient = normalizeEmail(account.email)
+  const data = { ipAddress: client.ipAddress }
+  try {
+    // Counted by company too, so that requests in one company do not use up those in another.
+    await counters.consumeFor(config.limits.mail, [kind, companyId, recipient], now, () =>
+      queueMail(db, system, companyId, { kind, recipient, data, now }),
+    )
+  } catch (error) {
+    // Enough mails were requested; the answer is the same.
+    if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
+  }
+}
