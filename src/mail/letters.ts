@@ -3,8 +3,8 @@ import type { Letter } from './render.ts'
 
 /**
  * The text of each mail. To add one, add it here, add its kind to the check of `mail_outbox` in a migration, and
- * call `queueMail` with the e-mail of its recipient, in the transaction of the event that it reports. When the
- * mail is sent, company/compose-mail.ts drops it unless that e-mail is still of an active account.
+ * call `queueMail` (mail/service.ts) with the e-mail of its recipient, in the transaction of the event that it
+ * reports. When the mail is sent, company/compose-mail.ts drops it unless that e-mail is of an active account.
  */
 
 /** The values that are queued with a mail. Other values are read from the account at sending time. */
