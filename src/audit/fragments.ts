@@ -24,8 +24,8 @@ export function auditIfAny(source: string, companyId: string, entry: AuditEntry)
   return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
 }
 
-/** For each field a value, or an expression over a row of the source. */
-type Expressions = Record<Exclude<keyof AuditEntry, 'subject'> | 'companyId', RawBuilder<unknown> | string>
+/** For each field an expression over a row of the source. */
+type Expressions = Record<Exclude<keyof AuditEntry, 'subject'> | 'companyId', RawBuilder<unknown>>
 
 /** Adds an entry for each row of `source`, the part of a statement that follows `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {

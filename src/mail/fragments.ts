@@ -6,7 +6,7 @@ import type { MailKind } from './letters.ts'
 interface MailExpressions {
   companyId: RawBuilder<unknown>
   mailId: RawBuilder<unknown>
-  kind: MailKind
+  kind: RawBuilder<MailKind>
   recipient: RawBuilder<unknown>
   data: RawBuilder<unknown>
   createdAt: RawBuilder<unknown>

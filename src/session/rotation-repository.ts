@@ -135,7 +135,7 @@ const auditRefused = auditEach(sql`decided where verdict in ('reused', 'raced')`
   companyId: sql`company_id`,
   auditId: sql`audit_id`,
   occurredAt: sql`now`,
-  action: 'refresh',
+  action: sql`'refresh'`,
   outcome: sql`verdict`,
   actor: sql`user_id::text`,
   sessionId: sql`session_id`,
@@ -145,7 +145,7 @@ const auditRefused = auditEach(sql`decided where verdict in ('reused', 'raced')`
 const mailReused = mailEach(sql`decided where verdict = 'reused'`, {
   companyId: sql`company_id`,
   mailId: sql`audit_id`,
-  kind: 'refresh_reuse',
+  kind: sql<'refresh_reuse'>`'refresh_reuse'`,
   recipient: sql`email`,
   data: sql`json_build_object('ipAddress', ip)`,
   createdAt: sql`now`,
