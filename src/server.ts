@@ -10,7 +10,7 @@ import { createLimitedHasher } from './limits/hashing.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
 import { pruneAcrossCompanies } from './operator/housekeeping.ts'
 import { explain, type Opened, open } from './startup.ts'
-import { realSystem, type System } from './system.ts'
+import { randomFraction, realSystem, type System } from './system.ts'
 
 /** The process: opens configuration, database, app and listeners, in this order. A signal ends it. */
 
@@ -91,8 +91,7 @@ function startPruning(db: Connection['db'], system: System, log: FastifyBaseLogg
       log.warn({ err: error }, 'housekeeping failed')
     }
   }
-  const random = system.randomBytes(2).readUInt16BE() / 65_536
-  setTimeout(prune, PRUNE_EVERY_MS * random).unref()
+  setTimeout(prune, PRUNE_EVERY_MS * randomFraction(system)).unref()
   return () => stopping.abort()
 }
 

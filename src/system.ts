@@ -27,6 +27,11 @@ function createPool(): System['randomBytes'] {
   }
 }
 
+/** A random number, at least 0 and below 1, for spreading out what would come together. */
+export function randomFraction({ randomBytes }: System): number {
+  return randomBytes(2).readUInt16BE() / 65_536
+}
+
 /** The form of all ids: a UUID in lower case. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 

@@ -1,5 +1,5 @@
 /** A queue. Entries with equal keys go one at a time, in order of arrival. */
-export interface KeyedQueue<Entry> {
+interface KeyedQueue<Entry> {
   /** The number of entries that wait. */
   readonly size: number
   add(entry: Entry): void

@@ -13,7 +13,7 @@ const DemoCompany = Type.Object({
   email: Type.String(),
   password: Type.String(),
 })
-export type DemoCompany = Static<typeof DemoCompany>
+type DemoCompany = Static<typeof DemoCompany>
 
 /** A company for trying the service. The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(

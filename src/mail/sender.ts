@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kysely } from 'kysely'
 import type { Database } from '../database/schema.ts'
 import { createLimiter, type Limiter } from '../limits/limiter.ts'
-import type { System } from '../system.ts'
+import { randomFraction, type System } from '../system.ts'
 import { type Letter, renderLetter } from './render.ts'
 import * as repository from './repository.ts'
 import { MAX_CONNECTIONS, SendFailure, type Transport } from './transport.ts'
@@ -159,8 +159,7 @@ async function postpone({ db, system }: Sending, mail: repository.DueMail, cause
 }
 
 /** Milliseconds: doubled each time, minus a random part of up to half, to spread simultaneous failures. */
-function delayAfter(attempts: number, { randomBytes }: System): number {
+function delayAfter(attempts: number, system: System): number {
   const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempts - 1))
-  const random = randomBytes(2).readUInt16BE() / 65_536
-  return longest * (1 - random / 2)
+  return longest * (1 - randomFraction(system) / 2)
 }

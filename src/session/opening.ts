@@ -78,7 +78,7 @@ async function openInTransaction(
   { row, entry, former }: { row: repository.NewSession; entry: AuditEntry; former: Buffer | null },
 ): Promise<boolean> {
   const transaction = context.db.transaction().execute(async (tx) => {
-    // First, because openSession locks the user's row in share mode: two transactions that hold that lock and
+    // First, because insertSession locks the user's row in share mode: two transactions that hold that lock and
     // then update the row would deadlock.
     if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     if (!(await repository.insertSession(tx, account.companyId, row, entry))) throw new NotOpened()
