@@ -23,3 +23,8 @@ export function ipAddressOf({ ip, socket }: FastifyRequest): string {
 export function networkOf(request: FastifyRequest): string {
   return normalizeIP(ipAddressOf(request), 64)
 }
+
+/** The IPv6 /48 of a network, since one site has that many /64; an IPv4 address is its own. */
+export function widerNetworkOf(network: string): string {
+  return normalizeIP(network, 48)
+}
