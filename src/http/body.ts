@@ -2,6 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
+import { InexactNumber } from './exact-number.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
 
 /** The only media type of bodies. Its only parameter is the charset, which must be UTF-8. */
@@ -16,13 +17,18 @@ export function requireJsonType(request: FastifyRequest): void {
   }
 }
 
-/** @throws Problem malformed_body, or invalid_request for JSON that is not an object */
+/** @throws Problem malformed_body, or invalid_request for a number that does not hold or JSON that is no object */
 export function parseBody(bytes: Buffer): object {
   let value: unknown
   try {
     value = parseStrictJson(bytes)
   } catch (error) {
     if (error instanceof UnacceptableJson) throw new Problem('malformed_body', error.message)
+    if (error instanceof InexactNumber) {
+      throw new Problem('invalid_request', error.message, {
+        errors: [{ path: error.path, message: 'must be a number that a 64-bit float holds as written' }],
+      })
+    }
     throw error
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { findInexact, holdsAsWritten, InexactNumber } from './exact-number.ts'
 
 /** A body that is not acceptable JSON. The message names the fault and quotes nothing from the body. */
 export class UnacceptableJson extends Error {
@@ -7,33 +8,39 @@ export class UnacceptableJson extends Error {
 
 const MAX_DEPTH = 32
 const QUOTE = 0x22
+const MINUS = 0x2d
+const NINE = 0x39
 const COLON = 0x3a
+const PLUS = 0x2b
+const UPPER_E = 0x45
+const LOWER_E = 0x65
 const BACKSLASH = 0x5c
 
 /**
  * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493): valid UTF-8, no duplicate names, no
- * lone surrogates, no integer beyond 2^53 - 1. It also refuses U+0000, which Postgres cannot store, deep
- * nesting, and names that can change a prototype.
- * @throws UnacceptableJson
+ * lone surrogates, no number that a double cannot hold as written. It also refuses U+0000, which Postgres cannot
+ * store, deep nesting, and names that can change a prototype.
+ * @throws UnacceptableJson, InexactNumber
  */
 export function parseStrictJson(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) throw new UnacceptableJson('The body is not valid UTF-8.')
+  const text = bytes.toString('utf8')
   let value: unknown
   try {
-    value = JSON.parse(bytes.toString('utf8'))
+    value = JSON.parse(text)
   } catch {
     throw new UnacceptableJson('The body is not valid JSON.')
   }
   // The parser keeps one of two equal names. The text then has more colons than the value has members.
-  if (checkValue(value, 0) !== countMembers(bytes))
-    throw new UnacceptableJson('An object has the same name twice.')
+  const { members, isExact } = scan(bytes)
+  if (checkValue(value, 0) !== members) throw new UnacceptableJson('An object has the same name twice.')
+  if (!isExact) throw new InexactNumber(findInexact(text))
   return value
 }
 
-/** Checks strings, numbers and names. Returns the number of members of all objects together. */
+/** Checks strings and names. Returns the number of members of all objects together. */
 function checkValue(value: unknown, depth: number): number {
   if (typeof value === 'string') checkString(value)
-  else if (typeof value === 'number') checkNumber(value)
   if (typeof value !== 'object' || value === null) return 0
   if (depth >= MAX_DEPTH) throw new UnacceptableJson(`The body is nested deeper than ${MAX_DEPTH} levels.`)
 
@@ -57,25 +64,34 @@ function checkString(text: string): void {
   if (!text.isWellFormed()) throw new UnacceptableJson('A string contains a lone surrogate.')
 }
 
-function checkNumber(number: number): void {
-  if (Number.isInteger(number) ? !Number.isSafeInteger(number) : !Number.isFinite(number)) {
-    throw new UnacceptableJson('A number is too large to be exact; send it as a string.')
-  }
-}
-
 function hasPrototype(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
 }
 
-/** Counts the colons outside strings, one per member. The text must be valid JSON. */
-function countMembers(bytes: Buffer): number {
+/**
+ * Counts the colons outside strings, one per member, and checks the numbers, of which the parser keeps no
+ * spelling. The text must be valid JSON.
+ */
+function scan(bytes: Buffer): { members: number; isExact: boolean } {
   let members = 0
+  let isExact = true
   for (let index = 0; index < bytes.length; index += 1) {
     const byte = bytes[index]
     if (byte === COLON) members += 1
     else if (byte === QUOTE) {
       for (index += 1; bytes[index] !== QUOTE; index += 1) if (bytes[index] === BACKSLASH) index += 1
+    } else if (byte !== undefined && byte >= MINUS && byte <= NINE) {
+      const start = index
+      let hasExponent = false
+      for (; ; index += 1) {
+        const next = bytes[index + 1]
+        if (next === LOWER_E || next === UPPER_E) hasExponent = true
+        else if (next === undefined || ((next < MINUS || next > NINE) && next !== PLUS)) break
+      }
+      // A double holds every decimal of up to 15 digits, but with an exponent it can be out of range.
+      const isShort = index - start < 15 && !hasExponent
+      isExact &&= isShort || holdsAsWritten(bytes.toString('latin1', start, index + 1))
     }
   }
-  return members
+  return { members, isExact }
 }
