@@ -13,7 +13,7 @@ export interface BatchOptions<Item, Outcome> {
   run(items: Item[]): Promise<Outcome[]>
   /** Items with equal keys are sent one after the other: the second must see the effect of the first. */
   keyOf?(item: Item): string
-  /** Whether one item caused the error. Then each item is tried in a statement of its own. */
+  /** Whether one item can have caused the error. Then each item is tried in a statement of its own. */
   isItemFault?(error: unknown): boolean
   /** Whether no statement can succeed now. Then all items that wait fail at once. */
   isOutage?(error: unknown): boolean
@@ -26,6 +26,9 @@ export interface BatchOptions<Item, Outcome> {
   maxSize?: number
   maxInFlight?: number
   maxWaiting?: number
+  /** Bounds, after an error of one item: statements that try single items at once, and for how long. */
+  maxAlone?: number
+  maxRetryMs?: number
 }
 
 export type Batch<Item, Outcome> = (item: Item) => Promise<Outcome>
@@ -41,15 +44,22 @@ export function createBatch<Item, Outcome>({
   run,
   keyOf,
   isItemFault = faults.isItemFault,
-  isOutage = faults.isUnavailable,
+  isOutage = faults.isOutage,
   schedule = (flush) => flush(),
   maxSize = 128,
   maxInFlight = 2,
   maxWaiting = 10_000,
+  maxAlone = 4,
+  maxRetryMs = 2_000,
 }: BatchOptions<Item, Outcome>): Batch<Item, Outcome> {
   const queue = createKeyedQueue<Entry<Item, Outcome>>(keyOf && (({ item }) => keyOf(item)))
   let inFlight = 0
   let isScheduled = false
+  /** Statements that succeeded. */
+  let succeeded = 0
+  /** Items to try alone, and how many of them are in flight. */
+  const aside = new Set<Entry<Item, Outcome>>()
+  let alone = 0
 
   function flushSoon(): void {
     if (isScheduled || inFlight >= maxInFlight) return
@@ -75,21 +85,57 @@ export function createBatch<Item, Outcome>({
   async function send(entries: Entry<Item, Outcome>[]): Promise<void> {
     try {
       settle(entries, await run(entries.map(({ item }) => item)))
+      succeeded += 1
     } catch (error) {
-      if (entries.length > 1 && isItemFault(error)) {
-        // The statement is one transaction and changed nothing, so each item can be tried alone. The next
-        // batch does not wait for these items, since one of them can be slow again.
-        for (const entry of entries) void send([entry]).finally(flush)
-        return
-      }
+      if (entries.length > 1 && isItemFault(error)) return setAside(entries, error)
       for (const entry of entries) entry.reject(error)
-      if (isOutage(error)) for (const entry of queue.clear()) entry.reject(error)
+      if (isOutage(error)) failWaiting(error)
     }
     entries.forEach(queue.release)
   }
 
+  /** The statement is one transaction and changed nothing, so each of its items can be tried alone. */
+  function setAside(entries: Entry<Item, Outcome>[], error: unknown): void {
+    for (const entry of entries) aside.add(entry)
+    tryAlone()
+    const before = succeeded
+    setTimeout(() => {
+      // If nothing has succeeded since, the cause is the load and not one of the items: more tries would add to it.
+      if (succeeded === before && entries.some((entry) => aside.has(entry))) failWaiting(error)
+      else failAside(entries, error)
+      flush()
+    }, maxRetryMs).unref()
+  }
+
+  /** New items do not wait for these, since one of them can be slow again. */
+  function tryAlone(): void {
+    for (const entry of aside) {
+      if (alone === maxAlone) return
+      aside.delete(entry)
+      alone += 1
+      void send([entry]).finally(() => {
+        alone -= 1
+        tryAlone()
+        flush()
+      })
+    }
+  }
+
+  function failAside(entries: Iterable<Entry<Item, Outcome>>, error: unknown): void {
+    for (const entry of entries) {
+      if (!aside.delete(entry)) continue
+      entry.reject(error)
+      queue.release(entry)
+    }
+  }
+
+  function failWaiting(error: unknown): void {
+    for (const entry of queue.clear()) entry.reject(error)
+    failAside(aside, error)
+  }
+
   return (item) => {
-    if (queue.size >= maxWaiting) return Promise.reject(overloaded())
+    if (queue.size + aside.size >= maxWaiting) return Promise.reject(overloaded())
     const { promise, resolve, reject } = Promise.withResolvers<Outcome>()
     queue.add({ item, resolve, reject })
     flushSoon()

@@ -39,11 +39,18 @@ export function isUnavailable(error: unknown): boolean {
 }
 
 /**
- * Whether one row caused the error, so that the others can succeed without it: classes 22 (data) and 23
- * (constraints), a lock that another transaction holds (55P03), and a deadlock (40P01).
+ * Whether one item of a statement can have caused the error, so that the others can succeed without it. That is
+ * every SQLSTATE but those that concern the connection, the server, or the statement whatever its items: classes
+ * 08, 25, 28, 3D, 42, 53 and 58, shutdown and crash (57P…), a prepared statement that is out of date (0A000), and
+ * a result that is not known (40003). The first characters exclude the codes of Node, such as EPIPE.
  */
 export function isItemFault(error: unknown): boolean {
-  return /^(2[23]...|55P03|40P01)$/.test(codeOf(error) ?? '')
+  return /^(?!08|25|28|3D|42|53|58|57P|0A000|40003)[0-9HPX][0-9A-Z]{4}$/.test(codeOf(error) ?? '')
+}
+
+/** Whether no other statement can succeed at the moment either. */
+export function isOutage(error: unknown): boolean {
+  return isUnavailable(error) && !isItemFault(error)
 }
 
 /** Whether to close the connection: an answer is outstanding, or the server or a plan is out of date. */

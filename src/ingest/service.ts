@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { createBatch } from '../database/batch.ts'
-import { isUnavailable } from '../database/faults.ts'
+import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { createLimiter } from '../limits/limiter.ts'
@@ -43,7 +43,7 @@ export function createIngest({ db, config }: Context): Ingest {
   const transactions = createLimiter({
     concurrency: Math.max(1, Math.floor(config.databasePoolSize / 2)),
     maxWaiting: 64,
-    isOutage: isUnavailable,
+    isOutage,
   })
 
   return async (sender, body, now) => {

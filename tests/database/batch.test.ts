@@ -163,6 +163,88 @@ describe('a batch', () => {
     expect(await answers[1]).toBe('blocked done')
   })
 
+  test('tries alone a few at a time, and refuses new items beyond maxWaiting meanwhile', async () => {
+    const { send, statements, inFlight, finish } = openBatch({ maxAlone: 2, maxWaiting: 5 })
+    const answers = ['first', 'a', 'b', 'bad', 'c', 'd'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new ItemFault('bad data'))
+    await turn()
+    expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b']])
+    // One is sent past them. Three wait to be tried alone, so two more can wait.
+    const later = ['e', 'f', 'g', 'one too many'].map(send)
+    expect(await later[3]).toBe('one too many failed: overloaded')
+    inFlight[0]?.succeed()
+    await turn()
+    expect(statements.at(-1)).toEqual(['bad'])
+    inFlight.find(({ items }) => items[0] === 'bad')?.fail(new ItemFault('bad data'))
+    await turn()
+    await finish()
+    expect(await Promise.all([...answers, ...later])).toEqual([
+      ...['first', 'a', 'b'].map((item) => `${item} done`),
+      'bad failed: bad data',
+      ...['c', 'd', 'e', 'f', 'g'].map((item) => `${item} done`),
+      'one too many failed: overloaded',
+    ])
+  })
+
+  test('goes on with the others while some that are tried alone hang, and gives up on the rest in time', async () => {
+    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 20 })
+    const answers = ['first', 'fine', 'hangs 1', 'hangs 2', 'behind'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new ItemFault('too slow'))
+    await turn()
+    inFlight[0]?.succeed()
+    await turn()
+    expect(inFlight.map(({ items }) => items)).toEqual([['hangs 1'], ['hangs 2']])
+    // One that waits in the queue is not concerned, since others do succeed.
+    const later = send('later')
+    expect(await answers[1]).toBe('fine done')
+    expect(await answers[4]).toBe('behind failed: too slow')
+    await finish()
+    expect(await Promise.all([answers[2], answers[3], later])).toEqual([
+      'hangs 1 done',
+      'hangs 2 done',
+      'later done',
+    ])
+  })
+
+  test('tells all who wait when nothing succeeds alone either, since the load is the cause and no item', async () => {
+    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 20, maxSize: 4 })
+    const answers = ['first', 'a', 'b', 'c', 'd', 'in flight', 'e', 'f', 'g', 'waits'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new ItemFault('too slow'))
+    await turn()
+    expect(inFlight.map(({ items }) => items)).toEqual([['a'], ['b'], ['in flight', 'e', 'f', 'g']])
+    const failed = await Promise.all([answers[3], answers[4], answers[9]])
+    expect(failed).toEqual(['c', 'd', 'waits'].map((item) => `${item} failed: too slow`))
+    const later = send('later')
+    await finish()
+    expect(await later).toBe('later done')
+  })
+
+  test('fails those that it would try alone, too, when there is an outage', async () => {
+    const { send, inFlight } = openBatch({ maxAlone: 1, keyOf: (item) => item.slice(0, 1) })
+    const answers = ['first', 'a1', 'b1', 'c1', 'c2'].map(send)
+    inFlight[0]?.succeed()
+    await turn()
+    inFlight[0]?.fail(new ItemFault('bad data'))
+    await turn()
+    inFlight[0]?.fail(new Outage('away'))
+    expect(await Promise.all(answers.slice(1))).toEqual(
+      ['a1', 'b1', 'c1', 'c2'].map((item) => `${item} failed: away`),
+    )
+    // Their keys are free again.
+    const later = ['a2', 'c3'].map(send)
+    while (inFlight.length > 0) {
+      for (const statement of [...inFlight]) statement.succeed()
+      await turn()
+    }
+    expect(await Promise.all(later)).toEqual(['a2 done', 'c3 done'])
+  })
+
   test('tells those who wait at once when there is an outage, and goes on afterwards', async () => {
     const { send, inFlight, finish } = openBatch({ keyOf: (item) => item.slice(0, 1) })
     const answers = ['a1', 'a2', 'b1', 'b2'].map(send)
@@ -226,9 +308,18 @@ describe('under random load, a batch', () => {
       return sent.filter((item) => !begun.has(item) && !expected.has(item))
     }
 
+    /** Items that are tried alone, from the failure of their statement to the end of their own. */
+    const aside = new Set<string>()
+    const failed: string[] = []
+    const endTurn = async () => {
+      await turn()
+      for (const item of failed.splice(0)) aside.add(item)
+    }
+    const waitingAlone = () => [...aside].filter((item) => !running().includes(item))
+
     function sendOne() {
       const item = `${'abcdefgh'[random(8)]}${sent.length}${random(8) === 0 ? '!' : ''}`
-      const isFull = waiting().length >= maxWaiting
+      const isFull = waiting().length + waitingAlone().length >= maxWaiting
       sent.push(item)
       if (isFull) expected.set(item, `${item} failed: overloaded`)
       void send(item).then((answer) => answers.set(item, answer))
@@ -237,6 +328,7 @@ describe('under random load, a batch', () => {
       const statement = inFlight[random(Math.max(1, inFlight.length))]
       if (!statement) return
       const { items } = statement
+      for (const item of items) aside.delete(item)
       const record = (outcome: (item: string) => string) => {
         for (const item of items) expected.set(item, outcome(item))
       }
@@ -245,6 +337,8 @@ describe('under random load, a batch', () => {
         statement.fail(new Error('connection lost'))
       } else if (items.some(isBad)) {
         if (items.length === 1) record((item) => `${item} failed: bad data`)
+        // The batch hears of it only at the end of the turn.
+        else failed.push(...items)
         statement.fail(new ItemFault('bad data'))
       } else {
         record((item) => `${item} done`)
@@ -255,6 +349,7 @@ describe('under random load, a batch', () => {
       // Besides these only items that are tried alone, because a neighbour was at fault.
       const shared = inFlight.filter(({ items }) => items.length > 1)
       expect(shared.length).toBeLessThanOrEqual(maxInFlight)
+      expect(inFlight.length).toBeLessThanOrEqual(maxInFlight + 4)
       for (const { items } of inFlight) expect(items.length).toBeLessThanOrEqual(maxSize)
       const keys = running().map(keyOf)
       expect(new Set(keys).size).toBe(keys.length)
@@ -265,14 +360,14 @@ describe('under random load, a batch', () => {
       else endOne()
       checkStatements()
       if (random(2) === 0) {
-        await turn()
+        await endTurn()
         if (inFlight.length === 0) expect(waiting()).toEqual([])
       }
     }
-    await turn()
+    await endTurn()
     while (inFlight.length > 0) {
       endOne()
-      await turn()
+      await endTurn()
       checkStatements()
     }
 
@@ -290,13 +385,11 @@ describe('under random load, a batch', () => {
 describe('in one database batch', async () => {
   const service = await openTestService()
   const admin = await service.addCompany()
+  const secret = await service.newSecret(admin)
+  await service.send(admin.companyId, secret, { type: 'warm.up', data: {} })
 
-  test('an event that the database refuses fails alone, and its neighbours are stored', async () => {
-    const secret = await service.newSecret(admin)
-    await service.send(admin.companyId, secret, { type: 'warm.up', data: {} })
-    await sql`alter table events add constraint refused check (type <> 'poison')`.execute(service.db)
-
-    // While the table is locked, two statements hang and the rest gathers behind them.
+  /** Sends events that gather in one statement, behind two that hang while the table is locked. */
+  async function sendTogether(events: { id: string; type: string; data: object }[]) {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()
     const blocker = service.db.transaction().execute(async (tx) => {
@@ -305,23 +398,51 @@ describe('in one database batch', async () => {
       await held
     })
     await locked
-    const types = times(60, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
-    const answers = types.map((type, index) =>
-      service.send(admin.companyId, secret, { id: `event-${index}`, type, data: {} }),
-    )
+    const answers = events.map((event) => service.send(admin.companyId, secret, event))
     // Refused for its form by a statement of its own: by then the ones before it have arrived.
     expect((await service.send(admin.companyId, secret, { type: 'X', data: {} })).status).toBe(400)
     release()
     await blocker
-    const statuses = (await Promise.all(answers)).map(({ status }) => status)
-    expect(statuses).toEqual(types.map((type) => (type === 'poison' ? 500 : 202)))
-    const stored = await service.db
-      .selectFrom('events')
-      .select('event_id')
-      .where('type', '=', 'wholesome')
-      .execute()
-    expect(stored.length).toBe(types.filter((type) => type === 'wholesome').length)
-  })
+    return await Promise.all(answers)
+  }
+
+  // Of the classes data, constraints, rollback, limits, locks, operator, errors of functions, and internal ones.
+  test.for([
+    ['22012', 500],
+    ['23514', 500],
+    ['40001', 503],
+    ['40P01', 503],
+    ['54000', 500],
+    ['55P03', 503],
+    ['57014', 503],
+    ['P0001', 500],
+    ['XX001', 500],
+  ] as const)(
+    'an event that the database refuses with %s fails alone, and its neighbours are stored',
+    async ([code, status]) => {
+      await sql`create or replace function refuse() returns trigger language plpgsql as $$
+      begin
+        if new.type = 'poison' then raise exception 'refused' using errcode = ${sql.lit(code)}; end if;
+        return new;
+      end $$`.execute(service.db)
+      await sql`create or replace trigger refused before insert on events
+      for each row execute function refuse()`.execute(service.db)
+
+      const types = times(60, (index) => (index % 20 === 7 ? 'poison' : 'wholesome'))
+      const answers = await sendTogether(
+        types.map((type, index) => ({ id: `${code}-${index}`, type, data: {} })),
+      )
+      expect(answers.map((answer) => answer.status)).toEqual(
+        types.map((type) => (type === 'poison' ? status : 202)),
+      )
+      const stored = await service.db
+        .selectFrom('events')
+        .select('event_id')
+        .where('event_id', 'like', `${code}-%`)
+        .execute()
+      expect(stored.length).toBe(57)
+    },
+  )
 
   test('every session check gets its own answer, ended sessions beside live ones (ASVS 8.4.1)', async () => {
     const people = [
