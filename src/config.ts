@@ -40,6 +40,7 @@ const Environment = Type.Object({
   MAIL_FROM: text(),
   DASHBOARD_ORIGINS: text(),
   TRUST_PROXY: text(),
+  DRAIN_DELAY_SECONDS: Type.Optional(Type.Integer({ minimum: 0, maximum: 600 })),
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   RATE_LIMIT_SCALE: Type.Number({ exclusiveMinimum: 0, maximum: 1e6, default: 1 }),
@@ -169,6 +170,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     },
     dashboardOrigins: list(read.DASHBOARD_ORIGINS),
     trustProxy: list(read.TRUST_PROXY),
+    /** How long requests are still taken after the wish to stop, so that a balancer notices first. */
+    drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     logLevel: read.LOG_LEVEL,
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),

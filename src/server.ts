@@ -1,9 +1,11 @@
+import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
-import { createLogStream } from './http/logs.ts'
+import { takeLastRequests } from './http/last-requests.ts'
+import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createRegistry } from './http/observe.ts'
 import { buildOps } from './http/ops.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
@@ -12,71 +14,99 @@ import { pruneAcrossCompanies } from './operator/housekeeping.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { randomFraction, realSystem, type System } from './system.ts'
 
-/** The process: opens configuration, database, app and listeners, in this order. A signal ends it. */
+/**
+ * The process. It opens configuration, database, app and listeners, in this order, and serves until a signal
+ * asks it to stop. Then it drains: it takes requests for a while longer, finishes what has begun, and exits.
+ */
 
+/** A terminal and npm both pass Ctrl-C on. Within this time, signals are one and the same wish. */
+const SAME_WISH_MS = 1_000
 const DRAIN_DEADLINE_MS = 8_000
 const EXIT_DEADLINE_MS = 9_500
 const PRUNE_EVERY_MS = 3_600_000
 
-async function start(system: System): Promise<void> {
+interface Service {
+  app: FastifyInstance
+  ops: ReturnType<typeof buildOps>
+  stopPruning(): void
+}
+
+/** Aborts at the first SIGTERM or SIGINT. A signal that comes more than a second later ends the process at once. */
+function stopOnSignals(): AbortSignal {
+  const stop = new AbortController()
+  let firstAt = 0
+  function onSignal(signal: NodeJS.Signals): void {
+    if (!stop.signal.aborted) {
+      firstAt = performance.now()
+      stop.abort(signal)
+    } else if (performance.now() - firstAt > SAME_WISH_MS) process.exit(1)
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
+  return stop.signal
+}
+
+async function run(system: System, logStream: LogStream, stop: AbortSignal): Promise<void> {
+  const giveUp = () => setTimeout(() => process.exit(1), EXIT_DEADLINE_MS).unref()
+  stop.addEventListener('abort', giveUp)
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
   const opened = await open(process.env, system, (error) => noteLostConnection(error))
   try {
-    const app = await serve(opened, system)
-    noteLostConnection = (error) => app.log.warn({ err: error }, 'connection lost')
-  } catch (error) {
+    stop.throwIfAborted()
+    const service = await serve(opened, system, logStream, stop)
+    stop.removeEventListener('abort', giveUp)
+    const { log } = service.app
+    noteLostConnection = (error) => log.warn({ err: error }, 'connection lost')
+    if (!stop.aborted) await once(stop, 'abort')
+    log.info({ signal: stop.reason }, 'draining')
+    await drain(service, opened.config.drainDelaySeconds * 1000)
+  } finally {
     await opened.connection.close()
-    throw error
   }
 }
 
-async function serve({ config, connection }: Opened, system: System): Promise<FastifyInstance> {
+/** @throws the reason of `stop` if the start is to be broken off */
+async function serve(
+  { config, connection }: Opened,
+  system: System,
+  logStream: LogStream,
+  stop: AbortSignal,
+): Promise<Service> {
   await migrate(connection.maintenance)
+  stop.throwIfAborted()
   const { db } = connection
   // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   const registry = createRegistry()
-  const logStream = createLogStream()
-  process.on('exit', () => logStream.end())
   const app = await buildApp({ config, db, system, hasher, registry, logStream })
-  const ops = buildOps({ connection, registry, hashesWaiting: () => hasher.waiting })
-  stopOnSignals(app, ops, connection, startPruning(db, system, app.log))
+  const ops = buildOps({
+    connection,
+    registry,
+    hashesWaiting: () => hasher.waiting,
+    logLinesLost: () => logStream.lost,
+  })
+  app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
 
   if (config.rateLimitScale !== 1) {
     app.log.warn(`RATE_LIMIT_SCALE=${config.rateLimitScale}: limits are not what they are in production`)
   }
   const demo = config.databaseUrl ? null : await openDemoCompany(config.dataDir, { db, hasher, system })
+  stop.throwIfAborted()
   app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
   const url = await app.listen(config.listen)
   logStream.flush()
   if (demo) console.log(welcome(url, demo))
-  return app
+  return { app, ops, stopPruning: startPruning(db, system, app.log) }
 }
 
-/** On SIGTERM or SIGINT, finishes the requests in progress and exits. A second signal exits at once. */
-function stopOnSignals(
-  app: FastifyInstance,
-  ops: ReturnType<typeof buildOps>,
-  connection: Connection,
-  stopPruning: () => void,
-): void {
-  let isStopping = false
-  async function stop(signal: string): Promise<void> {
-    if (isStopping) process.exit(1)
-    isStopping = true
-    app.log.info({ signal }, 'draining')
-    ops.drain()
-    stopPruning()
-    // These deadlines bound the wait for silent connections, and for everything else.
-    setTimeout(() => app.server.closeAllConnections(), DRAIN_DEADLINE_MS)
-    setTimeout(() => process.exit(1), EXIT_DEADLINE_MS)
-    await app.close()
-    await ops.close()
-    await connection.close()
-    process.exit(0)
-  }
-  process.on('SIGTERM', stop)
-  process.on('SIGINT', stop)
+/** Finishes the requests in progress. The deadlines bound the wait for silent connections, and for all else. */
+async function drain({ app, ops, stopPruning }: Service, delayMs: number): Promise<void> {
+  ops.drain()
+  stopPruning()
+  setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
+  setTimeout(() => process.exit(1), delayMs + EXIT_DEADLINE_MS)
+  await app.close()
+  await ops.close()
 }
 
 /** Prunes once an hour. The first time is random, so that instances do not prune all at once. */
@@ -95,9 +125,17 @@ function startPruning(db: Connection['db'], system: System, log: FastifyBaseLogg
   return () => stopping.abort()
 }
 
+const stop = stopOnSignals()
+const logStream = createLogStream()
+process.on('exit', logStream.flush)
 try {
-  await start(realSystem)
+  await run(realSystem, logStream, stop)
 } catch (error) {
-  console.error(explain(error) ?? error)
-  process.exit(1)
+  // A start that was stopped has not failed, whatever the signal broke off.
+  if (!stop.aborted) {
+    console.error(explain(error) ?? error)
+    process.exitCode = 1
+  }
 }
+await logStream.end()
+process.exit()

@@ -27,20 +27,3 @@ function describeError(error: unknown) {
     constraint: constraintOf(error),
   }
 }
-
-/**
- * Standard output, written in blocks, since a system call per line would slow down requests. A line is
- * written after 100 ms at the latest; call `end` before the process exits. If writing fails (closed pipe,
- * full disk), lines are lost and the service goes on. The audit trail has what must not be lost.
- */
-export function createLogStream() {
-  const stream = pino.destination({
-    dest: 1,
-    sync: true,
-    minLength: 8_192,
-    periodicFlush: 100,
-    maxLength: 1_048_576,
-  })
-  stream.on('error', () => {})
-  return stream
-}

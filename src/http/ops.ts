@@ -1,5 +1,5 @@
 import fastify, { type FastifyInstance } from 'fastify'
-import { Gauge, type Registry } from 'prom-client'
+import { Counter, Gauge, type Registry } from 'prom-client'
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 
@@ -7,6 +7,7 @@ interface OpsOptions {
   connection: Connection
   registry: Registry
   hashesWaiting: () => number
+  logLinesLost: () => number
 }
 
 /** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
@@ -14,6 +15,7 @@ export function buildOps({
   connection,
   registry,
   hashesWaiting,
+  logLinesLost,
 }: OpsOptions): FastifyInstance & { drain(): void } {
   const app = fastify()
   let draining = false
@@ -33,6 +35,16 @@ export function buildOps({
   gauge('database_connections_idle', 'Open connections that are not in use', () => pool.idleCount)
   gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
   gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
+
+  new Counter({
+    name: 'gatehouse_log_lines_lost_total',
+    help: 'Log lines that were lost because their reader stood still, was gone, or had no space',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(logLinesLost())
+    },
+  })
 
   /** Why this instance cannot serve requests; null if it can. */
   async function fault(): Promise<string | null> {

@@ -31,6 +31,7 @@ const namesOf = (env: Record<string, string>) =>
 const defaults = {
   databaseUrl: undefined,
   databasePoolSize: 10,
+  drainDelaySeconds: 0,
   masterKeys: [],
   publicUrl: 'http://127.0.0.1:3000',
   listen: { host: '127.0.0.1', port: 3000 },
@@ -101,6 +102,7 @@ describe('the configuration', () => {
       OPS_HOST: '::1',
       OPS_PORT: '65535',
       DATA_DIR: '/var/lib/gatehouse',
+      DRAIN_DELAY_SECONDS: '7',
       ACCESS_TOKEN_TTL_SECONDS: '60',
       REFRESH_TOKEN_TTL_SECONDS: '3600',
       SESSION_MAX_AGE_SECONDS: '7200',
@@ -138,6 +140,7 @@ describe('the configuration', () => {
       idempotencyWindowSeconds: 0,
       refreshRaceSeconds: 0,
       refreshGraceSeconds: 5,
+      drainDelaySeconds: 7,
       mail: { smtpUrl: PRODUCTION.SMTP_URL, requireTls: true, from: 'Gatehouse <gate@example.com>' },
       dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
       trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
@@ -147,6 +150,11 @@ describe('the configuration', () => {
         signInFailures: { name: 'sign-in-failures', max: 5, windowSeconds: 60 },
       },
     })
+  })
+
+  test('lets a balancer notice in production that the process stops', () => {
+    expect(loadConfig(PRODUCTION).drainDelaySeconds).toBe(5)
+    expect(loadConfig({ ...PRODUCTION, DRAIN_DELAY_SECONDS: '0' }).drainDelaySeconds).toBe(0)
   })
 
   test('reports all faults at once, each by its name (ASVS 13.1.2)', () => {
@@ -173,6 +181,7 @@ describe('the configuration', () => {
   test.for([
     ['PORT', ['-1', '65536', '3000.5', '0x10', '1e3', ' 3000', 'NaN', 'Infinity']],
     ['SESSION_MAX_AGE_SECONDS', ['0', '-5', '99999999999', '1 hour', 'null']],
+    ['DRAIN_DELAY_SECONDS', ['-1', '601', '0.5', 'soon']],
     ['RATE_LIMIT_SCALE', ['0', '-1', 'NaN', 'Infinity', '2000000']],
     ['DATABASE_URL', ['localhost', 'http://db', ' postgres://db']],
     [

@@ -16,7 +16,7 @@ const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
 async function openOps(of: Connection, registry = new Registry()) {
-  const ops = buildOps({ connection: of, registry, hashesWaiting: () => 3 })
+  const ops = buildOps({ connection: of, registry, hashesWaiting: () => 3, logLinesLost: () => 5 })
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
   afterAll(() => ops.close())
   const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {

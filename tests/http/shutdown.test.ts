@@ -1,70 +1,19 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
-import { answersOn, open } from './raw.ts'
+import { describe, expect, test } from 'vitest'
+import { createServerProcesses } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+import { answersOn, exchange, open } from './raw.ts'
 
 /** The service as a process of its own, on the database of a test service. */
 
 const testService = await openTestService()
 const admin = await testService.addCompany()
-const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-server-'))
-afterAll(() => rm(dataDir, { recursive: true }))
-
-const running: ChildProcess[] = []
-afterEach(() => {
-  for (const child of running.splice(0)) child.kill('SIGKILL')
-})
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
-  return address.port
-}
-
-const environment = (env: Record<string, string>) => ({
-  DATABASE_URL: testService.url,
-  MASTER_KEYS,
-  RATE_LIMIT_SCALE: '1000',
-  DATA_DIR: dataDir,
-  ...env,
-})
-
-async function start(env: Record<string, string> = {}) {
-  const opsPort = await freePort()
-  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
-    env: environment({ PORT: '0', OPS_PORT: String(opsPort), ...env }),
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  running.push(child)
-  const exit = once(child, 'exit')
-  const texts: string[] = []
-  const told = (pattern: RegExp) =>
-    new Promise<string>((resolve, reject) => {
-      const look = () => {
-        const [, found] = pattern.exec(texts.join('')) ?? []
-        if (found !== undefined) resolve(found)
-      }
-      look()
-      child.stdout.on('data', look)
-      child.once('exit', () => reject(new Error(`the service ended: ${texts.join('')}`)))
-    })
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => texts.push(text))
-  }
-  const address = await told(/listening at (http:[^"]+)"/)
-  return { child, exit, told, address, ops: `http://127.0.0.1:${opsPort}` }
-}
+const processes = createServerProcesses(testService.url)
+const { start } = processes
 
 const HOST = 'Host: gatehouse.example\r\n'
 const KEY_SET = `GET /api/.well-known/jwks.json HTTP/1.1\r\n${HOST}\r\n`
@@ -119,6 +68,53 @@ describe('on SIGTERM the service', () => {
     expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
   })
 
+  test('answers each request that was sent before, on idle connections and on new ones', async () => {
+    const service = await start()
+    const idle = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const socket = open(service.address)
+        const answers = answersOn(socket)
+        socket.write(KEY_SET)
+        await once(socket, 'data')
+        return { socket, answers }
+      }),
+    )
+    // It finds requests and signal at the same time when it goes on.
+    service.child.kill('SIGSTOP')
+    for (const { socket } of idle) socket.write(KEY_SET)
+    const fresh = Array.from({ length: 20 }, () => exchange(service.address, KEY_SET))
+    await sleep(200)
+    service.child.kill('SIGTERM')
+    service.child.kill('SIGCONT')
+    const seen = [...(await Promise.all(idle.map(({ answers }) => answers))), ...(await Promise.all(fresh))]
+    expect(seen.map((all) => all.map(({ status }) => status))).toEqual([
+      ...idle.map(() => [200, 200]),
+      ...fresh.map(() => [200]),
+    ])
+    expect(await service.exit).toEqual([0, null])
+  })
+
+  test('goes on for DRAIN_DELAY_SECONDS, while it is not ready and asks clients to leave', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '2' })
+    const sentAt = performance.now()
+    service.child.kill('SIGTERM')
+    await service.told(/"msg":"(draining)"/)
+    const { statusCode, body } = await request(`${service.ops}/readyz`)
+    expect([statusCode, await body.json()]).toEqual([503, { status: 'not ready', reason: 'draining' }])
+    // Requests on new connections until shortly before the delay is over.
+    const answers = []
+    for (let at = 0; at < 1_800; at += 20) {
+      answers.push(exchange(service.address, KEY_SET))
+      await sleep(Math.max(0, sentAt + at - performance.now()))
+    }
+    for (const [answer] of await Promise.all(answers)) {
+      expect([answer?.status, answer?.headers['connection']]).toEqual([200, 'close'])
+    }
+    expect(await service.exit).toEqual([0, null])
+    expect(performance.now() - sentAt).toBeGreaterThan(2_000)
+    expect(performance.now() - sentAt).toBeLessThan(12_000)
+  })
+
   test('does not wait long for a mail server that says nothing', async () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1')
     await once(silent, 'listening')
@@ -140,13 +136,17 @@ describe('on SIGTERM the service', () => {
     silent.close()
   })
 
-  test('ends at once when told twice', async () => {
+  test('takes the same signal within a second as the same wish, and ends at once on a later one', async () => {
     const service = await start()
     const socket = open(service.address)
+    // This keeps the process from ending by itself.
     socket.write(KEY_SET + HALF)
     await once(socket, 'data')
     service.child.kill('SIGTERM')
     await service.told(/"msg":"(draining)"/)
+    service.child.kill('SIGTERM')
+    await sleep(1_500)
+    expect(service.child.exitCode).toBeNull()
     service.child.kill('SIGTERM')
     expect(await service.exit).toEqual([1, null])
     socket.destroy()
@@ -163,16 +163,10 @@ test.skipIf(!existsSync('/dev/full'))(
   'a log that takes nothing neither stops the service nor holds up its end (ASVS 16.5.2)',
   async () => {
     const full = openSync('/dev/full', 'w')
-    const [port, opsPort] = [await freePort(), await freePort()]
-    const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
-      env: environment({ PORT: String(port), OPS_PORT: String(opsPort) }),
-      stdio: ['ignore', full, 'inherit'],
-    })
+    const { child, exit, address } = await processes.launch({}, ['ignore', full, 'inherit'])
     closeSync(full)
-    running.push(child)
-    const exit = once(child, 'exit')
     const ask = () =>
-      request(`http://127.0.0.1:${port}/api/auth/session`).then(
+      request(`${address}/api/auth/session`).then(
         async ({ statusCode, body }) => body.dump().then(() => statusCode),
         () => 'not yet',
       )
@@ -186,16 +180,15 @@ test.skipIf(!existsSync('/dev/full'))(
 )
 
 test('a configuration with faults ends the process with 1, and all of them on standard error (ASVS 13.1.2)', async () => {
-  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
-    env: { NODE_ENV: 'production', MASTER_KEYS: 'id:c4n4ry', PORT: 'x', DATA_DIR: dataDir },
-    stdio: ['ignore', 'pipe', 'pipe'],
+  const service = await processes.launch({
+    NODE_ENV: 'production',
+    MASTER_KEYS: 'id:c4n4ry',
+    PORT: 'x',
+    DATABASE_URL: '',
   })
-  running.push(child)
-  const texts: string[] = []
-  child.stderr.setEncoding('utf8').on('data', (text: string) => texts.push(text))
-  const [code] = await once(child, 'close')
+  const [code] = await once(service.child, 'close')
   expect(code).toBe(1)
-  const text = texts.join('')
+  const text = service.output()
   for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'PORT'])
     expect(text).toContain(`- ${name}: `)
   expect(text).not.toContain('c4n4ry')

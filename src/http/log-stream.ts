@@ -1,0 +1,72 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Standard output as the destination of log lines. A reader that stands still costs lines, never requests. */
+export interface LogStream {
+  write(line: string): void
+  /** Writes what has been collected, as far as the reader takes it at this moment. */
+  flush(): void
+  /** Resolves when the reader has taken all lines, or after a second. Call it before the process exits. */
+  end(): Promise<void>
+  /** How many lines were lost: the reader stood still (beyond 1 MiB that waits), or is gone, or its disk is full. */
+  readonly lost: number
+}
+
+/** A system call for each line would slow down requests, so lines are written in blocks of this size. */
+const BLOCK_CHARACTERS = 8_192
+/** A line is written after this time at the latest. */
+const FLUSH_EVERY_MS = 100
+const MAX_WAITING_CHARACTERS = 1_048_576
+const END_MS = 1_000
+
+/**
+ * Node writes to pipes and sockets without blocking, and keeps what does not fit. No thread is held meanwhile.
+ * Files have no reader that could stand still, and are written directly.
+ */
+export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogStream {
+  if (out.isTTY) unblock(out)
+  let block = ''
+  let linesInBlock = 0
+  let lost = 0
+
+  function flush(): void {
+    if (block === '') return
+    const lines = linesInBlock
+    out.write(block, (error) => {
+      if (error) lost += lines
+    })
+    block = ''
+    linesInBlock = 0
+  }
+
+  // Without a listener, an error of the stream would end the process. The lines are counted above.
+  out.on('error', () => {})
+  setInterval(flush, FLUSH_EVERY_MS).unref()
+  return {
+    write(line) {
+      if (out.writableLength + block.length > MAX_WAITING_CHARACTERS) {
+        lost += 1
+        return
+      }
+      block += line
+      linesInBlock += 1
+      if (block.length >= BLOCK_CHARACTERS) flush()
+    },
+    flush,
+    async end() {
+      flush()
+      const taken = new Promise((resolve) => out.write('', resolve))
+      await Promise.race([taken, sleep(END_MS, undefined, { ref: false })])
+    },
+    get lost() {
+      return lost
+    },
+  }
+}
+
+/** Node lets writes to a terminal block, so one that is held with Ctrl-S would hold the process. */
+function unblock(terminal: NodeJS.WriteStream): void {
+  const handle: unknown = Reflect.get(terminal, '_handle')
+  if (typeof handle === 'object' && handle && 'setBlocking' in handle) {
+    if (typeof handle.setBlocking === 'function') handle.setBlocking(false)
+  }
+}

@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, constants, openSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { request } from 'undici'
+import { expect, test } from 'vitest'
+import { createServerProcesses, type Running, SERVER } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+
+/** A reader of the log can stand still: then lines can be lost, requests cannot. */
+
+const testService = await openTestService()
+const { start, launch } = createServerProcesses(testService.url)
+
+const COMMAND = `${process.execPath} ${SERVER}`
+
+/** Sends requests, some at a time; each writes a log line. Returns how many were answered as expected. */
+async function sendRequests({ address }: Running, count: number): Promise<number> {
+  let answered = 0
+  const send = async () => {
+    const { statusCode, body } = await request(`${address}/api/auth/session`)
+    await body.dump()
+    if (statusCode === 401) answered += 1
+  }
+  for (let sent = 0; sent < count; sent += 100) await Promise.all(Array.from({ length: 100 }, send))
+  return answered
+}
+
+async function ask(url: string): Promise<string> {
+  const { statusCode, body } = await request(url, { headersTimeout: 5_000 })
+  expect(statusCode).toBe(200)
+  return await body.text()
+}
+
+async function linesLost({ ops }: Running): Promise<number> {
+  const [, lost] = /^gatehouse_log_lines_lost_total (\d+)$/m.exec(await ask(`${ops}/metrics`)) ?? []
+  return Number(lost)
+}
+
+/** Fills whatever takes the lines, and what the process keeps, at some 200 bytes a line. */
+const MORE_THAN_FITS = 9_000
+
+async function expectCalm(service: Running): Promise<void> {
+  expect(await sendRequests(service, MORE_THAN_FITS)).toBe(MORE_THAN_FITS)
+  expect(await ask(`${service.ops}/livez`)).toBe('{"status":"ok"}')
+  expect(await linesLost(service)).toBeGreaterThan(500)
+}
+
+/** Reads again, and expects that no more lines are lost, and that those that were written are whole. */
+async function expectFlow(service: Running, lines: () => string[]): Promise<void> {
+  await expect
+    .poll(async () => {
+      const lost = await linesLost(service)
+      await sendRequests(service, 100)
+      return (await linesLost(service)) - lost
+    })
+    .toBe(0)
+  const { headers } = await request(`${service.address}/api/auth/session`)
+  await expect.poll(() => lines().join('')).toContain(String(headers['x-request-id']))
+  for (const line of lines()) expect(JSON.parse(line)).toHaveProperty('time')
+}
+
+const linesOf = (text: string) => text.split(/\r?\n/).slice(0, -1)
+
+test('a pipe that nobody reads costs lines, which are counted, and no request; then lines flow again (ASVS 16.5.2)', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
+  const path = join(folder, 'log')
+  await promisify(execFile)('mkfifo', [path])
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  const writer = openSync(path, constants.O_WRONLY)
+  const service = await launch({}, ['ignore', writer, 'pipe'])
+  closeSync(writer)
+  await service.listening()
+  expect(await linesLost(service)).toBe(0)
+  await expectCalm(service)
+
+  const chunks: string[] = []
+  const log = new Socket({ fd: reader }).setEncoding('utf8').on('data', (text: string) => chunks.push(text))
+  await expectFlow(service, () => linesOf(chunks.join('')))
+  log.destroy()
+  await rm(folder, { recursive: true })
+})
+
+test.runIf(process.platform === 'linux')(
+  'a terminal that is held costs lines, and no request (ASVS 16.5.2)',
+  async () => {
+    // script(1) gives it a terminal, and stands still when its own output is not read.
+    const service = await launch({}, ['ignore', 'pipe', 'pipe'], ['script', '-qefc', COMMAND, '/dev/null'])
+    await service.listening()
+    service.child.stdout?.pause()
+    await expectCalm(service)
+    service.child.stdout?.resume()
+    await expectFlow(service, () => linesOf(service.output()))
+  },
+)
+
+test('a log reader that is gone costs lines, and no request', async () => {
+  const service = await start()
+  service.child.stdout?.destroy()
+  expect(await sendRequests(service, 500)).toBe(500)
+  await expect.poll(() => linesLost(service)).toBeGreaterThan(0)
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+})
+
+test('the process ends in time though its log reader stands still', async () => {
+  const service = await start()
+  service.child.stdout?.pause()
+  await sendRequests(service, 8_000)
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+})
+
+test('the last lines of an ordinary end are written', async () => {
+  const service = await start()
+  await sendRequests(service, 200)
+  service.child.kill('SIGTERM')
+  await once(service.child, 'close')
+  const lines = service.output().trim().split('\n')
+  expect(lines.filter((line) => line.includes('"route":"/api/auth/session"')).length).toBe(200)
+  expect(lines.at(-1)).toMatch(/"msg":"draining"/)
+})
