@@ -161,7 +161,7 @@ const COMMANDS: Record<string, Command> = {
     },
   },
   prune: {
-    run: async ({ db, system }) => ({ ...(await pruneAcrossCompanies(db, system.now())) }),
+    run: async ({ db, config, system }) => ({ ...(await pruneAcrossCompanies(db, config, system.now())) }),
   },
 
   'keys list': {
@@ -246,7 +246,7 @@ async function openContext(canMigrate: boolean) {
     }
     const migrated = await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
-    return { db, close, migrated, system, sealer, hasher: await createLimitedHasher() }
+    return { db, config, close, migrated, system, sealer, hasher: await createLimitedHasher() }
   } catch (error) {
     await close()
     throw error

@@ -32,6 +32,8 @@ const Environment = Type.Object({
   SESSION_MAX_AGE_SECONDS: seconds(2_592_000),
   COOKIE_IDLE_SECONDS: seconds(43_200),
   COOKIE_MAX_AGE_SECONDS: seconds(604_800),
+  // The database keeps the trail for at least 90 days: see migrations/0007-audit-trail.ts.
+  AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 90, maximum: 3_650, default: 400 }),
   SIGNATURE_TOLERANCE_SECONDS: seconds(300),
   IDEMPOTENCY_WINDOW_SECONDS: seconds(60, 0),
   REFRESH_RACE_SECONDS: seconds(1, 0),
@@ -157,6 +159,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     sessionMaxAgeSeconds: read.SESSION_MAX_AGE_SECONDS,
     cookieIdleSeconds: read.COOKIE_IDLE_SECONDS,
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
+    auditRetentionDays: read.AUDIT_RETENTION_DAYS,
     signatureToleranceSeconds: read.SIGNATURE_TOLERANCE_SECONDS,
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { buildApp } from './app.ts'
+import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
 import { takeLastRequests } from './http/last-requests.ts'
@@ -96,7 +97,7 @@ async function serve(
   const url = await app.listen(config.listen)
   logStream.flush()
   if (demo) console.log(welcome(url, demo))
-  return { app, ops, stopPruning: startPruning(db, system, app.log) }
+  return { app, ops, stopPruning: startPruning(db, config, system, app.log) }
 }
 
 /** Finishes the requests in progress. The deadlines bound the wait for silent connections, and for all else. */
@@ -110,12 +111,17 @@ async function drain({ app, ops, stopPruning }: Service, delayMs: number): Promi
 }
 
 /** Prunes once an hour. The first time is random, so that instances do not prune all at once. */
-function startPruning(db: Connection['db'], system: System, log: FastifyBaseLogger): () => void {
+function startPruning(
+  db: Connection['db'],
+  config: Config,
+  system: System,
+  log: FastifyBaseLogger,
+): () => void {
   const stopping = new AbortController()
   async function prune(): Promise<void> {
     setTimeout(prune, PRUNE_EVERY_MS).unref()
     try {
-      const pruned = await pruneAcrossCompanies(db, system.now(), stopping.signal)
+      const pruned = await pruneAcrossCompanies(db, config, system.now(), stopping.signal)
       log.info({ pruned }, 'housekeeping')
     } catch (error) {
       log.warn({ err: error }, 'housekeeping failed')

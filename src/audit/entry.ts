@@ -6,12 +6,15 @@ export interface AuditEntry {
   occurredAt: Date
   action: string
   outcome: string
-  /** A user's id, the e-mail of a sign-in attempt, or `operator`. */
-  actor: string
-  /** The object of an operator's action: a user's id, an invited e-mail, or a key's id. */
+  /** A user's id, `operator`, or null if nobody proved who they are; never an address. */
+  actor: string | null
+  /** The object of the action: a user's id, an invited e-mail (which is stored apart), or a key's id. */
   subject?: string | undefined
   sessionId?: string | undefined
+  /** Stored apart. */
   ipAddress?: string | undefined
+  /** What changed, such as the old and the new role. No addresses and no secrets. */
+  details?: Record<string, unknown> | undefined
 }
 
 export function newEntry(

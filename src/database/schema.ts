@@ -133,16 +133,37 @@ interface RateCounters {
   window_ends_at: Date
 }
 
+/** Partitioned by the month of `occurred_at`. */
 interface AuditEvents {
   company_id: Fixed<string>
   audit_id: Fixed<string>
   occurred_at: Fixed<Date>
   action: Fixed<string>
   outcome: Fixed<string>
-  actor: Fixed<string>
+  actor: Fixed<string | null>
   subject: Fixed<string | null>
   session_id: Fixed<string | null>
+  /** Written only: a trigger stores it in `audit_addresses`. */
+  ip_address: ColumnType<null, string | null, never>
+  details: ColumnType<unknown, string | null, never>
+}
+
+interface AuditAddresses {
+  company_id: Fixed<string>
+  audit_id: Fixed<string>
+  occurred_at: Fixed<Date>
   ip_address: Fixed<string | null>
+  email: Fixed<string | null>
+}
+
+interface RefusedSignIns {
+  company_id: Fixed<string>
+  minute: Fixed<Date>
+  network: Fixed<string>
+  kind: Fixed<string>
+  count: number
+  last_email: string
+  last_at: Date
 }
 
 interface OneTimeTokens {
@@ -183,6 +204,8 @@ export interface Database {
   signing_keys: SigningKeys
   rate_counters: RateCounters
   audit_events: AuditEvents
+  audit_addresses: AuditAddresses
+  refused_sign_ins: RefusedSignIns
   one_time_tokens: OneTimeTokens
   mail_outbox: MailOutbox
 }

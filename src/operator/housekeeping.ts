@@ -1,3 +1,8 @@
+import {
+  maintainAuditTrail,
+  pruneAuditAddressesAcrossCompanies,
+  pruneRefusedSignInsAcrossCompanies,
+} from '../audit/prune-repository.ts'
 import type { Executor } from '../database/connect.ts'
 import { pruneCounters } from '../limits/prune-repository.ts'
 import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
@@ -7,7 +12,7 @@ import { BEFORE_ALL, pruneSessionsAcrossCompanies } from '../session/prune-repos
 /**
  * Housekeeping: deletes rows that are no longer needed, a bounded number per statement, so that locks are
  * short. It can be interrupted, repeated and run concurrently: each run skips the locked rows of the others.
- * Audit entries and events stay.
+ * Events stay.
  */
 
 const DAY_MS = 86_400_000
@@ -18,19 +23,29 @@ const KEPT_MS = {
   // The clocks of instances differ, and a deleted counter starts again at zero.
   counters: 300_000,
   tokens: 300_000,
+  auditAddresses: 90 * DAY_MS,
+  refusedSignIns: 90 * DAY_MS,
 }
 const MAX_ROWS = 1_000
 
-/** How many rows of each kind were deleted. */
+/** How many rows of each kind were deleted; of the audit trail, how many months. */
 interface Pruned {
   sessions: number
   tokens: number
   counters: number
   mails: number
+  auditMonths: number
+  auditAddresses: number
+  refusedSignIns: number
 }
 
 /** Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. */
-export async function pruneAcrossCompanies(db: Executor, now: number, signal?: AbortSignal): Promise<Pruned> {
+export async function pruneAcrossCompanies(
+  db: Executor,
+  { auditRetentionDays }: { auditRetentionDays: number },
+  now: number,
+  signal?: AbortSignal,
+): Promise<Pruned> {
   const before = (kept: number) => new Date(now - kept)
 
   async function repeat(prune: typeof pruneCounters, kept: number): Promise<number> {
@@ -54,6 +69,9 @@ export async function pruneAcrossCompanies(db: Executor, now: number, signal?: A
     tokens: await repeat(pruneTokensAcrossCompanies, KEPT_MS.tokens),
     counters: await repeat(pruneCounters, KEPT_MS.counters),
     mails: await repeat(pruneMailsAcrossCompanies, KEPT_MS.mails),
+    auditAddresses: await repeat(pruneAuditAddressesAcrossCompanies, KEPT_MS.auditAddresses),
+    refusedSignIns: await repeat(pruneRefusedSignInsAcrossCompanies, KEPT_MS.refusedSignIns),
     sessions: await pruneSessions(),
+    auditMonths: await maintainAuditTrail(db, auditRetentionDays),
   }
 }

@@ -1,6 +1,4 @@
 import type { Kysely } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import { isActive } from '../company/account.ts'
 import { normalizeEmail } from '../company/checks.ts'
 import { findAccountsByEmail, type Identity, replacePasswordHash } from '../company/identity-repository.ts'
@@ -17,7 +15,8 @@ import type { LimitState } from '../limits/list.ts'
 import type { System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import { openSession } from './opening.ts'
-import { countGuess, recordWrongGuess } from './password-guesses.ts'
+import { countGuess } from './password-guesses.ts'
+import { createRefusals, type RecordRefusal } from './refused-sign-ins.ts'
 import type { Session } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
@@ -54,7 +53,7 @@ interface SignedIn {
 
 /**
  * Opens a session for the right password. Every `invalid_credentials` comes after the same work: one look-up,
- * one verification, one audit entry.
+ * one verification, one recorded refusal.
  * @throws Problem invalid_request, invalid_credentials, email_not_verified, rate_limited, overloaded
  */
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
@@ -63,10 +62,16 @@ export function createSignIn(context: Context): SignIn {
   const findAccount: FindAccount = createBatch({
     run: (items) => findAccountsByEmail(context.db, items),
   })
-  return (attempt) => context.admission.attempt(() => signIn(context, findAccount, attempt))
+  const recordRefusal = createRefusals(context.db)
+  const batches = { findAccount, recordRefusal }
+  return (attempt) => context.admission.attempt(() => signIn(context, batches, attempt))
 }
 
-async function signIn(context: Context, findAccount: FindAccount, given: SignInAttempt): Promise<SignedIn> {
+async function signIn(
+  context: Context,
+  { findAccount, recordRefusal }: { findAccount: FindAccount; recordRefusal: RecordRefusal },
+  given: SignInAttempt,
+): Promise<SignedIn> {
   const { config, counters } = context
   if (isTooLong(given.password)) throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
   // Ids and e-mails have several spellings; limits and audit entries use one.
@@ -81,25 +86,23 @@ async function signIn(context: Context, findAccount: FindAccount, given: SignInA
     // Null if the user was disabled, or the password was changed, while this one was checked.
     return await openSession(context, account, attempt)
   })
+  const { companyId, email } = attempt
+  const refusal = { companyId, email, network: client.network, at: new Date(now) }
   if (!result) {
-    await recordWrongGuess(context, guesser, guesses, entryOf(context, attempt, 'refused'))
+    const isLockout = guesses.remaining === 0
+    await recordRefusal({ ...refusal, kind: 'wrong_password', isLockout })
     throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
       limit: guesses,
     })
   }
   if (result === 'unverified') {
-    await appendAudit(context.db, attempt.companyId, entryOf(context, attempt, 'email_not_verified'))
+    await recordRefusal({ ...refusal, kind: 'email_not_verified', isLockout: false })
     const detail = 'Open the link in the verification mail first, then sign in.'
     throw new Problem('email_not_verified', detail, { limit })
   }
   const { session, cookie } = result
   const credential = cookie === null ? { tokens: await issueTokens(context, session, now) } : { cookie }
   return { session, credential, limit }
-}
-
-function entryOf({ system }: Context, { email: actor, client, now }: SignInAttempt, outcome: string) {
-  const { ipAddress } = client
-  return newEntry(system, new Date(now), { action: 'sign_in', outcome, actor, ipAddress })
 }
 
 /** The active account that the password matches. Renews a hash that was made with other parameters. */

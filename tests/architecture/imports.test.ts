@@ -32,7 +32,7 @@ const DOORS: Record<string, string[]> = {
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'fragments.ts'],
   'one-time-token': ['service.ts', 'repository.ts'],
-  company: ['service.ts', 'checks.ts', 'account.ts', 'identity-repository.ts'],
+  company: ['service.ts', 'checks.ts', 'account.ts', 'identity-repository.ts', 'refusals-repository.ts'],
   session: ['ending-repository.ts'],
   'signing-secret': ['service.ts', 'sealed.ts'],
   ingest: [],

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { createCountingHasher, openTestService, times } from '../support/test-service.ts'
@@ -104,8 +105,7 @@ test('a registration opens a company in trial with one admin, and mails them; ea
       .where('company_id', '=', companyId)
       .execute()
     expect(users).toMatchObject([{ email, role: 'admin', email_verified_at: null, locked_out_at: null }])
-    const audit = await service.db
-      .selectFrom('audit_events')
+    const audit = await selectAudit(service.db)
       .select(['action', 'outcome', 'actor', 'ip_address'])
       .where('company_id', '=', companyId)
       .execute()
@@ -143,8 +143,7 @@ test('what happens to an account by mail is in the audit trail: who, what, when,
   })
   const { token } = await mailbox.mailTo(person.email)
   await service.call('/auth/password/reset', { json: { token, newPassword: 'a newer password' } })
-  const entries = await service.db
-    .selectFrom('audit_events')
+  const entries = await selectAudit(service.db)
     .select(['action', 'outcome', 'actor', 'ip_address'])
     .where('company_id', '=', person.companyId)
     .orderBy('action')

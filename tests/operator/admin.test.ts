@@ -170,7 +170,12 @@ test('invite queues a mail to an address that is no user yet, and prune tidies u
     expect([refused.code, refused.stdout]).toEqual([1, ''])
     expect(refused.stderr).toMatch(why)
   }
-  expect((await admin('prune --json')).json()).toEqual({ tokens: 0, counters: 0, mails: 0, sessions: 0 })
+  expect((await admin('prune --json')).json()).toMatchObject({
+    tokens: 0,
+    counters: 0,
+    mails: 0,
+    auditMonths: 0,
+  })
 })
 
 test('keys rotate adds a key that signs in ten minutes, and keys list shows both', async () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
 import {
   createClock,
   createCountingHasher,
@@ -97,8 +98,7 @@ describe("ending one of one's own sessions (ASVS 7.5.2)", () => {
     expect(await service.refresh(other.refreshToken, { at: 1 })).toMatchObject(ended)
     expect((await service.getSession({ token: mine.accessToken, at: 1 })).status).toBe(200)
     expect((await service.getSession({ cookie, at: 1 })).status).toBe(200)
-    const audit = await service.db
-      .selectFrom('audit_events')
+    const audit = await selectAudit(service.db)
       .select(['action', 'outcome', 'actor', 'ip_address'])
       .where('session_id', '=', other.session.id)
       .where('action', '=', 'session_end')
@@ -216,8 +216,7 @@ describe('a change of the password', () => {
     expectProblem(answer, [400, 'invalid_request'])
     expect(answer.body.errors).toEqual([{ path: '/currentPassword', message: 'is wrong' }])
     expect((await service.login(person)).status).toBe(200)
-    const audit = await service.db
-      .selectFrom('audit_events')
+    const audit = await selectAudit(service.db)
       .select('outcome')
       .where('actor', '=', person.userId)
       .where('action', '=', 'password_change')

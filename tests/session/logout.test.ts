@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
+import { selectAudit } from '../support/audit.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
@@ -22,8 +23,7 @@ const sessionRow = (sessionId: string) =>
   service.db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
 
 const logoutsOf = (sessionId: string) =>
-  service.db
-    .selectFrom('audit_events')
+  selectAudit(service.db)
     .select(['action', 'outcome', 'actor', 'ip_address'])
     .where('session_id', '=', sessionId)
     .where('action', 'in', ['logout', 'logout_all'])

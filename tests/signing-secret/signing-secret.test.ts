@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { selectAudit } from '../support/audit.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
@@ -212,8 +213,7 @@ describe('regenerate', () => {
     await regenerate()
     await regenerate()
     await regenerate({ expectedVersion: 1 })
-    const entries = await service.db
-      .selectFrom('audit_events')
+    const entries = await selectAudit(service.db)
       .select(['action', 'outcome', 'actor', 'occurred_at', 'ip_address'])
       .where('company_id', '=', admin.companyId)
       .where('action', '=', 'signing_secret_regenerate')

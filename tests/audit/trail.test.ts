@@ -1,0 +1,235 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import { sql } from 'kysely'
+import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { maintainAuditTrail } from '../../src/audit/prune-repository.ts'
+import { type Connection, connect } from '../../src/database/connect.ts'
+import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
+import { invite } from '../../src/operator/users.ts'
+import { selectAudit } from '../support/audit.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+const service = await openTestService()
+const { db } = service
+const DAY_MS = 86_400_000
+const ago = (days: number) => new Date(Date.now() - days * DAY_MS)
+
+/** An insert with the columns that instances of earlier versions write. */
+async function insertAsBefore(at: Date, { actor = 'operator', ip = '192.0.2.1', executor = db } = {}) {
+  const companyId = randomUUID()
+  await sql`insert into audit_events
+    (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address)
+    values (${companyId}, ${randomUUID()}, ${at}, 'sign_in', 'refused', ${actor}, null, null, ${ip})`.execute(
+    executor,
+  )
+  return companyId
+}
+
+const entriesOf = (companyId: string) =>
+  selectAudit(db).selectAll().where('company_id', '=', companyId).execute()
+
+async function partitions(executor = db): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`
+    select inhrelid::regclass::text as name from pg_inherits
+    where inhparent = 'audit_events'::regclass order by 1`.execute(executor)
+  return rows.map(({ name }) => name)
+}
+
+const monthOf = (date: Date) => `audit_events_${date.toISOString().slice(0, 7).replace('-', '_')}`
+
+/** Makes the partition of an earlier month, as the service did in that month. */
+const addPartition = (at: Date) =>
+  sql`select add_audit_partition(date_trunc('month', ${at}::timestamptz, 'UTC'))`.execute(db)
+
+describe('addresses', () => {
+  test('stand apart from the trail, also those that an instance of the last version writes (ASVS 14.2.7)', async () => {
+    const companyId = await insertAsBefore(new Date(), { actor: 'eve@x.example' })
+    const { rows } = await sql`
+      select actor, subject, ip_address from audit_events where company_id = ${companyId}`.execute(db)
+    expect(rows).toEqual([{ actor: null, subject: null, ip_address: null }])
+    expect(await entriesOf(companyId)).toMatchObject([{ ip_address: '192.0.2.1', email: 'eve@x.example' }])
+  })
+
+  test('go after 90 days, and the entries stay', async () => {
+    const [old, young] = [await insertAsBefore(ago(91)), await insertAsBefore(ago(89))]
+    const { auditAddresses } = await pruneAcrossCompanies(db, service.config, Date.now())
+    expect(auditAddresses).toBe(1)
+    expect(await entriesOf(old)).toMatchObject([{ actor: 'operator', ip_address: null }])
+    expect(await entriesOf(young)).toMatchObject([{ actor: 'operator', ip_address: '192.0.2.1' }])
+  })
+
+  test('of whom an operator invites are no part of the trail', async () => {
+    const { companyId } = await service.addCompany()
+    await invite(service.context, companyId, { email: 'bob@new.example', role: 'viewer' })
+    const entries = await entriesOf(companyId)
+    expect(entries.find(({ action }) => action === 'invite')).toMatchObject({
+      subject: null,
+      email: 'bob@new.example',
+    })
+    const { rows } = await sql`select from audit_events e where e::text like '%@%'`.execute(db)
+    expect(rows).toEqual([])
+  })
+})
+
+describe('partitions', () => {
+  test('exist for this month and three more; a lost one is made again', async () => {
+    const now = new Date()
+    const ahead = times(4, (n) => monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n, 1))))
+    expect(await partitions()).toEqual(expect.arrayContaining(ahead))
+    await sql`drop table ${sql.table(ahead[3] ?? '')}`.execute(db)
+    expect(await maintainAuditTrail(db, 400)).toBe(0)
+    expect(await partitions()).toEqual(expect.arrayContaining(ahead))
+  })
+
+  test('refuse changes as the whole does, and so does the one for the rest (ASVS 16.4.2)', async () => {
+    await insertAsBefore(new Date('2090-01-01'))
+    for (const partition of await partitions()) {
+      for (const change of ['update % set outcome = outcome', 'delete from %', 'truncate %']) {
+        await expect(sql.raw(change.replace('%', partition)).execute(db)).rejects.toThrow('append-only')
+      }
+    }
+  })
+
+  test.each(['1970-01-01', '2001-01-01', '2090-06-15', '9999-12-31'])(
+    'refuse no entry, however wrong the clock is: %s',
+    async (date) => {
+      expect(await entriesOf(await insertAsBefore(new Date(date)))).toMatchObject([
+        { occurred_at: new Date(date) },
+      ])
+    },
+  )
+
+  test('go when their last entry is older than the retention; younger ones stay', async () => {
+    const [old, edge] = [ago(500), ago(399)]
+    await addPartition(old)
+    await addPartition(edge)
+    const gone = await insertAsBefore(old)
+    const kept = await insertAsBefore(edge)
+    expect(await maintainAuditTrail(db, 400)).toBe(1)
+    expect(await partitions()).not.toContain(monthOf(old))
+    expect(await partitions()).toContain(monthOf(edge))
+    expect(await entriesOf(gone)).toEqual([])
+    expect(await entriesOf(kept)).toHaveLength(1)
+  })
+
+  test('do not keep longer what has none', async () => {
+    const gone = await insertAsBefore(ago(700))
+    const kept = await insertAsBefore(new Date('2090-01-01'))
+    await maintainAuditTrail(db, 400)
+    expect(await entriesOf(gone)).toEqual([])
+    expect(await entriesOf(kept)).toHaveLength(1)
+    await expect(sql`delete from audit_events_other`.execute(db)).rejects.toThrow('append-only')
+  })
+
+  test('are not made for a month whose entries are elsewhere already, and nothing is lost', async () => {
+    const month = new Date('2077-05-01T00:00:00Z')
+    const companyId = await insertAsBefore(month)
+    await addPartition(month)
+    expect(await partitions()).not.toContain('audit_events_2077_05')
+    expect(await entriesOf(companyId)).toHaveLength(1)
+  })
+
+  test('are made and dropped by many at once, while entries are added', async () => {
+    const now = new Date()
+    const last = monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 3, 1)))
+    for (let round = 0; round < 3; round += 1) {
+      await sql`drop table ${sql.table(last)}`.execute(db)
+      await addPartition(ago(600))
+      const writes = times(60, () => insertAsBefore(new Date()))
+      const counts = await Promise.all(times(8, () => maintainAuditTrail(db, 400)))
+      expect(counts.reduce((sum, count) => sum + count)).toBe(1)
+      await Promise.all(writes)
+      expect(await partitions()).toContain(last)
+    }
+  })
+})
+
+describe('a role that can only read and write rows (ASVS 13.2.2)', async () => {
+  const role = `gatehouse_${randomBytes(6).toString('hex')}`
+  const open = (name: string) => {
+    const url = new URL(service.url)
+    url.username = name
+    url.password = 'secret'
+    const connection = connect({ url: url.href, poolSize: 1 })
+    onTestFinished(() => connection.close())
+    return connection.db
+  }
+  await sql.raw(`create role ${role} login password 'secret'`).execute(db)
+  await sql.raw(`create role ${role}_other login password 'secret'`).execute(db)
+  await sql.raw(`grant select, insert, update, delete on all tables in schema public to ${role}`).execute(db)
+
+  test('does the housekeeping of the trail, without any right to change tables', async () => {
+    const restricted = open(role)
+    await addPartition(ago(700))
+    await insertAsBefore(new Date(), { executor: restricted })
+    expect(await maintainAuditTrail(restricted, 400)).toBe(1)
+    const [some = ''] = await partitions()
+    await expect(sql.raw(`drop table ${some}`).execute(restricted)).rejects.toThrow('must be owner')
+    await expect(sql`create table anything ()`.execute(restricted)).rejects.toThrow('permission denied')
+  })
+
+  test.each([0, -1, 89, null])('cannot shorten the retention to %s days', async (days) => {
+    const restricted = open(role)
+    const before = await partitions()
+    const call = sql`select maintain_audit_trail(${days}::int)`.execute(restricted)
+    await expect(call).rejects.toThrow('at least 90 days')
+    expect(await partitions()).toEqual(before)
+  })
+
+  test('cannot make partitions of its choice, and one without the right to add entries can do nothing', async () => {
+    const make = sql`select add_audit_partition(now())`.execute(open(role))
+    await expect(make).rejects.toThrow('permission denied')
+    await expect(maintainAuditTrail(open(`${role}_other`), 400)).rejects.toThrow('permission denied')
+  })
+})
+
+describe('the migration', async () => {
+  const folder = new URL('../../migrations/', import.meta.url)
+  const files = (await readdir(folder)).toSorted()
+
+  async function openBefore(name: string): Promise<Connection['db']> {
+    const database = `gatehouse_${randomBytes(6).toString('hex')}`
+    await run(inject('serverUrl'), `create database ${database}`)
+    const connection = connect({ url: databaseUrl(inject('serverUrl'), database), poolSize: 1 })
+    onTestFinished(async () => {
+      await connection.close()
+      await run(inject('serverUrl'), `drop database ${database} with (force)`)
+    })
+    for (const file of files.filter((one) => one < name)) {
+      const { up } = await import(new URL(file, folder).href)
+      await connection.db.transaction().execute(up)
+    }
+    return connection.db
+  }
+
+  test('moves every entry into its month, and its addresses apart if they are not too old', async () => {
+    const before = await openBefore('0007')
+    const companies = [
+      await insertAsBefore(ago(120), { executor: before, actor: 'eve@x.example' }),
+      await insertAsBefore(ago(30), { executor: before, actor: 'eve@x.example' }),
+      await insertAsBefore(new Date('2090-01-01'), { executor: before }),
+    ]
+    await sql
+      .raw('create role gatehouse_migrated')
+      .execute(before)
+      .catch(() => {})
+    await sql`grant insert on audit_events to gatehouse_migrated`.execute(before)
+    const { up } = await import(new URL('0007-audit-trail.ts', folder).href)
+    await before.transaction().execute(up)
+    const entries = await selectAudit(before).selectAll().orderBy('occurred_at').execute()
+    expect(entries).toMatchObject([
+      { company_id: companies[0], actor: null, ip_address: null, email: null },
+      { company_id: companies[1], actor: null, ip_address: '192.0.2.1', email: 'eve@x.example' },
+      { company_id: companies[2], actor: 'operator', ip_address: '192.0.2.1', email: null },
+    ])
+    const { rows } = await sql<{ place: string }>`
+      select tableoid::regclass::text as place from audit_events order by occurred_at`.execute(before)
+    const places = [monthOf(ago(120)), monthOf(ago(30)), 'audit_events_other']
+    expect(rows.map(({ place }) => place)).toEqual(places)
+    const { rows: granted } = await sql`
+      select has_table_privilege('gatehouse_migrated', 'audit_events', 'insert') as trail,
+        has_table_privilege('gatehouse_migrated', 'audit_addresses', 'insert') as addresses`.execute(before)
+    expect(granted).toEqual([{ trail: true, addresses: true }])
+  })
+})

@@ -1,0 +1,26 @@
+import type { TestService } from './test-service.ts'
+
+/** Selects from the audit entries, joined with their addresses. */
+export function selectAudit(db: TestService['db']) {
+  return db.selectFrom((from) =>
+    from
+      .selectFrom('audit_events as e')
+      .leftJoin('audit_addresses as a', (join) =>
+        join.onRef('a.company_id', '=', 'e.company_id').onRef('a.audit_id', '=', 'e.audit_id'),
+      )
+      .select([
+        'e.company_id',
+        'e.audit_id',
+        'e.occurred_at',
+        'e.action',
+        'e.outcome',
+        'e.actor',
+        'e.subject',
+        'e.session_id',
+        'e.details',
+        'a.ip_address',
+        'a.email',
+      ])
+      .as('entry'),
+  )
+}
