@@ -34,12 +34,10 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
-interface Options {
-  commonHeaders: CommonHeaders
-  dashboardOrigins: string[]
-}
-
-async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }: Options): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { commonHeaders }: { commonHeaders: CommonHeaders },
+): Promise<void> {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id))
     done()
@@ -53,6 +51,13 @@ async function plugin(app: FastifyInstance, { commonHeaders, dashboardOrigins }:
     if (isClosing) reply.header('connection', 'close')
     done(null, payload)
   })
+}
+
+/** Answers preflights, and marks the answers that pages of dashboard origins can read. */
+async function cors(
+  app: FastifyInstance,
+  { dashboardOrigins }: { dashboardOrigins: string[] },
+): Promise<void> {
   if (dashboardOrigins.length > 0) await app.register(fastifyCors, corsOptions(dashboardOrigins))
 }
 
@@ -72,3 +77,4 @@ function corsOptions(dashboardOrigins: string[]) {
 }
 
 export const headersPlugin = fp(plugin, { name: 'headers' })
+export const corsPlugin = fp(cors, { name: 'cors', dependencies: ['turns'] })

@@ -10,7 +10,7 @@ import { newId, type System } from '../system.ts'
 import { bodyPlugin } from './body.ts'
 import { closedSchemasPlugin } from './closed-schemas.ts'
 import { framingPlugin } from './framing.ts'
-import { createCommonHeaders, headersPlugin } from './headers.ts'
+import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { createListener } from './listener.ts'
 import { logSettings } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
@@ -18,6 +18,7 @@ import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
 import { responsesPlugin } from './responses.ts'
+import { turnsPlugin } from './turns.ts'
 
 interface HttpOptions {
   config: Config
@@ -52,8 +53,11 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   await app.register(observePlugin, { registry })
+  await app.register(headersPlugin, { commonHeaders })
+  // Before all other work of a request.
+  await app.register(turnsPlugin)
+  await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(memoryLimitsPlugin, { limits: config.limits })
-  await app.register(headersPlugin, { commonHeaders, dashboardOrigins: config.dashboardOrigins })
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin)

