@@ -11,45 +11,71 @@ interface Request {
   body?: string
 }
 
+export interface Answer {
+  status: number
+  cookies: string[]
+  text: string
+}
+
 export interface Client {
+  send(request: Request): Promise<Answer>
   /** Sends a request and returns the JSON of the answer. @throws Failure for another status */
   request(expectedStatus: number, request: Request): Promise<unknown>
   close(): Promise<void>
 }
 
-/** An answer that takes longer is an error. */
-const TIMEOUT_MS = 30_000
+interface ClientOptions {
+  connections: number
+  /** From connecting to the end of the answer. Without it, only the service's silence is an error. */
+  deadlineMs?: number
+  /** The IP address that connections come from. */
+  localAddress?: string
+}
+
+/** A service that is silent for longer is an error. */
+const SILENCE_MS = 30_000
 
 export const JSON_CONTENT = { 'content-type': 'application/json' }
 
-export function openClient(url: string, connections: number): Client {
+export function openClient(url: string, options: ClientOptions): Client {
+  const { connections, deadlineMs, localAddress } = options
   const pool = new Pool(url, {
     connections,
     pipelining: 1,
-    headersTimeout: TIMEOUT_MS,
-    bodyTimeout: TIMEOUT_MS,
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+    ...(localAddress !== undefined && { localAddress }),
   })
   return {
-    request: (expectedStatus, request) => sendRequest(pool, expectedStatus, request),
+    send: (request) => send(pool, request, deadlineMs),
+    async request(expectedStatus, request) {
+      const { status, text } = await send(pool, request, deadlineMs)
+      if (status !== expectedStatus) throw new Failure(`${status} ${problemCodeOf(text)}`.trimEnd())
+      return text === '' ? null : JSON.parse(text)
+    },
     close: () => pool.destroy(),
   }
 }
 
-async function sendRequest(
+async function send(
   pool: Pool,
-  expectedStatus: number,
   { method, path, token, headers, body }: Request,
-): Promise<unknown> {
-  const answer = await pool.request({
-    method,
-    path,
-    headers: token === undefined ? (headers ?? null) : { authorization: `Bearer ${token}`, ...headers },
-    body: body ?? null,
-  })
-  const text = await answer.body.text()
-  if (answer.statusCode !== expectedStatus)
-    throw new Failure(`${answer.statusCode} ${problemCodeOf(text)}`.trimEnd())
-  return text === '' ? null : JSON.parse(text)
+  deadlineMs: number | undefined,
+): Promise<Answer> {
+  const signal = deadlineMs === undefined ? null : AbortSignal.timeout(deadlineMs)
+  try {
+    const answer = await pool.request({
+      method,
+      path,
+      headers: token === undefined ? (headers ?? null) : { authorization: `Bearer ${token}`, ...headers },
+      body: body ?? null,
+      signal,
+    })
+    const cookies = [answer.headers['set-cookie'] ?? []].flat()
+    return { status: answer.statusCode, cookies, text: await answer.body.text() }
+  } catch (error) {
+    throw signal?.aborted ? new Failure('timeout') : error
+  }
 }
 
 /** The code of a problem document (RFC 9457), or nothing for any other body. */

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
 /** What processes use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
 
@@ -38,6 +38,19 @@ export function findPostmaster(dataFolder: string): number | undefined {
     const [program = '', ...args] = readProc(pid, 'cmdline')?.split('\0') ?? []
     return program.endsWith('postgres') && args.some((arg) => arg.includes(dataFolder))
   })
+}
+
+/** From now on, the peak of a process's memory is counted anew, where the system allows it. */
+export function resetPeakMemory(pid: number | undefined): void {
+  try {
+    writeFileSync(`/proc/${pid}/clear_refs`, '5')
+  } catch {}
+}
+
+/** The most memory that a process has had resident. */
+export function peakMemoryOf(pid: number | undefined): number | null {
+  const [, kib] = /^VmHWM:\s+(\d+) kB/m.exec((pid && readProc(pid, 'status')) || '') ?? []
+  return kib === undefined ? null : Number(kib) * 1024
 }
 
 function listPids(): number[] {

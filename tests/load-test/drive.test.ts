@@ -29,7 +29,7 @@ async function serve(listener: RequestListener): Promise<string> {
 
 /** Virtual users that each ask for the root, and the answer to be `{ok: true}`. */
 function users(url: string, count: number): Operation[] {
-  const client = openClient(url, count)
+  const client = openClient(url, { connections: count })
   onTestFinished(() => client.close())
   return Array.from({ length: count }, () => async () => {
     const reply = await client.request(200, { method: 'GET', path: '/' })

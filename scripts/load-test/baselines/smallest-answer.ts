@@ -10,7 +10,7 @@ const OkReply = TypeCompiler.Compile(Type.Object({ ok: Type.Literal(true) }))
 /** Requests to the smallest Fastify service: what a request costs before the service does anything. */
 export async function openSmallestAnswer(users: number, cleanup: AsyncDisposableStack): Promise<Operation[]> {
   const child = startChild(join(import.meta.dirname, 'smallest-answer-process.ts'), {}, cleanup)
-  const client = openClient(String(await firstMessage(child)), users)
+  const client = openClient(String(await firstMessage(child)), { connections: users })
   cleanup.defer(() => client.close())
   const operation = async () => {
     parseReply(OkReply, await client.request(200, { method: 'GET', path: '/' }))

@@ -64,7 +64,7 @@ export function onTarget(
 
 /** Opens a client with a connection for each virtual user. */
 export function connectTo(target: Target, connections: number, cleanup: AsyncDisposableStack): Client {
-  const client = openClient(target.url, connections)
+  const client = openClient(target.url, { connections })
   cleanup.defer(() => client.close())
   return client
 }

@@ -64,7 +64,7 @@ async function openSessions(
   signal: AbortSignal,
 ): Promise<LiveSession[]> {
   console.error(`signing in for ${count.toLocaleString('en')} sessions`)
-  const client = openClient(url, SIGN_INS_AT_ONCE)
+  const client = openClient(url, { connections: SIGN_INS_AT_ONCE })
   const sessions: LiveSession[] = []
   const loops = Array.from({ length: SIGN_INS_AT_ONCE }, async () => {
     while (sessions.length < count && !signal.aborted) sessions.push(await openSession(client, credentials))

@@ -2,31 +2,31 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ServiceSettings } from '../database/operator.ts'
 
-const START_SCRIPT = resolve(import.meta.dirname, '../../start')
+const PROJECT = resolve(import.meta.dirname, '../../..')
 const START_TIMEOUT_MS = 30_000
 
-/** Starts the service as `npm start` does, on a free port. Returns its URL and process id. */
+interface ServiceOptions {
+  /** Its environment; the ports are free ones. */
+  variables: Record<string, string>
+  logFile: string
+  /** The project whose service it is; this one by default. */
+  folder?: string | undefined
+  /** How many files the process can open; as many as this process by default. */
+  maxFiles?: number | undefined
+}
+
+/** Starts the service as `npm start` does. Returns its URL and process id. */
 export async function startService(
-  { databaseUrl, masterKeys, publicUrl }: ServiceSettings,
-  logFile: string,
+  { variables, logFile, folder = PROJECT, maxFiles }: ServiceOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<{ url: string; pid: number | undefined }> {
   const log = openSync(logFile, 'w')
-  const service = spawn(START_SCRIPT, {
-    env: {
-      PATH: process.env['PATH'],
-      DATABASE_URL: databaseUrl,
-      MASTER_KEYS: masterKeys,
-      PUBLIC_URL: publicUrl,
-      // Limits are counted as in production, but never reached.
-      RATE_LIMIT_SCALE: '1000000',
-      PORT: '0',
-      OPS_PORT: '0',
-    },
+  const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
+  const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
+    env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', ...variables },
     stdio: ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.
     detached: true,

@@ -20,7 +20,14 @@ export async function startTarget(
   }
   const company = await openCompany(settings, sessions, cleanup)
   const logFile = join(postgres.folder, `${new URL(databaseUrl).pathname.slice(1)}.log`)
-  const { url, pid } = await startService(settings, logFile, cleanup)
+  const variables = {
+    DATABASE_URL: databaseUrl,
+    MASTER_KEYS: settings.masterKeys,
+    PUBLIC_URL: settings.publicUrl,
+    // Limits are counted as in production, but never reached.
+    RATE_LIMIT_SCALE: '1000000',
+  }
+  const { url, pid } = await startService({ variables, logFile }, cleanup)
   return {
     url,
     databaseUrl,

@@ -1,0 +1,68 @@
+import { writeFile } from 'node:fs/promises'
+import type { Figures } from './flood-test/figures.ts'
+import { type Options, readOptions, USAGE } from './flood-test/options.ts'
+import { toText } from './flood-test/report/text.ts'
+import { type Plan, runFlood } from './flood-test/run/run-flood.ts'
+import { openPostgres } from './load-test/database/postgres.ts'
+import { describeMachine, describePrograms, readMachine } from './load-test/report/machine.ts'
+import { requireWritable } from './load-test/report/write-report.ts'
+import { UsageError } from './load-test/usage-error.ts'
+
+/**
+ * The flood test: what strangers can send, beside honest users whose share of success and p99 are the result.
+ * It uses parts of the load test. Imports run one way: each folder of flood-test/ uses only those above it.
+ *
+ *   generators/  floods of requests and of connections, as bytes on sockets
+ *   target/      the service that is flooded, its tables and its mail
+ *   honest/      the honest load, in a process of its own
+ *   floods/      each flood with its aims; they run in a process of their own
+ *   run/         one flood from the start of its service to its figures
+ *   report/      the figures as text
+ *
+ * Besides these: options.ts reads the command line; networks.ts names addresses; figures.ts and aims.ts have the
+ * result and what is aimed at. Files named *-process.ts run in processes of their own.
+ */
+
+async function main(): Promise<void> {
+  const options = readOptions(process.argv.slice(2))
+  if (!options) return console.log(USAGE)
+  if (process.platform !== 'linux') throw new UsageError('The flood test needs Linux: see --help.')
+  await requireWritable({ ...(options.json && { json: options.json }) })
+  const figures = await runAll(options)
+  const missed = figures.flatMap(({ flood, verdicts }) =>
+    verdicts.filter(({ isMet }) => !isMet).map(({ aim, measured }) => `${flood}: ${aim}: ${measured}`),
+  )
+  console.log(`\n${describeMachine(readMachine())}: ${describePrograms(true)}\n`)
+  console.log(missed.length > 0 ? `Aims that were missed:\n${missed.join('\n')}` : 'All aims were met.')
+  if (options.json) await writeReport(options.json, figures)
+  if (options.check && missed.length > 0) process.exitCode = 1
+}
+
+async function runAll(options: Options): Promise<Figures[]> {
+  await using cleanup = new AsyncDisposableStack()
+  const postgres = await openPostgres(cleanup)
+  const { floods, isAllTogether, floodSeconds, idleSeconds, serviceFolder } = options
+  const settings = { floodSeconds, idleSeconds, serviceFolder, postgres }
+  const plans: Plan[] = isAllTogether
+    ? [{ name: 'all together', floods, ...settings }]
+    : floods.map((name) => ({ name, floods: [name], ...settings }))
+  const all: Figures[] = []
+  for (const plan of plans) {
+    const figures = await runFlood(plan)
+    console.log(`${toText(figures)}\n`)
+    all.push(figures)
+  }
+  return all
+}
+
+async function writeReport(file: string, figures: Figures[]): Promise<void> {
+  const at = new Date().toISOString()
+  const report = { machine: readMachine(), command: process.argv.slice(2), at, figures }
+  await writeFile(file, `${JSON.stringify(report, null, 2)}\n`)
+}
+
+await main().catch((error: unknown) => {
+  const help = '`npm run flood-test -- --help` lists the options.'
+  console.error(error instanceof UsageError ? `${error.message}\n${help}` : error)
+  process.exitCode = 1
+})

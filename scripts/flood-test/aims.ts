@@ -1,0 +1,63 @@
+import type { Figures, Verdict } from './figures.ts'
+import { type Kind, type Seen, SIGN_INS } from './honest/kinds.ts'
+
+/** What has to hold under a flood. */
+export type Aim = (figures: Figures) => Verdict[]
+
+/** Of these requests of honest users, at least this share succeeds. */
+export function succeed(least: number, ...kinds: Kind[]): Aim {
+  return ({ flooded }) =>
+    kinds.map((kind) => {
+      const share = find(flooded, kind)?.share ?? 0
+      return {
+        aim: `${kind}: at least ${percent(least)} succeed`,
+        measured: percent(share),
+        isMet: share >= least,
+      }
+    })
+}
+
+/** All sign-ins of honest users, wherever they come from. */
+export const signInsSucceed = (least: number): Aim => succeed(least, ...SIGN_INS)
+
+/** The 99th percentile is at most so many times what it is without the flood. */
+export function staysFast(times: number, kind: Kind): Aim {
+  return ({ idle, flooded }) => {
+    const [before, now] = [find(idle, kind), find(flooded, kind)]
+    const isMeasured = before && now && before.succeeded > 0 && now.succeeded > 0
+    const ratio = isMeasured ? now.p99 / before.p99 : Number.POSITIVE_INFINITY
+    const measured = isMeasured ? `${ratio.toFixed(1)} × idle` : 'none succeeded'
+    return [{ aim: `${kind}: p99 at most ${times} × idle`, measured, isMet: ratio <= times }]
+  }
+}
+
+export function memoryBelow(mb: number): Aim {
+  return ({ memoryMb: { flooded } }) => {
+    if (flooded === null) return []
+    return [{ aim: `memory below ${mb} MB`, measured: `${flooded.toFixed(0)} MB`, isMet: flooded < mb }]
+  }
+}
+
+/** Rows that the flood adds to what honest users write: so many at once, and so many a minute. */
+export function rowsAtMost(once: number, perMinute: number): Aim {
+  return ({ tables: { flooded, honest }, floodSeconds }) => {
+    const sum = (growths: { rows: number }[]) => growths.reduce((total, { rows }) => total + rows, 0)
+    const rows = Math.max(0, sum(flooded) - sum(honest))
+    const most = once + Math.ceil((perMinute * floodSeconds) / 60)
+    return [{ aim: `at most ${most} rows written`, measured: `about ${rows}`, isMet: rows <= most }]
+  }
+}
+
+/** The verdicts on findings that have an aim of their own. */
+export const findingsHold: Aim = ({ findings }) =>
+  findings.flatMap(({ what, value, unit, isMet }) =>
+    isMet === undefined ? [] : [{ aim: what, measured: `${Number(value.toFixed(1))} ${unit}`.trim(), isMet }],
+  )
+
+function find(seen: Seen[], kind: Kind): Seen | undefined {
+  return seen.find((one) => one.kind === kind)
+}
+
+function percent(share: number): string {
+  return `${Number((share * 100).toFixed(1))} %`
+}

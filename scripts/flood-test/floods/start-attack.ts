@@ -1,0 +1,22 @@
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { firstMessage, startChild } from '../../load-test/start-child.ts'
+import type { Counts } from '../generators/attack.ts'
+import type { AttackSetup } from './attack-process.ts'
+
+/** Starts floods in a process of their own. */
+export async function startAttack(
+  setup: AttackSetup,
+  cleanup: AsyncDisposableStack,
+): Promise<{ stop(): Promise<Counts> }> {
+  const child = startChild(join(import.meta.dirname, 'attack-process.ts'), {}, cleanup)
+  child.process.send(setup)
+  await firstMessage(child)
+  return {
+    async stop() {
+      child.process.send('stop')
+      const [counts]: Counts[] = await Promise.race([once(child.process, 'message'), child.ended])
+      return counts ?? {}
+    },
+  }
+}

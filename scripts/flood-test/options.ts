@@ -1,0 +1,94 @@
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { UsageError } from '../load-test/usage-error.ts'
+import { FLOODS, namesOf } from './floods/list.ts'
+
+/** Access tokens of the honest users last 900 s. */
+const MAX_SECONDS = 800
+const MAX_IDLE_SECONDS = 30
+
+export const USAGE = `Usage: npm run flood-test -- [options]
+
+Floods a service with what strangers can send, one flood after the other, and shows what honest users see of it:
+first of the honest load alone (idle), then beside the flood. It starts the service, with limits as in production,
+and a Postgres of its own, or creates databases on the server of DATABASE_URL. It uses loopback alone, and needs
+Linux, where all of 127.0.0.0/8 are addresses to connect from.
+
+  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
+  --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s
+  --all-together      all these floods at once
+  --service DIR       another checkout of the project, whose service is flooded
+  --json FILE         writes the figures as JSON
+  --check             exit status 1 if an aim is missed
+
+${Object.entries(FLOODS)
+  .map(([name, { about }]) => `  ${name.padEnd(20)} ${about}`)
+  .join('\n')}`
+
+export interface Options {
+  floods: string[]
+  floodSeconds: number
+  idleSeconds: number
+  isAllTogether: boolean
+  serviceFolder: string | undefined
+  json: string | undefined
+  check: boolean
+}
+
+/** Null for --help. @throws UsageError */
+export function readOptions(args: string[]): Options | null {
+  const values = parseValues(args)
+  if (values.help) return null
+  const floodSeconds = readSeconds(values.duration)
+  return {
+    floods: values.flood === undefined ? Object.keys(FLOODS) : findFloods(values.flood),
+    floodSeconds,
+    idleSeconds: Math.min(floodSeconds, MAX_IDLE_SECONDS),
+    isAllTogether: values['all-together'],
+    serviceFolder: values.service === undefined ? undefined : findService(values.service),
+    json: values.json,
+    check: values.check,
+  }
+}
+
+function parseValues(args: string[]) {
+  const text = { type: 'string' } as const
+  const flag = { type: 'boolean', default: false } as const
+  try {
+    return parseArgs({
+      args,
+      options: {
+        flood: text,
+        duration: { ...text, default: '20' },
+        'all-together': flag,
+        service: text,
+        json: text,
+        check: flag,
+        help: flag,
+      },
+    }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function findFloods(names: string): string[] {
+  const found = names.split(',').flatMap((name) => {
+    const floods = namesOf(name)
+    if (floods.length > 0) return floods
+    throw new UsageError(`there is no flood ${name}; there are ${Object.keys(FLOODS).join(', ')}`)
+  })
+  return [...new Set(found)]
+}
+
+function readSeconds(text: string): number {
+  const seconds = Number(text)
+  if (seconds > 0 && seconds <= MAX_SECONDS) return seconds
+  throw new UsageError(`--duration must be a number above 0 and up to ${MAX_SECONDS}, not ${text}`)
+}
+
+function findService(folder: string): string {
+  if (existsSync(join(folder, 'scripts/start'))) return resolve(folder)
+  throw new UsageError(`--service must be a checkout of the project; ${folder} has no scripts/start`)
+}

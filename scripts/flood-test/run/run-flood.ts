@@ -1,0 +1,107 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Postgres } from '../../load-test/database/postgres.ts'
+import { peakMemoryOf, resetPeakMemory } from '../../load-test/process-usage.ts'
+import type { Figures, Finding } from '../figures.ts'
+import type { Flood } from '../floods/flood.ts'
+import { FLOODS } from '../floods/list.ts'
+import { startAttack } from '../floods/start-attack.ts'
+import type { Counts } from '../generators/attack.ts'
+import type { Seen } from '../honest/kinds.ts'
+import { type HonestLoad, startHonest } from '../honest/start-honest.ts'
+import { type FloodTarget, openFloodTarget } from '../target/open-target.ts'
+import { growthBetween, measureTables, scaleGrowth, type TableGrowth } from '../target/tables.ts'
+
+export interface Plan {
+  /** How the result is called, and the floods that go on at the same time. */
+  name: string
+  floods: string[]
+  floodSeconds: number
+  idleSeconds: number
+  serviceFolder: string | undefined
+  postgres: Postgres
+}
+
+/** Members that honest users are; the attackers guess at others. */
+const HONEST_PEOPLE = 300
+const WARM_UP_MS = 2_000
+/** The floods are at full strength before anything is measured. */
+const RISE_MS = 1_000
+
+interface Measured {
+  seen: Seen[]
+  memoryMb: number | null
+  growth: TableGrowth[]
+}
+
+/** Runs floods on a service of their own: first the honest load alone, then beside them. */
+export async function runFlood(plan: Plan): Promise<Figures> {
+  await using cleanup = new AsyncDisposableStack()
+  const floods = plan.floods.flatMap((name) => FLOODS[name] ?? [])
+  const maxFiles = floods.find((flood) => flood.maxFiles !== undefined)?.maxFiles
+  const target = await openFloodTarget(
+    plan.postgres,
+    { serviceFolder: plan.serviceFolder, maxFiles },
+    cleanup,
+  )
+  const { url, people, signingKey } = target
+  const setup = { url, people: people.slice(0, HONEST_PEOPLE), signingKey: signingKey.toString('base64') }
+  const honest = await startHonest(setup, cleanup)
+  await honest.run(WARM_UP_MS)
+  const idle = await measure(target, () => honest.run(plan.idleSeconds * 1000))
+  const { attack, findings, ...flooded } = await measureFlooded(plan, floods, target, honest, cleanup)
+  const figures = {
+    flood: plan.name,
+    about: floods.length === 1 ? (floods[0]?.about ?? '') : `at once: ${plan.floods.join(', ')}`,
+    idleSeconds: plan.idleSeconds,
+    floodSeconds: plan.floodSeconds,
+    idle: idle.seen,
+    flooded: flooded.seen,
+    attack,
+    memoryMb: { idle: idle.memoryMb, flooded: flooded.memoryMb },
+    tables: {
+      flooded: flooded.growth,
+      honest: scaleGrowth(idle.growth, plan.floodSeconds / plan.idleSeconds),
+    },
+    findings,
+    verdicts: [],
+  }
+  return { ...figures, verdicts: distinct(floods.flatMap(({ aims }) => aims).flatMap((aim) => aim(figures))) }
+}
+
+async function measureFlooded(
+  { floods: names, floodSeconds }: Plan,
+  floods: Flood[],
+  target: FloodTarget,
+  honest: HonestLoad,
+  cleanup: AsyncDisposableStack,
+) {
+  const { url, admin, people } = target
+  const members = people.slice(HONEST_PEOPLE).map(({ email }) => email)
+  let attack: Counts = {}
+  const findings: Finding[] = []
+  const measured = await measure(target, async () => {
+    const victim = { url, companyId: admin.companyId, members }
+    const attackers = await startAttack({ floods: names, victim }, cleanup)
+    await sleep(RISE_MS)
+    const meanwhile = floods.map((flood) => flood.meanwhile?.(target, floodSeconds) ?? [])
+    const seen = await honest.run(floodSeconds * 1000)
+    findings.push(...(await Promise.all(meanwhile)).flat())
+    attack = await attackers.stop()
+    return seen
+  })
+  return { ...measured, attack, findings }
+}
+
+async function measure(target: FloodTarget, run: () => Promise<Seen[]>): Promise<Measured> {
+  const before = await measureTables(target.connection)
+  resetPeakMemory(target.pid)
+  const seen = await run()
+  const peak = peakMemoryOf(target.pid)
+  const growth = growthBetween(before, await measureTables(target.connection))
+  return { seen, memoryMb: peak === null ? null : peak / 2 ** 20, growth }
+}
+
+/** Floods that run at once can have the same aim. */
+function distinct(verdicts: Figures['verdicts']): Figures['verdicts'] {
+  return [...new Map(verdicts.map((verdict) => [verdict.aim, verdict])).values()]
+}

@@ -1,0 +1,143 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { createServer, type Socket } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { memoryBelow, rowsAtMost, staysFast, succeed } from '../../scripts/flood-test/aims.ts'
+import type { Figures } from '../../scripts/flood-test/figures.ts'
+import { namesOf } from '../../scripts/flood-test/floods/list.ts'
+import { createAnswerReader } from '../../scripts/flood-test/generators/answers.ts'
+import { holdConnections } from '../../scripts/flood-test/generators/held-connections.ts'
+import { getText, postText } from '../../scripts/flood-test/generators/request-text.ts'
+import { sendSteadily } from '../../scripts/flood-test/generators/steady-requests.ts'
+import type { Seen } from '../../scripts/flood-test/honest/kinds.ts'
+import { ipv4Networks, ipv6Site, loopbackAddress } from '../../scripts/flood-test/networks.ts'
+import { growthBetween, scaleGrowth } from '../../scripts/flood-test/target/tables.ts'
+
+/** A server on loopback; returns its URL. */
+async function listen(onConnection: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    onConnection(socket)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+function seen(kind: Seen['kind'], values: Partial<Seen>): Seen {
+  return { kind, sent: 100, succeeded: 100, share: 1, p50: 1, p99: 10, errors: {}, ...values }
+}
+
+function figuresOf(values: Partial<Figures>): Figures {
+  return {
+    flood: 'any',
+    about: '',
+    idleSeconds: 20,
+    floodSeconds: 60,
+    idle: [],
+    flooded: [],
+    attack: {},
+    memoryMb: { idle: 100, flooded: 100 },
+    tables: { flooded: [], honest: [] },
+    findings: [],
+    verdicts: [],
+    ...values,
+  }
+}
+
+test('so many networks come in turn, and no other', () => {
+  const networks = ipv4Networks(5_000)
+  const all = new Set(Array.from({ length: 20_000 }, (_, n) => networks(n)))
+  expect(all.size).toBe(5_000)
+  expect(networks(5_000)).toBe(networks(0))
+  expect([...all].every((network) => /^198\.1[89]\.\d{1,3}\.\d{1,3}$/.test(network))).toBe(true)
+})
+
+test('an IPv6 /48 has 65,536 networks, and goes on with further addresses of them', () => {
+  const site = ipv6Site()
+  expect(site(0)).toBe('2001:db8:7:0::1')
+  expect(site(65_535)).toBe('2001:db8:7:ffff::1')
+  expect(site(65_536)).toBe('2001:db8:7:0::2')
+})
+
+test('an address on loopback is never that of a network or of a broadcast', () => {
+  expect(loopbackAddress(16, 0)).toBe('127.16.0.1')
+  expect(loopbackAddress(16, 253)).toBe('127.16.0.254')
+  expect(loopbackAddress(16, 254)).toBe('127.16.1.1')
+  expect(loopbackAddress(16, 65_024)).toBe(loopbackAddress(16, 0))
+})
+
+test('answers are counted wherever their bytes are divided', () => {
+  const text = 'HTTP/1.1 200 OK\r\n\r\n{}HTTP/1.1 429 Too Many\r\n\r\nHTTP/1.1 503 \r\n\r\n'
+  for (let at = 0; at <= text.length; at += 1) {
+    const reader = createAnswerReader()
+    expect([...reader.read(text.slice(0, at)), ...reader.read(text.slice(at))]).toEqual(['200', '429', '503'])
+  }
+})
+
+test('a request says how many bytes its body has', () => {
+  expect(postText('/a', '{"name":"ä"}', { 'X-A': '1' })).toBe(
+    'POST /a HTTP/1.1\r\nHost: flood.example\r\nContent-Type: application/json\r\nContent-Length: 13\r\nX-A: 1\r\n\r\n{"name":"ä"}',
+  )
+})
+
+test('requests go on at their rate although none is answered, and stop at the depth', async () => {
+  const url = await listen((socket) => socket.resume())
+  const attack = sendSteadily({ url, rate: 1_000, connections: 4, depth: 5, requestOf: () => getText('/') })
+  onTestFinished(() => attack.stop())
+  await expect.poll(() => attack.counts()['not sent'] ?? 0).toBeGreaterThan(100)
+  expect(attack.counts()['sent']).toBe(20)
+})
+
+test('connections that are closed are opened again, and their answers are counted', async () => {
+  let opened = 0
+  const url = await listen((socket) => {
+    opened += 1
+    socket.once('data', () => socket.end('HTTP/1.1 408 Request Timeout\r\n\r\n'))
+  })
+  const attack = holdConnections({ url, count: 3, onOpen: (socket) => socket.write('x') })
+  onTestFinished(() => attack.stop())
+  await expect.poll(() => attack.counts()['408'] ?? 0).toBeGreaterThan(9)
+  expect(opened).toBeGreaterThan(9)
+  expect(attack.counts()['held at most']).toBeLessThanOrEqual(3)
+})
+
+test('a share, a latency and memory are judged by what honest users saw', () => {
+  const figures = figuresOf({
+    idle: [seen('session check', { p99: 10 })],
+    flooded: [seen('session check', { p99: 31 }), seen('refresh', { share: 0.97 })],
+    memoryMb: { idle: 100, flooded: 351 },
+  })
+  const judge = (aim: (figures: Figures) => Figures['verdicts']) => aim(figures).map(({ isMet }) => isMet)
+  expect(judge(succeed(0.98, 'session check', 'refresh'))).toEqual([true, false])
+  expect(judge(staysFast(3, 'session check'))).toEqual([false])
+  expect(judge(staysFast(4, 'session check'))).toEqual([true])
+  expect(judge(memoryBelow(350))).toEqual([false])
+  // Without an answer nothing is fast.
+  expect(judge(staysFast(4, 'refresh'))).toEqual([false])
+})
+
+test('rows that honest users write do not count for the flood', () => {
+  const before = [{ table: 'a', rows: 10, bytes: 8192 }]
+  const after = [
+    { table: 'a', rows: 310, bytes: 8192 },
+    { table: 'b', rows: 0, bytes: 0 },
+  ]
+  const flooded = growthBetween(before, after)
+  expect(flooded).toEqual([{ table: 'a', rows: 300, bytes: 0 }])
+  const honest = scaleGrowth([{ table: 'a', rows: 80, bytes: 0 }], 3)
+  const figures = figuresOf({ tables: { flooded, honest } })
+  expect(rowsAtMost(0, 60)(figures)[0]).toMatchObject({ isMet: true, measured: 'about 60' })
+  expect(rowsAtMost(0, 59)(figures)[0]).toMatchObject({ isMet: false })
+})
+
+test('a name stands for a flood or for its family', () => {
+  expect(namesOf('sign-ins-1')).toEqual(['sign-ins-1'])
+  expect(namesOf('sign-ins')).toContain('sign-ins-ipv6')
+  expect(namesOf('sig')).toEqual([])
+})
