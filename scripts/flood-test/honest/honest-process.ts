@@ -22,7 +22,7 @@ export interface HonestRun {
   durationMs: number
 }
 
-const GROUP = 100
+const GROUP = 50
 const SIGN_INS_AT_ONCE = 4
 
 async function prepare({ url, people, signingKey }: HonestSetup): Promise<HonestUsers> {

@@ -22,7 +22,7 @@ export interface Plan {
 }
 
 /** Members that honest users are; the attackers guess at others. */
-const HONEST_PEOPLE = 300
+const HONEST_PEOPLE = 150
 const WARM_UP_MS = 2_000
 /** The floods are at full strength before anything is measured. */
 const RISE_MS = 1_000
