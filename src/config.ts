@@ -1,7 +1,21 @@
-import { isIP } from 'node:net'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { readLimits, scaleLimits } from './limits/list.ts'
+import {
+  areMasterKeys,
+  containsClients,
+  isCidr,
+  isSender,
+  isSmtpUrl,
+  list,
+  mailDomainOf,
+  originOf,
+  toMasterKey,
+  WITHOUT_TLS,
+} from './config-forms.ts'
+import { productionFaults } from './config-production.ts'
+import { absurdLimits, readLimits, scaleLimits } from './limits/list.ts'
+
+export type { MasterKey } from './config-forms.ts'
 
 /** Reads and checks the whole configuration from the environment, before anything else starts. */
 
@@ -52,14 +66,15 @@ const Environment = Type.Object({
 type Variables = Static<typeof Environment>
 export const VARIABLES = Object.keys(Environment.properties)
 
-/** For each text variable: its check, and the message if the check fails. */
-const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean, must: string]>> = {
+/** For text variables: a check, and the message if the check fails. */
+type Form = [isValid: (text: string) => boolean, must: string]
+const FORMS: Partial<Record<keyof Variables, Form>> = {
   DATABASE_URL: [
     (url) => /^postgres(ql)?:\/\//.test(url),
     'be a URL such as postgres://user:password@host/name',
   ],
   MASTER_KEYS: [
-    (keys) => list(keys).every((key) => MASTER_KEY.test(key)) && areDistinct(list(keys).map(idOf)),
+    (keys) => areMasterKeys(list(keys)),
     'be a list of id:key with different ids, where key is the base64 of 32 random bytes',
   ],
   PUBLIC_URL: [
@@ -70,10 +85,7 @@ const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean
     isSmtpUrl,
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
   ],
-  MAIL_FROM: [
-    (sender) => SENDER.test(sender),
-    'be an address such as no-reply@example.com, or Name <address>',
-  ],
+  MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
   DASHBOARD_ORIGINS: [
     (origins) => list(origins).every((origin) => originOf(origin) === origin),
     'be a list of origins such as https://app.example.com',
@@ -84,10 +96,12 @@ const FORMS: Partial<Record<keyof Variables, [isValid: (text: string) => boolean
   ],
 }
 
-/** A 256-bit key and its id. The first key of a list seals and signs; all keys open and verify. */
-export interface MasterKey {
-  id: string
-  key: Buffer
+/** Checks of texts that have the right form. */
+const CONTENTS: Partial<Record<keyof Variables, Form>> = {
+  TRUST_PROXY: [
+    (networks) => !list(networks).some(containsClients),
+    'be the networks of your proxies; a network as large as /0 lets every client choose the address that is counted',
+  ],
 }
 
 export type Config = ReturnType<typeof toConfig>
@@ -108,10 +122,10 @@ export function loadConfig(env: Record<string, string | undefined>) {
   const faults = faultsOf(values)
   const limits = readLimits(env, faults)
   if (values['NODE_ENV'] === 'production') {
-    for (const name of ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']) {
-      if (!env[name]) faults.push(`${name}: must be set in production`)
-    }
-    if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
+    // One fault of a variable is enough: a value of the wrong form is not judged further.
+    const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
+    const further = [...productionFaults(values), ...absurdLimits(limits)]
+    faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   }
   if (faults.length > 0 || !Value.Check(Environment, values)) {
     throw new ConfigError(
@@ -134,15 +148,15 @@ function faultsOf(values: Record<string, unknown>): string[] {
     const name = path.slice(1)
     if (!faults.has(name)) faults.set(name, schema['must'] ? `must ${schema['must']}` : message.toLowerCase())
   }
-  for (const [name, [isValid, must]] of Object.entries(FORMS)) {
+  for (const [name, [isValid, must]] of [...Object.entries(FORMS), ...Object.entries(CONTENTS)]) {
     const value = values[name]
-    if (typeof value === 'string' && !isValid(value)) faults.set(name, `must ${must}`)
+    if (typeof value === 'string' && !faults.has(name) && !isValid(value)) faults.set(name, `must ${must}`)
   }
   return [...faults].map(([name, fault]) => `${name}: ${fault}`)
 }
 
 function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
-  const publicUrl = originOf(read.PUBLIC_URL ?? `http://127.0.0.1:${read.PORT}`) ?? ''
+  const publicUrl = originOf(read.PUBLIC_URL ?? `http://localhost:${read.PORT}`) ?? ''
   return {
     /** Undefined means the embedded Postgres; only outside production. */
     databaseUrl: read.DATABASE_URL,
@@ -176,6 +190,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     /** How long requests are still taken after the wish to stop, so that a balancer notices first. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     logLevel: read.LOG_LEVEL,
+    /** Said in the log at start. */
+    warnings: warningsOf(read),
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
     /** Threads of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */
@@ -183,61 +199,17 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   }
 }
 
-const MASTER_KEY = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/
-
-function idOf(masterKey: string): string {
-  return masterKey.split(':', 1)[0] ?? ''
-}
-
-function toMasterKey(entry: string): MasterKey {
-  return { id: idOf(entry), key: Buffer.from(entry.slice(idOf(entry).length + 1), 'base64') }
-}
-
-function areDistinct(values: string[]): boolean {
-  return new Set(values).size === values.length
-}
-
-/** `address` or `Name <address>`, without characters that could begin a header (RFC 5322, section 3.4). */
-const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
-
-const WITHOUT_TLS = '?requireTLS=false'
-
-function isSmtpUrl(text: string): boolean {
-  const url = URL.parse(text)
-  return (
-    url !== null &&
-    /^smtps?:$/.test(url.protocol) &&
-    url.hostname !== '' &&
-    (url.search === '' || url.search === WITHOUT_TLS)
-  )
-}
-
-/** The default domain of the sender: the host name of the service, or `localhost` for an IP address. */
-function mailDomainOf(publicUrl: string): string {
-  const hostname = URL.parse(publicUrl)?.hostname ?? ''
-  return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
-}
-
-function list(text: string | undefined): string[] {
-  return (text ?? '')
-    .split(',')
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== '')
-}
-
-/** The origin of a URL; null if the URL is not http(s) or contains more than an origin. */
-function originOf(text: string): string | null {
-  const url = URL.parse(text)
-  if (!url || !/^https?:$/.test(url.protocol)) return null
-  return url.href === `${url.origin}/` ? url.origin : null
-}
-
-function isCidr(text: string): boolean {
-  const [ipAddress = '', prefix, ...rest] = text.split('/')
-  const bits = isIP(ipAddress) === 4 ? 32 : isIP(ipAddress) === 6 ? 128 : -1
-  return (
-    bits > 0 &&
-    rest.length === 0 &&
-    (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))
-  )
+/** What is allowed and yet can be a mistake. */
+function warningsOf(read: Variables): string[] {
+  if (read.NODE_ENV === 'production') return []
+  const scale = read.RATE_LIMIT_SCALE
+  return [
+    ...(['HOST', 'OPS_HOST'] as const)
+      .filter((name) => /^(?:0\.0\.0\.0|::|\[::\]|\*)$/.test(read[name]))
+      .map(
+        (name) =>
+          `${name}=${read[name]}: the network can reach this listener, and NODE_ENV is not production`,
+      ),
+    ...(scale === 1 ? [] : [`RATE_LIMIT_SCALE=${scale}: limits are not what they are in production`]),
+  ]
 }

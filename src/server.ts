@@ -88,9 +88,7 @@ async function serve(
   })
   app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
 
-  if (config.rateLimitScale !== 1) {
-    app.log.warn(`RATE_LIMIT_SCALE=${config.rateLimitScale}: limits are not what they are in production`)
-  }
+  for (const warning of config.warnings) app.log.warn(warning)
   const demo = config.databaseUrl ? null : await openDemoCompany(config.dataDir, { db, hasher, system })
   stop.throwIfAborted()
   app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)

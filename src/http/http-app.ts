@@ -9,11 +9,13 @@ import { memoryLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { bodyPlugin } from './body.ts'
 import { closedSchemasPlugin } from './closed-schemas.ts'
+import { createTrust, forwardedPlugin } from './forwarded.ts'
 import { framingPlugin } from './framing.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { createListener } from './listener.ts'
 import { logSettings } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
+import { noticesPlugin } from './notices.ts'
 import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
@@ -37,7 +39,7 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
     // A logger per request would cost more than the one line that it writes, and the line has the request id.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
-    trustProxy: config.trustProxy,
+    trustProxy: createTrust(config.trustProxy),
     bodyLimit: 16 * 1024,
     serverFactory: (handle): Server => createListener(handle, { system, commonHeaders, log: () => app.log }),
     // The listener answers the requests that Node's parser refuses, in place of Fastify.
@@ -57,6 +59,8 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
   // Before all other work of a request.
   await app.register(turnsPlugin)
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
+  await app.register(noticesPlugin, { system })
+  await app.register(forwardedPlugin, { trustProxy: config.trustProxy })
   await app.register(memoryLimitsPlugin, { limits: config.limits })
   await app.register(framingPlugin)
   await app.register(problemsPlugin)

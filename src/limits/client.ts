@@ -16,7 +16,13 @@ export function clientOf(request: FastifyRequest): Client {
 
 /** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
 export function ipAddressOf({ ip, socket }: FastifyRequest): string {
-  return isIP(ip) ? ip : (socket.remoteAddress ?? 'unknown')
+  const ipAddress = withoutPort(ip)
+  return isIP(ipAddress) ? ipAddress : (socket.remoteAddress ?? 'unknown')
+}
+
+/** An address that a proxy forwards. Some add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+export function withoutPort(forwarded: string): string {
+  return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }
 
 /** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */

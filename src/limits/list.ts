@@ -69,6 +69,30 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
   return limits
 }
 
+/** How far production lets a limit go beyond its default, and how long its window can be. */
+const MAX_FACTOR = 100
+const MAX_WINDOW_SECONDS = 86_400
+
+/** A message for each limit that no longer limits, or locks out for days. */
+export function absurdLimits(limits: Limits): string[] {
+  const pairs = Object.values(limits).map((one) => [one, defaultOf(one)] as const)
+  return pairs
+    .filter(([one, { max, windowSeconds }]) => {
+      const most = max * MAX_FACTOR
+      const isTooFast = one.max / one.windowSeconds > most / windowSeconds
+      return isTooFast || one.max > most || one.windowSeconds > MAX_WINDOW_SECONDS
+    })
+    .map(
+      ([one, { max, windowSeconds }]) =>
+        `${variableOf(one)}: must allow at most ${MAX_FACTOR} times the default of ${max}/${windowSeconds}, ` +
+        `within at most ${MAX_WINDOW_SECONDS} seconds, in production`,
+    )
+}
+
+function defaultOf({ name }: Limit): Limit {
+  return Object.values(DEFAULTS).find((one) => one.name === name) ?? limit(name, 0, 1)
+}
+
 function variableOf({ name }: Limit): string {
   return `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`
 }

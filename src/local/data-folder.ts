@@ -1,7 +1,7 @@
 import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
 import type { System } from '../system.ts'
-import { unless, withScratch } from './postgres/files.ts'
+import { makeFolder, unless, withScratch } from './postgres/files.ts'
 
 /** Returns the text of a file that only its owner can read. One of several concurrent calls creates it. */
 export async function readOrCreate(
@@ -13,7 +13,7 @@ export async function readOrCreate(
   const file = join(folder, name)
   const existing = await fs.readFile(file, 'utf8').catch(unless('ENOENT'))
   if (existing !== undefined) return existing
-  await fs.mkdir(folder, { recursive: true })
+  await makeFolder(folder, 0o700)
   await withScratch(folder, randomBytes, async (scratch) => {
     await fs.writeFile(scratch, make(), { mode: 0o600, flush: true })
     await fs.link(scratch, file).catch(unless('EEXIST'))

@@ -35,8 +35,9 @@ export async function openDemoCompany(
   return demo
 }
 
-/** The text that the service prints at start. */
-export function welcome(url: string, { companyId, email, password }: DemoCompany): string {
+/** The text that the service prints at start, with the name of this machine that PUBLIC_URL has by default. */
+export function welcome(listening: string, { companyId, email, password }: DemoCompany): string {
+  const url = listening.replace('//127.0.0.1:', '//localhost:')
   return `
 gatehouse listens at ${url}/api, with a Postgres of its own.
 

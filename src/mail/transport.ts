@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config.ts'
@@ -69,8 +69,9 @@ function openFolder(folder: string, settings: Settings): Transport {
       const time = message.at.toISOString().replaceAll(':', '-')
       const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
       const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
-      await mkdir(folder, { recursive: true })
-      // A link in it is as good as a password.
+      // A link in a mail is as good as a password, and the names of the files are e-mails.
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await chmod(folder, 0o700)
       await writeFile(file, bytes, { mode: 0o600 })
       return { file }
     },

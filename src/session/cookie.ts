@@ -55,3 +55,8 @@ export function requireSameSite(
     'The request comes from a page of another site, which may not use cookies.',
   )
 }
+
+/** Whether the page is of another site than this service, so that no cookie of the answer is stored. */
+export function isFromAnotherSite({ headers }: FastifyRequest): boolean {
+  return headers['sec-fetch-site'] === 'cross-site'
+}

@@ -6,7 +6,7 @@ import type { Admission } from '../limits/admission.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
-import { readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
+import { isFromAnotherSite, readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
 import { toSessionReply, toTokenReply } from './replies.ts'
 import { LoginBody, LoginHeaders, LoginReply } from './schemas.ts'
 import { logContextOf } from './session.ts'
@@ -43,7 +43,14 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
     },
     async (request, reply) => {
       const mode = request.headers['x-session-mode'] ?? 'token'
-      if (mode === 'cookie') requireSameSite(request, config)
+      if (mode === 'cookie') {
+        requireSameSite(request, config)
+        if (isFromAnotherSite(request)) {
+          app.notice('a page of another site signs in by cookie; browsers drop its SameSite=Strict cookie', {
+            origin: request.headers.origin,
+          })
+        }
+      }
       const { session, credential, limit } = await signIn({
         ...request.body,
         mode,
@@ -62,6 +69,6 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
 
 export const loginRoutes = fp(routes, {
   name: 'login-routes',
-  dependencies: ['public-guard'],
+  dependencies: ['public-guard', 'notices'],
   encapsulate: true,
 })

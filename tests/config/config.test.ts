@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { ConfigError, loadConfig, VARIABLES } from '../../src/config.ts'
 
-const KEY = Buffer.alloc(32, 1).toString('base64')
-const OTHER_KEY = Buffer.alloc(32, 2).toString('base64')
+const randomKey = (seed: string) => createHash('sha256').update(seed).digest()
+const KEY = randomKey('one').toString('base64')
+const OTHER_KEY = randomKey('other').toString('base64')
 const PRODUCTION = {
   NODE_ENV: 'production',
   DATABASE_URL: 'postgres://gatehouse@db.example/gatehouse',
@@ -33,7 +35,7 @@ const defaults = {
   databasePoolSize: 10,
   drainDelaySeconds: 0,
   masterKeys: [],
-  publicUrl: 'http://127.0.0.1:3000',
+  publicUrl: 'http://localhost:3000',
   listen: { host: '127.0.0.1', port: 3000 },
   opsListen: { host: '127.0.0.1', port: 3001 },
   dataDir: '.data',
@@ -51,6 +53,7 @@ const defaults = {
   dashboardOrigins: [],
   trustProxy: [],
   logLevel: 'info',
+  warnings: [],
   rateLimitScale: 1,
   threads: 4,
   limits: {
@@ -126,8 +129,8 @@ describe('the configuration', () => {
       databaseUrl: PRODUCTION.DATABASE_URL,
       databasePoolSize: 20,
       masterKeys: [
-        { id: 'first', key: Buffer.alloc(32, 1) },
-        { id: 'second', key: Buffer.alloc(32, 2) },
+        { id: 'first', key: randomKey('one') },
+        { id: 'second', key: randomKey('other') },
       ],
       publicUrl: 'https://auth.example.com',
       listen: { host: '0.0.0.0', port: 0 },
@@ -264,6 +267,120 @@ describe('in production', () => {
     expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1000' })).toEqual(['RATE_LIMIT_SCALE'])
     expect(namesOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '0.5' })).toEqual(['RATE_LIMIT_SCALE'])
     expect(faultsOf({ ...PRODUCTION, RATE_LIMIT_SCALE: '1' })).toEqual([])
+  })
+})
+
+describe('production refuses', () => {
+  const refused = (env: Record<string, string>) => namesOf({ ...PRODUCTION, ...env })
+
+  test('addresses without TLS, except on this machine (ASVS 12.2.1)', () => {
+    for (const origin of ['http://auth.example.com', 'http://10.0.0.1', 'http://localhost.example.com']) {
+      expect(refused({ PUBLIC_URL: origin })).toEqual(['PUBLIC_URL'])
+      expect(refused({ DASHBOARD_ORIGINS: `https://a.example, ${origin}` })).toEqual(['DASHBOARD_ORIGINS'])
+    }
+    for (const origin of [
+      'http://localhost:3000',
+      'http://127.0.0.1',
+      'http://[::1]:3000',
+      'http://app.localhost',
+    ]) {
+      expect(refused({ PUBLIC_URL: origin, DASHBOARD_ORIGINS: origin })).toEqual([])
+    }
+  })
+
+  test('keys that no random generator makes (ASVS 11.5.1)', () => {
+    const weak = [
+      Buffer.alloc(32),
+      Buffer.alloc(32, 'ab'),
+      Buffer.alloc(32, randomKey('x').subarray(0, 16)),
+      Buffer.alloc(32, randomKey('x').subarray(0, 8)),
+      Buffer.from(Array.from({ length: 32 }, (_, index) => index)),
+      Buffer.from(Array.from({ length: 32 }, (_, index) => 255 - index * 7)),
+      Buffer.from('please-change-this-master-key-!!'),
+      Buffer.from(randomKey('x').toString('hex').slice(0, 32)),
+      Buffer.concat([Buffer.alloc(20), randomKey('x')], 32),
+    ].map((key) => key.toString('base64'))
+    for (const key of weak) {
+      expect([key, refused({ MASTER_KEYS: `first:${KEY},second:${key}` })]).toEqual([key, ['MASTER_KEYS']])
+      expect(namesOf({ MASTER_KEYS: `first:${key}` })).toEqual([])
+    }
+  })
+
+  test('but no key that is random', () => {
+    const keys = Array.from({ length: 2_000 }, (_, index) => randomKey(`key ${index}`).toString('base64'))
+    expect(refused({ MASTER_KEYS: keys.map((key, index) => `k${index}:${key}`).join() })).toEqual([])
+  })
+
+  test.for([
+    ['REFRESH_RACE_SECONDS', '86400'],
+    ['REFRESH_GRACE_SECONDS', '3600'],
+    ['IDEMPOTENCY_WINDOW_SECONDS', '86400'],
+    ['SIGNATURE_TOLERANCE_SECONDS', '86400'],
+    ['SIGNATURE_TOLERANCE_SECONDS', '1'],
+    ['ACCESS_TOKEN_TTL_SECONDS', '1'],
+    ['SESSION_MAX_AGE_SECONDS', '315360000'],
+    // An access token that outlives its refresh token, and so on.
+    ['ACCESS_TOKEN_TTL_SECONDS', '86400', { REFRESH_TOKEN_TTL_SECONDS: '3600' }],
+    ['REFRESH_TOKEN_TTL_SECONDS', '7776000'],
+    ['COOKIE_IDLE_SECONDS', '1209600'],
+  ] as const)('%s=%s', ([name, value, others = {}]) => {
+    expect(refused({ [name]: value, ...others })).toEqual([name])
+    expect(namesOf({ [name]: value, ...others })).toEqual([])
+  })
+
+  test('limits that limit nothing, or lock out for weeks (ASVS 2.4.1)', () => {
+    for (const [name, value] of [
+      ['LIMIT_SIGN_IN_FAILURES', '999999999/1'],
+      ['LIMIT_SIGN_IN_FAILURES', '10/1'],
+      ['LIMIT_REFRESH', '3001/60'],
+      ['LIMIT_REFRESH', '3000/9999999'],
+      ['LIMIT_INGEST', '1/864000'],
+    ] as const) {
+      expect([value, refused({ [name]: value })]).toEqual([value, [name]])
+      expect(namesOf({ [name]: value })).toEqual([])
+    }
+    expect(refused({ LIMIT_REFRESH: '3000/60', LIMIT_INGEST: '50000/1', LIMIT_REGISTER: '1/86400' })).toEqual(
+      [],
+    )
+  })
+
+  test('a fault is named once, also if a value is wrong in several ways', () => {
+    const names = refused({ PUBLIC_URL: 'http://a.example/x', MASTER_KEYS: 'x', REFRESH_RACE_SECONDS: '-1' })
+    expect(names.sort()).toEqual(['MASTER_KEYS', 'PUBLIC_URL', 'REFRESH_RACE_SECONDS'])
+  })
+})
+
+describe('TRUST_PROXY', () => {
+  test('cannot be everybody, and says why (ASVS 4.1.3)', () => {
+    for (const network of [
+      '0.0.0.0/0',
+      '::/0',
+      '128.0.0.0/1',
+      '::ffff:0:0/96',
+      '2000::/3',
+      '10.0.0.0/8,::/0',
+    ]) {
+      const [fault, ...others] = faultsOf({ TRUST_PROXY: network })
+      expect(fault).toMatch(/TRUST_PROXY: must be the networks of your proxies; .*choose the address/)
+      expect(others).toEqual([])
+    }
+  })
+
+  test('can be any network of proxies', () => {
+    const networks = '10.0.0.0/8,1.0.0.0/8,fc00::/7,2001:db8::/32,::1,::ffff:10.0.0.0/104'
+    expect(faultsOf({ TRUST_PROXY: networks })).toEqual([])
+  })
+})
+
+describe('outside production, a warning tells of', () => {
+  test('listeners that the network can reach, and scaled limits', () => {
+    const env = { HOST: '0.0.0.0', OPS_HOST: '::', RATE_LIMIT_SCALE: '2' }
+    expect(loadConfig(env).warnings).toEqual([
+      expect.stringContaining('HOST=0.0.0.0'),
+      expect.stringContaining('OPS_HOST=::'),
+      expect.stringContaining('RATE_LIMIT_SCALE=2'),
+    ])
+    expect(loadConfig({ ...PRODUCTION, HOST: '0.0.0.0', OPS_HOST: '::' }).warnings).toEqual([])
   })
 })
 

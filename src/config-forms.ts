@@ -1,0 +1,101 @@
+import { BlockList, isIP } from 'node:net'
+
+/** The forms of configured texts: lists, origins, networks, keys, mail servers and senders. */
+
+/** The entries of a comma-separated list. */
+export function list(text: string | undefined): string[] {
+  return (text ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+}
+
+/** The origin of a URL; null if the URL is not http(s) or contains more than an origin. */
+export function originOf(text: string): string | null {
+  const url = URL.parse(text)
+  if (!url || !/^https?:$/.test(url.protocol)) return null
+  return url.href === `${url.origin}/` ? url.origin : null
+}
+
+/** Whether an origin is reached only from this machine, where nobody can read what is sent without TLS. */
+export function isLoopback(origin: string): boolean {
+  const hostname = URL.parse(origin)?.hostname ?? ''
+  return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+}
+
+export function isCidr(text: string): boolean {
+  const [ipAddress = '', prefix, ...rest] = text.split('/')
+  const bits = isIP(ipAddress) === 4 ? 32 : isIP(ipAddress) === 6 ? 128 : -1
+  return (
+    bits > 0 &&
+    rest.length === 0 &&
+    (prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits))
+  )
+}
+
+/** Addresses of IPv4 (in their IPv6 form) and of IPv6 that no network of proxies has together. */
+const FAR_APART = ['::ffff:1.1.1.1', '::ffff:129.0.0.1', '2001:db8::1', '3fff::1']
+
+/** Whether a network is so large that clients are in it, such as /0. */
+export function containsClients(cidr: string): boolean {
+  const networks = toNetworks([cidr])
+  const inside = FAR_APART.filter((ipAddress) => networks.check(ipAddress, 'ipv6'))
+  return Number(cidr.split('/')[1] ?? 128) < 7 || inside.length > 1
+}
+
+/** Networks of addresses and CIDRs that `isCidr` accepts. An IPv4 address is found in its IPv6 form, too. */
+export function toNetworks(cidrs: string[]): BlockList {
+  const networks = new BlockList()
+  for (const cidr of cidrs) {
+    const [ipAddress = '', prefix] = cidr.split('/')
+    const [family, bits] = isIP(ipAddress) === 6 ? (['ipv6', 128] as const) : (['ipv4', 32] as const)
+    networks.addSubnet(ipAddress, prefix === undefined ? bits : Number(prefix), family)
+  }
+  return networks
+}
+
+/** A 256-bit key and its id. The first key of a list seals and signs; all keys open and verify. */
+export interface MasterKey {
+  id: string
+  key: Buffer
+}
+
+const MASTER_KEY = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/
+
+export function areMasterKeys(entries: string[]): boolean {
+  const ids = new Set(entries.map(idOf))
+  return entries.every((entry) => MASTER_KEY.test(entry)) && ids.size === entries.length
+}
+
+export function toMasterKey(entry: string): MasterKey {
+  return { id: idOf(entry), key: Buffer.from(entry.slice(idOf(entry).length + 1), 'base64') }
+}
+
+function idOf(masterKey: string): string {
+  return masterKey.split(':', 1)[0] ?? ''
+}
+
+/** `address` or `Name <address>`, without characters that could begin a header (RFC 5322, section 3.4). */
+const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
+
+export function isSender(text: string): boolean {
+  return SENDER.test(text)
+}
+
+export const WITHOUT_TLS = '?requireTLS=false'
+
+export function isSmtpUrl(text: string): boolean {
+  const url = URL.parse(text)
+  return (
+    url !== null &&
+    /^smtps?:$/.test(url.protocol) &&
+    url.hostname !== '' &&
+    (url.search === '' || url.search === WITHOUT_TLS)
+  )
+}
+
+/** The default domain of the sender: the host name of the service, or `localhost` for an IP address. */
+export function mailDomainOf(publicUrl: string): string {
+  const hostname = URL.parse(publicUrl)?.hostname ?? ''
+  return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
+}

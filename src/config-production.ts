@@ -1,0 +1,75 @@
+import { isLoopback, list, toMasterKey } from './config-forms.ts'
+
+/** What production refuses although it is well formed: settings that give up a protection, or make no sense. */
+
+/** Variables that have no default in production. */
+const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
+
+const HOUR = 3_600
+const DAY = 86_400
+
+/** The range of each duration in seconds. Beyond it, a stolen credential is good for too long, or no client works. */
+const RANGES: Record<string, readonly [min: number, max: number]> = {
+  ACCESS_TOKEN_TTL_SECONDS: [30, DAY],
+  REFRESH_TOKEN_TTL_SECONDS: [60, 90 * DAY],
+  SESSION_MAX_AGE_SECONDS: [60, 366 * DAY],
+  COOKIE_IDLE_SECONDS: [60, 90 * DAY],
+  COOKIE_MAX_AGE_SECONDS: [60, 366 * DAY],
+  SIGNATURE_TOLERANCE_SECONDS: [10, 900],
+  IDEMPOTENCY_WINDOW_SECONDS: [0, HOUR],
+  REFRESH_RACE_SECONDS: [0, 10],
+  REFRESH_GRACE_SECONDS: [0, 60],
+}
+
+/** The first of each pair must not last longer than the second. */
+const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
+  ['ACCESS_TOKEN_TTL_SECONDS', 'REFRESH_TOKEN_TTL_SECONDS'],
+  ['REFRESH_TOKEN_TTL_SECONDS', 'SESSION_MAX_AGE_SECONDS'],
+  ['COOKIE_IDLE_SECONDS', 'COOKIE_MAX_AGE_SECONDS'],
+]
+
+/** The faults of an environment in production, for values of the right form. */
+export function productionFaults(values: Record<string, unknown>): string[] {
+  const faults = REQUIRED.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
+  if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
+  for (const name of ['PUBLIC_URL', 'DASHBOARD_ORIGINS']) {
+    const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)
+    if (textsOf(values, name).some(isOpen)) {
+      faults.push(`${name}: must begin with https:// in production, since cookies and tokens are sent there`)
+    }
+  }
+  if (textsOf(values, 'MASTER_KEYS').some((entry) => !looksRandom(toMasterKey(entry).key))) {
+    faults.push('MASTER_KEYS: must be random in production; make one with: openssl rand -base64 32')
+  }
+  return [...faults, ...durationFaults(values)]
+}
+
+function durationFaults(values: Record<string, unknown>): string[] {
+  const faults: string[] = []
+  for (const [name, [min, max]] of Object.entries(RANGES)) {
+    const seconds = Number(values[name])
+    if (seconds < min || seconds > max) faults.push(`${name}: must be from ${min} to ${max} in production`)
+  }
+  for (const [shorter, longer] of ORDERS) {
+    if (Number(values[shorter]) > Number(values[longer])) {
+      faults.push(`${shorter}: must not be more than ${longer} in production`)
+    }
+  }
+  return faults
+}
+
+function textsOf(values: Record<string, unknown>, name: string): string[] {
+  const value = values[name]
+  return typeof value === 'string' ? list(value) : []
+}
+
+/**
+ * Whether 32 bytes can come from a random generator: not one byte or a short pattern repeated, not a row such as
+ * 0, 1, 2 …, and no text. Of 10^8 random keys, less than one fails.
+ */
+export function looksRandom(key: Buffer): boolean {
+  const bytes = [...key]
+  const steps = bytes.slice(1).map((byte, index) => (byte - (bytes[index] ?? 0)) & 0xff)
+  const isText = bytes.every((byte) => byte >= 0x20 && byte < 0x7f)
+  return new Set(bytes).size > 17 && new Set(steps).size > 17 && !isText
+}

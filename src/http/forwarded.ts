@@ -1,0 +1,24 @@
+import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
+import { toNetworks } from '../config-forms.ts'
+import { withoutPort } from '../limits/client.ts'
+
+/** Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its address or network. */
+export function createTrust(trustProxy: string[]): (ipAddress: string) => boolean {
+  const networks = toNetworks(trustProxy)
+  return (forwarded) => {
+    const ipAddress = withoutPort(forwarded)
+    return networks.check(ipAddress, ipAddress.includes(':') ? 'ipv6' : 'ipv4')
+  }
+}
+
+/** Says in the log that a header is ignored: behind a proxy that is not named, all clients are one. */
+async function plugin(app: FastifyInstance, { trustProxy }: { trustProxy: string[] }): Promise<void> {
+  const trusts = createTrust(trustProxy)
+  app.addHook('onRequest', async ({ headers, socket: { remoteAddress: peer } }) => {
+    if (headers['x-forwarded-for'] === undefined || peer === undefined || trusts(peer)) return
+    app.notice('X-Forwarded-For is ignored: TRUST_PROXY does not name this peer', { peer })
+  })
+}
+
+export const forwardedPlugin = fp(plugin, { name: 'forwarded', dependencies: ['notices'] })

@@ -1,0 +1,86 @@
+import { describe, expect, test, vi } from 'vitest'
+import { openTestService, type TestService } from '../support/test-service.ts'
+
+/** What the service says about its surroundings: proxies, and pages whose cookies browsers drop. */
+
+const LISTED = 'https://dash.elsewhere.example'
+const env = { PUBLIC_URL: 'https://auth.example', DASHBOARD_ORIGINS: LISTED }
+const service = await openTestService({ env })
+const behind = await openTestService({ env: { TRUST_PROXY: '127.0.0.1, 10.0.0.0/8, 2001:db8:f::/48' } })
+
+type Line = Record<string, unknown>
+const linesOf = ({ logs }: TestService): Line[] =>
+  logs
+    .join('')
+    .trimEnd()
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line))
+const warningsOf = (from: TestService, pattern: RegExp) =>
+  linesOf(from).filter(({ level, msg }) => level === 40 && pattern.test(String(msg)))
+
+/** The address that the service has for a request with this header. */
+async function addressOf(forwarded: string, from = behind): Promise<unknown> {
+  const { headers } = await from.call('/nothing', { headers: { 'x-forwarded-for': forwarded } })
+  const line = await vi.waitUntil(() =>
+    linesOf(from).find(({ requestId }) => requestId === headers['x-request-id']),
+  )
+  return line['ipAddress']
+}
+
+describe('an address that a trusted proxy forwards', () => {
+  test.for([
+    ['1.2.3.4', '1.2.3.4'],
+    ['1.2.3.4:4711', '1.2.3.4'],
+    ['2001:db8::1', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+    ['[2001:db8::1]:4711', '2001:db8::1'],
+    // Through two proxies, which both add the port.
+    ['1.2.3.4:4711, 10.1.2.3:80', '1.2.3.4'],
+    ['1.2.3.4:4711, [2001:db8:f::2]:80', '1.2.3.4'],
+    ['9.9.9.9:1, 1.2.3.4:4711', '1.2.3.4'],
+    // What is no address is not believed; the proxy's own counts.
+    ['1.2.3.4:', '127.0.0.1'],
+    ['1.2.3.4:port', '127.0.0.1'],
+    ['1.2.3.4:471100', '127.0.0.1'],
+    ['1.2.3.400:80', '127.0.0.1'],
+    ['[2001:db8::1', '127.0.0.1'],
+    ['[1.2.3.4.5]:80', '127.0.0.1'],
+    ['unknown', '127.0.0.1'],
+  ] as const)('written as %s is %s (ASVS 4.1.3, 15.3.4)', async ([forwarded, expected]) => {
+    expect(await addressOf(forwarded)).toBe(expected)
+  })
+
+  test('is nothing to warn of', () => {
+    expect(warningsOf(behind, /X-Forwarded-For/)).toEqual([])
+  })
+})
+
+test('an ignored X-Forwarded-For is said in the log, once a minute, without its value', async () => {
+  const warnings = () => warningsOf(service, /X-Forwarded-For is ignored: TRUST_PROXY/)
+  for (let count = 0; count < 5; count += 1)
+    expect(await addressOf('198.51.100.7', service)).toBe('127.0.0.1')
+  expect(warnings()).toEqual([expect.objectContaining({ peer: '127.0.0.1' })])
+  expect(JSON.stringify(warnings())).not.toContain('198.51.100.7')
+  service.clock.advance(61)
+  await addressOf('198.51.100.7', service)
+  expect(warnings().length).toBe(2)
+})
+
+test('a sign-in by cookie from another site is said in the log, once a minute, since the browser drops the cookie', async () => {
+  const admin = await service.addCompany()
+  const warnings = () => warningsOf(service, /browsers drop its SameSite=Strict cookie/)
+  const signIn = (mode: string, site: string) =>
+    service.login(admin, {
+      headers: { 'x-session-mode': mode, origin: LISTED, 'sec-fetch-site': site },
+    })
+  for (const [mode, site] of [
+    ['cookie', 'same-site'],
+    ['token', 'cross-site'],
+  ] as const) {
+    expect((await signIn(mode, site)).status).toBe(200)
+  }
+  expect(warnings()).toEqual([])
+  for (let count = 0; count < 3; count += 1) expect((await signIn('cookie', 'cross-site')).status).toBe(200)
+  expect(warnings()).toEqual([expect.objectContaining({ origin: LISTED })])
+})

@@ -1,0 +1,38 @@
+import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { openLocalMasterKey } from '../../src/local/master-key.ts'
+import { openTransport } from '../../src/mail/transport.ts'
+import { createClock } from '../support/test-service.ts'
+
+const message = {
+  id: '0123456789',
+  kind: 'password_changed',
+  to: 'ada@acme.example',
+  at: new Date(0),
+  subject: 's',
+  text: 't',
+  html: 'h',
+} as const
+
+test('nothing in the data folder is open to other users, whatever made the folder (ASVS 13.4.2)', async () => {
+  const before = process.umask(0)
+  onTestFinished(() => void process.umask(before))
+  const home = await mkdtemp(join(tmpdir(), 'gatehouse-data-'))
+  onTestFinished(() => rm(home, { recursive: true }))
+  const mail = { smtpUrl: undefined, requireTls: false, from: 'gate@x.example' }
+  const steps = [
+    (dataDir: string) => openLocalMasterKey(dataDir, createClock()),
+    (dataDir: string) => openTransport({ mail, dataDir }).send(message, AbortSignal.timeout(5_000)),
+  ]
+  for (const [index, order] of [steps, steps.toReversed()].entries()) {
+    const dataDir = join(home, `${index}`)
+    for (const step of order) await step(dataDir)
+    const made = await readdir(dataDir, { recursive: true })
+    expect(made.length).toBe(3)
+    for (const name of ['.', ...made]) {
+      expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0])
+    }
+  }
+})
