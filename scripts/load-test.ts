@@ -1,7 +1,10 @@
 import { Failure } from './load-test/drive/failure.ts'
+import { compare, type EarlierReport, readEarlierReport } from './load-test/judge/comparison.ts'
+import { findMissed } from './load-test/judge/thresholds.ts'
 import type { Figures } from './load-test/measure/figures.ts'
 import { measureScenario } from './load-test/measure/measure-scenario.ts'
 import { type Options, readOptions, USAGE } from './load-test/options.ts'
+import { comparisonText } from './load-test/report/comparison.ts'
 import { describeMachine, describePrograms, readMachine } from './load-test/report/machine.ts'
 import { isClean, type Report } from './load-test/report/report.ts'
 import { toText } from './load-test/report/text.ts'
@@ -20,6 +23,7 @@ import { UsageError } from './load-test/usage-error.ts'
  *   baselines/   what results are compared with: argon2id, the smallest answer, single statements
  *   scenarios/   which operations and which baseline belong together
  *   measure/     rounds, the use of CPU and memory, and the figures of a scenario
+ *   judge/       limits for CI, and the comparison with an earlier report
  *   report/      the figures as text, JSON and HTML
  *
  * Besides these: options.ts reads the command line; http-client.ts, start-child.ts and process-usage.ts serve
@@ -31,9 +35,11 @@ async function main(): Promise<void> {
   if (!options) return console.log(USAGE)
   try {
     await requireWritable(options.files)
+    const earlier = options.compare === undefined ? null : await readEarlierReport(options.compare)
     const signal = abortOnInterrupt()
     const figures = await measureAll(options, signal)
     await report(options, figures, signal.aborted)
+    judge(options, figures, earlier)
   } catch (error) {
     throw explain(error, options)
   }
@@ -85,6 +91,14 @@ async function report(options: Options, figures: Figures[], wasInterrupted: bool
   const content: Report = { wasInterrupted, sharesMachine, machine, command, at, figures }
   await writeReport(content, options.files)
   process.exitCode = isClean(figures) ? 0 : 1
+}
+
+/** Compares with an earlier report, and with the limits for CI. */
+function judge({ thresholds }: Options, figures: Figures[], earlier: EarlierReport | null): void {
+  if (earlier) console.log(`\n${comparisonText(compare(figures, earlier), earlier.at)}`)
+  const missed = findMissed(thresholds, figures)
+  for (const line of missed) console.error(line)
+  if (missed.length > 0) process.exitCode = 1
 }
 
 /** What you can correct becomes a sentence; any other error keeps its stack trace. */

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { FIGURE_NAMES, parseThreshold, type Threshold } from './judge/thresholds.ts'
 import type { ReportFiles } from './report/write-report.ts'
 import { DEFAULT_SCENARIOS, SCENARIOS } from './scenarios/list.ts'
 import type { Scenario } from './scenarios/scenario.ts'
@@ -21,10 +22,13 @@ Without --url it starts a service and a Postgres of its own, or creates database
                       is set; without it the company gets a new secret, and its senders must use that one
   --json FILE         writes the figures as JSON
   --html FILE         writes the figures with plots, as one page that loads nothing else
+  --compare FILE      shows by how much the figures differ from those of an earlier --json
+  --fail-if LIMIT     exit status 1 if a figure is beyond it, such as 'refresh.p99>100' or 'login.ratio<0.5'; can
+                      be given several times. Figures: ${FIGURE_NAMES}
 
 A service that already runs must have RATE_LIMIT_SCALE set, for example to 1000000: it multiplies all limits,
 is refused in production and is mentioned in the log. Ctrl-C ends the load and still prints the report. The
-exit status is 1 if an answer was wrong or an error other than 429.
+exit status is 1 if an answer was wrong, an error other than 429, or a figure beyond a limit of --fail-if.
 
 ${Object.entries(SCENARIOS)
   .map(([name, { about }]) => `  ${name.padEnd(14)} ${about}`)
@@ -43,6 +47,9 @@ export interface Options {
   /** Without a path; undefined if the load test starts its services itself. */
   url: string | undefined
   files: ReportFiles
+  /** An earlier report. */
+  compare: string | undefined
+  thresholds: Threshold[]
 }
 
 type Values = ReturnType<typeof parseValues>
@@ -51,11 +58,13 @@ type Values = ReturnType<typeof parseValues>
 export function readOptions(args: string[]): Options | null {
   const values = parseValues(args)
   if (values.help) return null
-  const { json, html, url } = values
+  const { json, html, url, compare } = values
+  const scenarios = findScenarios(values.scenario)
+  const names = scenarios.map(([name]) => name)
   const rounds = positiveInteger(values, 'rounds') ?? 3
   const sessions = positiveInteger(values, 'sessions')
   return {
-    scenarios: findScenarios(values.scenario),
+    scenarios,
     rounds,
     roundMs: ((positiveNumber(values, 'duration') ?? 15) / rounds) * 1000,
     connections: positiveInteger(values, 'connections'),
@@ -64,6 +73,8 @@ export function readOptions(args: string[]): Options | null {
     scaleSessions: sessions ?? 5_000_000,
     url: url === undefined ? undefined : readOrigin(url),
     files: { ...(json && { json }), ...(html && { html }) },
+    compare,
+    thresholds: values['fail-if'].map((limit) => parseThreshold(limit, names)),
   }
 }
 
@@ -82,6 +93,8 @@ function parseValues(args: string[]) {
         url: text,
         json: text,
         html: text,
+        compare: text,
+        'fail-if': { ...text, multiple: true, default: [] },
         help: { type: 'boolean' },
       },
     }).values

@@ -57,14 +57,18 @@ test('it starts a service of its own, measures it against baselines and reports 
   onTestFinished(() => rm(folder, { recursive: true }))
   const [json, html] = [join(folder, 'report.json'), join(folder, 'report.html')]
   const { ended } = start(
-    `--scenario refresh,ingest-batch --duration 1 --rounds 1 --connections 4 --sessions 500 --json ${json} --html ${html}`.split(
-      ' ',
-    ),
+    [
+      ...'--scenario refresh,ingest-batch --duration 1 --rounds 1 --connections 4 --sessions 500'.split(' '),
+      ...`--json ${json} --html ${html} --fail-if refresh.p99<0 --fail-if refresh.rate>0`.split(' '),
+    ],
     { DATABASE_URL: inject('serverUrl') },
   )
   const { code, stdout, stderr } = await ended
   expect(stderr).not.toContain('Error')
-  expect(code).toBe(0)
+  // One of the two limits is missed, and nothing else is wrong.
+  expect(stderr).toMatch(/^refresh\.rate>0: it is \d/m)
+  expect(stderr).not.toContain('refresh.p99')
+  expect(code).toBe(1)
   expect(stdout).toMatch(/refresh .* single-row updates/)
 
   const { figures, machine } = JSON.parse(await readFile(json, 'utf8'))
@@ -77,11 +81,14 @@ test('it starts a service of its own, measures it against baselines and reports 
     expect(succeeded).toBeGreaterThan(0)
     expect(rate).toBeCloseTo((succeeded * (unit === 'events' ? 100 : 1)) / seconds)
     expect(baseline.ratio.min).toBeGreaterThan(0)
-    expect(latencyMs.max).toBeGreaterThanOrEqual(latencyMs.p50)
+    expect(latencyMs.p95).toBeGreaterThanOrEqual(latencyMs.p50)
+    expect(latencyMs.max).toBeGreaterThanOrEqual(latencyMs.p95)
   }
 
   const page = await readFile(html, 'utf8')
-  expect(page.match(/<polyline class="a" points="[\d.]/g)).toHaveLength(4)
+  expect(page.match(/<polyline class="a" points="[\d.]/g)).toHaveLength(6)
+  expect(page.match(/Latency in ms over time/g)).not.toBeNull()
+  expect(page).toContain('Events a second over time')
   // Nothing is fetched from elsewhere.
   expect(page).not.toMatch(/<script|<link|\bsrc=|url\(|@import/)
 })
@@ -134,6 +141,11 @@ test.each([
   ['--duration nil', '--duration must be a number above 0, not nil'],
   ['--url http://127.0.0.1:9', 'set COMPANY_ID, EMAIL and PASSWORD'],
   ['--url 127.0.0.1:9', '--url must be'],
+  ['--fail-if refresh.p99', '--fail-if takes <scenario>.<figure> and > or < a number'],
+  ['--fail-if scale.p99>1', 'scale is not measured; login, session'],
+  ['--fail-if refresh.p98>1', 'there is no figure p98; there are rate, p50'],
+  ['--url http://127.0.0.1:9 --compare /nowhere', 'cannot be read'],
+  ['--url http://127.0.0.1:9 --compare package.json', 'package.json is no report of the load test'],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stderr } = await start(line.split(' '), {}).ended
   expect(code).toBe(1)

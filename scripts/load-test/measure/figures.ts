@@ -21,7 +21,10 @@ export interface Figures {
   seconds: number
   /** What `rate` counts. Everything else counts operations. */
   unit: 'requests' | 'events'
+  eventsPerRequest: number
   rate: number
+  /** The rate of each round: how far they differ shows how noisy the machine was. */
+  roundRates: number[]
   latencyMs: Latencies
   succeeded: number
   /** Number of failures by code. */
@@ -62,7 +65,9 @@ export function toFigures(
     rounds: rounds.length,
     seconds: run.seconds,
     unit: events > 1 ? 'events' : 'requests',
-    rate: run.seconds > 0 ? (run.succeeded * events) / run.seconds : 0,
+    eventsPerRequest: events,
+    rate: run.seconds > 0 ? rateOf(run) * events : 0,
+    roundRates: rounds.map((round) => rateOf(round.run) * events),
     latencyMs: latencies(run),
     succeeded: run.succeeded,
     errors: Object.fromEntries(run.errors),

@@ -2,7 +2,7 @@ import type { Histogram } from 'hdr-histogram-js'
 import type { Measurement } from '../drive/measurement.ts'
 
 /** In milliseconds. */
-export type Latencies = Record<'p50' | 'p90' | 'p99' | 'p999' | 'max', number>
+export type Latencies = Record<'p50' | 'p90' | 'p95' | 'p99' | 'p999' | 'max', number>
 
 /** Ratios of the rounds. */
 export interface Ratio {
@@ -18,7 +18,14 @@ export interface PercentilePoint {
 
 export function latencies({ histogram }: Measurement): Latencies {
   const at = (percentile: number) => valueAt(histogram, percentile) / 1000
-  return { p50: at(50), p90: at(90), p99: at(99), p999: at(99.9), max: histogram.maxValue / 1000 }
+  return {
+    p50: at(50),
+    p90: at(90),
+    p95: at(95),
+    p99: at(99),
+    p999: at(99.9),
+    max: histogram.maxValue / 1000,
+  }
 }
 
 /** Four points from each of the percentiles 0, 50, 75, 87.5 and so on to the next, and the slowest at 100. */

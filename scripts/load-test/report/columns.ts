@@ -1,28 +1,29 @@
 import type { ComparedBaseline, Figures } from '../measure/figures.ts'
 import type { Ratio } from '../measure/statistics.ts'
 
+export const NONE = '–'
+
 /** The columns of both tables, on the terminal and on the page: title, and what a scenario shows in it. */
 export const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['scenario', ({ scenario }) => scenario],
-  ['conns', ({ connections }) => String(connections)],
-  ['rate/s', ({ rate }) => short(rate)],
+  ['connections', ({ connections }) => String(connections)],
+  ['requests/s', ({ rate, eventsPerRequest }) => short(rate / eventsPerRequest)],
+  ['events/s', ({ rate, unit }) => (unit === 'events' ? short(rate) : NONE)],
   ['p50 ms', ({ latencyMs }) => short(latencyMs.p50)],
-  ['p90', ({ latencyMs }) => short(latencyMs.p90)],
-  ['p99', ({ latencyMs }) => short(latencyMs.p99)],
-  ['p99.9', ({ latencyMs }) => short(latencyMs.p999)],
-  ['max', ({ latencyMs }) => short(latencyMs.max)],
+  ['p95 ms', ({ latencyMs }) => short(latencyMs.p95)],
+  ['p99 ms', ({ latencyMs }) => short(latencyMs.p99)],
+  ['p99.9 ms', ({ latencyMs }) => short(latencyMs.p999)],
+  ['max ms', ({ latencyMs }) => short(latencyMs.max)],
   ['errors', ({ errors }) => String(Object.values(errors).reduce((sum, count) => sum + count, 0))],
   ['CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.service)],
-  ['of Postgres', ({ cpuMs }) => showCpu(cpuMs.postgres)],
-  ['MB', ({ memoryMb }) => (memoryMb.length > 0 ? Math.max(...memoryMb).toFixed(0) : NONE)],
+  ['Postgres CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.postgres)],
+  ['memory MB', ({ memoryMb }) => (memoryMb.length > 0 ? Math.max(...memoryMb).toFixed(0) : NONE)],
   ['ratio (min–max)', ({ baseline }) => (baseline ? showRatio(baseline.ratio) : NONE)],
-  ['to baseline', ({ baseline, unit }) => (baseline ? showBaseline(baseline, unit) : NONE)],
+  ['baseline', ({ baseline, unit }) => (baseline ? showBaseline(baseline, unit) : NONE)],
 ]
 
-const NONE = '–'
-
 /** Three significant digits, and all digits of a number from 1,000 on. */
-function short(value: number): string {
+export function short(value: number): string {
   if (value >= 1000) return Math.round(value).toLocaleString('en')
   if (value >= 100) return value.toFixed(0)
   return value.toFixed(value >= 10 ? 1 : 2)

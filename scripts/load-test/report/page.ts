@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Figures } from '../measure/figures.ts'
 import { COLUMNS, remarksOf } from './columns.ts'
 import { describeMachine, describePrograms } from './machine.ts'
-import { latencyPlot, ratePlot } from './plots.ts'
+import { latencyOverTimePlot, latencyPlot, ratePlot } from './plots.ts'
 import type { Report } from './report.ts'
 import { drawPlot } from './svg.ts'
 
@@ -47,6 +47,7 @@ function scenarioSection(figures: Figures): string {
 ${remarks.join('\n')}
 <div class="plots">
 ${drawPlot(latencyPlot(figures))}
+${drawPlot(latencyOverTimePlot(figures))}
 ${drawPlot(ratePlot(figures))}
 </div>
 </section>`

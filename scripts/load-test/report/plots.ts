@@ -32,24 +32,50 @@ function rarityOf(percentile: number): number {
   return -Math.log10(1 - Math.min(percentile, 99.9999) / 100)
 }
 
-/** Rate over time. */
-export function ratePlot({ series, seconds }: Figures): Plot {
-  const highest = roundUp(Math.max(1, ...series.map(({ rate }) => rate)))
-  const total = Math.max(1, seconds)
+/** Rate over time, of events where a request carries several. */
+export function ratePlot({ series, seconds, unit, eventsPerRequest }: Figures): Plot {
+  const lines = rateLines(series, eventsPerRequest)
+  const highest = roundUp(Math.max(1, ...lines.flatMap(({ points }) => points.map(({ y }) => y))))
   return {
-    title: 'Requests a second over time',
-    x: (at) => at / total,
+    title: `${unit === 'events' ? 'Events' : 'Requests'} a second over time`,
+    ...timeAxis(seconds),
     y: (rate) => rate / highest,
-    xTicks: QUARTERS.map((share) => [share * total, `${Number((share * total).toPrecision(2))} s`]),
     yTicks: QUARTERS.map((share) => [share * highest, Math.round(share * highest).toLocaleString('en')]),
-    lines: rateLines(series),
+    lines,
   }
 }
 
-function rateLines(series: Second[]): Line[] {
-  const succeeded = series.map(({ at, rate }) => ({ x: at, y: rate }))
+/** Latency over time. */
+export function latencyOverTimePlot({ series, seconds, latencyMs }: Figures): Plot {
+  const measured = series.filter(({ rate }) => rate > 0)
+  const [low, high] = decadesAround(
+    measured.map(({ p50 }) => p50),
+    Math.max(latencyMs.p99, ...measured.map(({ p99 }) => p99)),
+  )
+  return {
+    title: 'Latency in ms over time',
+    ...timeAxis(seconds),
+    y: (ms) => Math.log10(Math.max(ms, low) / low) / Math.log10(high / low),
+    yTicks: decadeTicks(low, high),
+    lines: [
+      { className: 'a', label: 'p50', points: measured.map(({ at, p50 }) => ({ x: at, y: p50 })) },
+      { className: 'b', label: 'p99', points: measured.map(({ at, p99 }) => ({ x: at, y: p99 })) },
+    ],
+  }
+}
+
+function timeAxis(seconds: number): Pick<Plot, 'x' | 'xTicks'> {
+  const total = Math.max(1, seconds)
+  return {
+    x: (at) => at / total,
+    xTicks: QUARTERS.map((share) => [share * total, `${Number((share * total).toPrecision(2))} s`]),
+  }
+}
+
+function rateLines(series: Second[], events: number): Line[] {
+  const succeeded = series.map(({ at, rate }) => ({ x: at, y: rate * events }))
   const lines: Line[] = [{ className: 'a', label: 'succeeded', points: succeeded }]
   if (!series.some(({ errors }) => errors > 0)) return lines
-  const failed = series.map(({ at, errors }) => ({ x: at, y: errors }))
+  const failed = series.map(({ at, errors }) => ({ x: at, y: errors * events }))
   return [...lines, { className: 'b', label: 'failed', points: failed }]
 }
