@@ -2,11 +2,11 @@ import { fstatSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { parseArgs } from 'node:util'
 import { SUBSCRIPTION_STATUSES } from '../src/company/account.ts'
+import { createPasswordHasher } from '../src/crypto/password.ts'
 import { generatePassword } from '../src/crypto/password-policy.ts'
 import { createSealer } from '../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../src/database/migrate.ts'
 import type { SubscriptionStatus } from '../src/database/schema.ts'
-import { createLimitedHasher } from '../src/limits/hashing.ts'
 import { changeCompanyStatus, changeSubscription, createCompany } from '../src/operator/companies.ts'
 import { pruneAcrossCompanies } from '../src/operator/housekeeping.ts'
 import { rotateKeys } from '../src/operator/keys.ts'
@@ -145,13 +145,11 @@ const COMMANDS: Record<string, Command> = {
   'sessions end': {
     required: ['company'],
     optional: ['user'],
-    run: async (context, { company = '', user }) => ({
-      companyId: company,
-      ended:
-        user === undefined
-          ? await endSessionsOfCompany(context, company)
-          : await endSessionsOfUser(context, company, user),
-    }),
+    async run(context, { company = '', user }) {
+      if (user === undefined) await endSessionsOfCompany(context, company)
+      else await endSessionsOfUser(context, company, user)
+      return { companyId: company, ...(user !== undefined && { userId: user }), sessions: 'ended' }
+    },
   },
 
   'keys rotate': {
@@ -246,7 +244,7 @@ async function openContext(canMigrate: boolean) {
     }
     const migrated = await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
-    return { db, config, close, migrated, system, sealer, hasher: await createLimitedHasher() }
+    return { db, config, close, migrated, system, sealer, hasher: await createPasswordHasher() }
   } catch (error) {
     await close()
     throw error

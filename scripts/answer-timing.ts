@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildApp } from '../src/app.ts'
 import { loadConfig } from '../src/config.ts'
+import { createPasswordHasher } from '../src/crypto/password.ts'
 import { connect } from '../src/database/connect.ts'
 import { migrate } from '../src/database/migrate.ts'
 import { createRegistry } from '../src/http/observe.ts'
@@ -36,7 +37,7 @@ const { db } = connection
 await migrate(db)
 const system = realSystem
 const hasher = await createLimitedHasher()
-const context = { db, hasher, system }
+const context = { db, hasher: await createPasswordHasher(), system }
 const config = loadConfig({
   DATABASE_URL: postgres.url,
   MASTER_KEYS: `timing:${randomBytes(32).toString('base64')}`,

@@ -15,6 +15,7 @@ import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
 import { mailPlugin } from './mail/plugin.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
+import { createKnownClients } from './session/known-clients.ts'
 import { loginRoutes } from './session/login-routes.ts'
 import { createLogout } from './session/logout.ts'
 import { createSessionLookUp } from './session/look-up.ts'
@@ -50,8 +51,9 @@ export async function buildApp(options: AppOptions) {
   await app.register(tokenPlugin, { config, db, sealer, system })
 
   const counters = createCounters(db)
-  const admission = createAdmission(hasher.capacity)
-  const context = { config, db, system, sealer, hasher, counters, admission, tokens: app.tokens }
+  const admission = createAdmission(hasher)
+  const knownClients = createKnownClients({ config, system })
+  const context = { config, db, system, sealer, hasher, counters, knownClients, tokens: app.tokens }
   const compose = createMailComposer(context)
   await app.register(mailPlugin, { config, db, system, registry, compose })
   const signingSecrets = createSigningSecrets(context)

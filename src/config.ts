@@ -48,6 +48,7 @@ const Environment = Type.Object({
   COOKIE_MAX_AGE_SECONDS: seconds(604_800),
   // The database keeps the trail for at least 90 days: see migrations/0007-audit-trail.ts.
   AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 90, maximum: 3_650, default: 400 }),
+  MAX_SESSIONS_PER_MEMBER: Type.Integer({ minimum: 1, maximum: 10_000, default: 200 }),
   SIGNATURE_TOLERANCE_SECONDS: seconds(300),
   IDEMPOTENCY_WINDOW_SECONDS: seconds(60, 0),
   REFRESH_RACE_SECONDS: seconds(1, 0),
@@ -174,6 +175,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     cookieIdleSeconds: read.COOKIE_IDLE_SECONDS,
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
     auditRetentionDays: read.AUDIT_RETENTION_DAYS,
+    maxSessionsPerMember: read.MAX_SESSIONS_PER_MEMBER,
     signatureToleranceSeconds: read.SIGNATURE_TOLERANCE_SECONDS,
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,

@@ -89,7 +89,13 @@ async function serve(
   app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
 
   for (const warning of config.warnings) app.log.warn(warning)
-  const demo = config.databaseUrl ? null : await openDemoCompany(config.dataDir, { db, hasher, system })
+  const demo = config.databaseUrl
+    ? null
+    : await openDemoCompany(config.dataDir, {
+        db,
+        hasher: hasher.inTurn({ subject: 'local', isKnown: true }),
+        system,
+      })
   stop.throwIfAborted()
   app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
   const url = await app.listen(config.listen)

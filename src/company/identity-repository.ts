@@ -2,21 +2,11 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditIfAny } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
-import { aliased } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import { ACCOUNT_COLUMNS, type Account } from './account.ts'
+import { type Identity, identities, identityColumns } from './identity-fragments.ts'
 
 /** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
-
-/** An account with the columns that sign-in checks. */
-export interface Identity extends Account {
-  passwordHash: string
-  emailVerifiedAt: Date | null
-  lockedOutAt: Date | null
-}
-
-const accountColumns = aliased('a', ACCOUNT_COLUMNS)
 
 /** Finds accounts by e-mails in their stored form. One outcome per item, in order; null if there is none. */
 export async function findAccountsByEmail(
@@ -24,12 +14,9 @@ export async function findAccountsByEmail(
   items: { companyId: string; email: string }[],
 ): Promise<(Identity | null)[]> {
   const { rows } = await sql<Identity & { ord: number }>`
-    select i.ord::int, u.company_id as "companyId", u.user_id as "userId", ${accountColumns},
-      u.password_hash as "passwordHash", u.email_verified_at as "emailVerifiedAt", u.locked_out_at as "lockedOutAt"
+    select i.ord::int, ${identityColumns}
     from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[])
-      with ordinality as i (company_id, email, ord)
-    join users u on u.company_id = i.company_id and u.email = i.email
-    join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`.execute(db)
+      with ordinality as i (company_id, email, ord) ${identities}`.execute(db)
   return inOrder(items.length, rows)
 }
 
@@ -87,10 +74,7 @@ export async function proveEmail(
   return updated?.user_id
 }
 
-/**
- * Marks the user as locked out and appends the audit entry of the last guess. One statement and one commit,
- * whether or not the e-mail has a user, so that the time of the answer does not reveal it.
- */
+/** Marks the user as locked out and appends the audit entry of the last guess. */
 export async function noteLockout(
   db: Executor,
   companyId: string,

@@ -1,37 +1,70 @@
 import { sql } from 'kysely'
 import { sumUpRefusedSignIns } from '../audit/fragments.ts'
 import type { Executor } from '../database/connect.ts'
+import { mailEach } from '../mail/fragments.ts'
 
 export interface RefusedSignIn {
   companyId: string
   email: string
   network: string
+  ipAddress: string
   kind: 'wrong_password' | 'email_not_verified'
   at: Date
-  /** Whether it was the last guess within the limit: the user is then marked as locked out. */
+  /** Whether it was the last guess of its network within the limit: the user is then marked as locked out. */
   isLockout: boolean
+  /** Whether it was the last guess of all networks within the limit: the user is then told by mail. */
+  isGuessed: boolean
+  mailId: string
 }
 
+/** The last guesses within a limit, of users that exist. Locked in key order, so that two statements never deadlock. */
+const locked = (windowSeconds: number) => sql`
+  select u.company_id, u.user_id, g.is_lockout, g.at, g.mail_id, g.ip_address,
+    (g.is_guessed and u.email_verified_at is not null
+      and coalesce(u.guessing_told_at <= g.at - make_interval(secs => ${windowSeconds}), true)) as is_told
+  from (
+    select company_id, email, bool_or(is_lockout) as is_lockout, bool_or(is_guessed) as is_guessed, max(at) as at,
+      (array_agg(mail_id))[1] as mail_id, (array_agg(ip_address order by at desc))[1] as ip_address
+    from item where is_lockout or is_guessed
+    group by company_id, email
+  ) g
+  join users u on u.company_id = g.company_id and u.email = g.email
+  order by u.company_id, u.user_id
+  for update of u`
+
+const mailGuessed = mailEach(sql`noted where is_told`, {
+  companyId: sql`company_id`,
+  mailId: sql`mail_id`,
+  kind: sql<'password_guessing'>`'password_guessing'`,
+  recipient: sql`email`,
+  data: sql`json_build_object('ipAddress', ip_address)`,
+  createdAt: sql`at`,
+})
+
 /**
- * Records refused sign-ins. One statement and one commit, whether or not company and user exist, so that the
- * time of the answer does not reveal it. Locks the users in key order, so that two statements never deadlock.
+ * Records refused sign-ins. One statement and one commit, whether or not company and user exist, so that the time of
+ * the answer does not reveal it. `windowSeconds` is the time in which a user is told once of guesses.
  */
-export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[]): Promise<void> {
+export async function recordRefusedSignIns(
+  db: Executor,
+  items: RefusedSignIn[],
+  windowSeconds: number,
+): Promise<void> {
   await sql`
     with item as (
       select * from unnest(
         ${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[],
-        ${items.map(({ network }) => network)}::text[], ${items.map(({ kind }) => kind)}::text[],
-        ${items.map(({ at }) => at)}::timestamptz[], ${items.map(({ isLockout }) => isLockout)}::boolean[]
-      ) as i (company_id, email, network, kind, at, is_lockout)
-    ), locked as (
-      select u.company_id, u.user_id from users u
-      where (u.company_id, u.email) in (select company_id, email from item where is_lockout)
-      order by u.company_id, u.user_id
-      for update
-    ), noted as (
-      update users u set locked_out_at = (select max(at) from item where is_lockout)
+        ${items.map(({ network }) => network)}::text[], ${items.map(({ ipAddress }) => ipAddress)}::text[],
+        ${items.map(({ kind }) => kind)}::text[], ${items.map(({ at }) => at)}::timestamptz[],
+        ${items.map(({ isLockout }) => isLockout)}::boolean[], ${items.map(({ isGuessed }) => isGuessed)}::boolean[],
+        ${items.map(({ mailId }) => mailId)}::uuid[]
+      ) as i (company_id, email, network, ip_address, kind, at, is_lockout, is_guessed, mail_id)
+    ), locked as (${locked(windowSeconds)}), noted as (
+      update users u set
+        locked_out_at = case when l.is_lockout then l.at else u.locked_out_at end,
+        guessing_told_at = case when l.is_told then l.at else u.guessing_told_at end
       from locked l where u.company_id = l.company_id and u.user_id = l.user_id
-    ), summed as (${sumUpRefusedSignIns(sql`item`)})
+      returning u.company_id, u.email, l.is_told, l.at, l.mail_id, l.ip_address
+    ), told as (${mailGuessed}), summed as (${sumUpRefusedSignIns(sql`item`)})
     select`.execute(db)
 }

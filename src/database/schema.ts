@@ -17,9 +17,12 @@ export type EndReason =
   | 'expired'
   | 'password_changed'
   | 'password_reset'
+  | 'superseded'
   | 'user_disabled'
+  | 'user_deleted'
   | 'company_suspended'
   | 'ended_by_user'
+  | 'ended_by_admin'
   | 'ended_by_operator'
 
 interface Roles {
@@ -37,6 +40,8 @@ interface Companies {
   name: string
   status: CompanyStatus
   created_at: Fixed<Date>
+  session_epoch: Generated<number>
+  session_epoch_reason: EndReason | null
 }
 
 interface Subscriptions {
@@ -57,7 +62,11 @@ interface Users {
   password_hash: string
   email_verified_at: Date | null
   locked_out_at: Date | null
+  guessing_told_at: Date | null
   created_at: Fixed<Date>
+  session_epoch: Generated<number>
+  session_epoch_reason: EndReason | null
+  sessions_opened: Generated<string>
 }
 
 /** A view: each user with the permissions, company and subscription of this moment. */
@@ -76,6 +85,10 @@ interface Accounts {
   plan: string
   current_period_end: Date
   features: string[]
+  user_epoch: number
+  user_epoch_reason: EndReason | null
+  company_epoch: number
+  company_epoch_reason: EndReason | null
 }
 
 interface Sessions {
@@ -97,6 +110,18 @@ interface Sessions {
   window_rotations: Generated<number>
   user_agent: Fixed<string | null>
   ip_address: Fixed<string | null>
+  network: Fixed<string | null>
+  user_epoch: Generated<number>
+  company_epoch: Generated<number>
+  recent_spent_at: Generated<Date[]>
+}
+
+interface KnownClients {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  kind: Fixed<'network' | 'device'>
+  digest: Fixed<Buffer>
+  known_until: Date
 }
 
 interface SigningSecrets {
@@ -199,6 +224,7 @@ export interface Database {
   users: Users
   accounts: Accounts
   sessions: Sessions
+  known_clients: KnownClients
   signing_secrets: SigningSecrets
   events: Events
   signing_keys: SigningKeys

@@ -1,48 +1,44 @@
 import { overloaded } from '../errors.ts'
-import { TOO_MANY_SIGN_INS } from './hashing.ts'
-import { createLimiter } from './limiter.ts'
+import { createFairQueue } from './fair-queue.ts'
+import { type LimitedHasher, TOO_MANY_SIGN_INS } from './hashing.ts'
 
 /** How many requests pass in one turn of the event loop, so that a flood does not delay other routes. */
 const PER_TURN = 4
 /** How many requests can wait for their turn: even one connection can send them faster than they pass. */
 const MAX_WAITING = 1_000
+const MAX_WAITING_PER_SITE = 250
 
-/**
- * Admits as many sign-ins as can be hashed soon. A flood of sign-ins is refused here, before it costs a hash,
- * and mostly before its bodies are read.
- */
+/** Admits sign-ins, before their bodies are read. */
 export interface Admission {
   /**
-   * Call it before the body is read. The request waits for its turn, and is refused if all places are taken.
+   * Waits for the network's turn. Refuses a network that has all its places in the queue for hashing; not a browser
+   * that says that it is known, since others of its network must not keep it out.
    * @throws Problem overloaded
    */
-  enter(): Promise<void>
-  /**
-   * Holds a place during an attempt. Call it after the body is read, so that slow senders cannot occupy the
-   * places.
-   * @throws Problem overloaded
-   */
-  attempt<Result>(work: () => Promise<Result>): Promise<Result>
+  enter(client: { network: string; hasDevice: boolean }): Promise<void>
 }
 
-/** `places` is how many attempts can be in progress: as many as will be hashed soon. */
-export function createAdmission(places: number): Admission {
-  const limiter = createLimiter({ concurrency: places, refusal: TOO_MANY_SIGN_INS })
-  const queue: (() => void)[] = []
+interface Waiting {
+  pass(): void
+  fail(error: unknown): void
+}
+
+export function createAdmission(hasher: Pick<LimitedHasher, 'refuses'>): Admission {
+  const queue = createFairQueue<Waiting>({ max: MAX_WAITING, maxPerSite: MAX_WAITING_PER_SITE })
 
   function turn(): void {
-    for (const pass of queue.splice(0, PER_TURN)) pass()
-    if (queue.length > 0) setImmediate(turn)
+    for (let passed = 0; passed < PER_TURN; passed += 1) queue.take()?.pass()
+    if (queue.size > 0) setImmediate(turn)
   }
 
   return {
-    async enter() {
-      if (queue.length >= MAX_WAITING) throw overloaded('Too many requests at once; try again.')
-      await new Promise<void>((pass) => {
-        if (queue.push(pass) === 1) setImmediate(turn)
+    async enter({ network, hasDevice }) {
+      await new Promise<void>((pass, fail) => {
+        if (queue.size === 0) setImmediate(turn)
+        queue.add(network, { pass, fail })?.fail(overloaded())
       })
-      if (limiter.free === 0) throw overloaded(TOO_MANY_SIGN_INS)
+      const isFull = [true, false].some((isKnown) => hasher.refuses({ subject: network, isKnown }))
+      if (isFull && !hasDevice) throw overloaded(TOO_MANY_SIGN_INS)
     },
-    attempt: limiter.run,
   }
 }

@@ -1,33 +1,78 @@
 import { availableParallelism } from 'node:os'
 import { createPasswordHasher, type PasswordHasher } from '../crypto/password.ts'
-import { createLimiter } from './limiter.ts'
+import { overloaded } from '../errors.ts'
+import { createFairQueue } from './fair-queue.ts'
 
-/** A hasher with a bound on the passwords that are hashed at the same time. */
-export interface LimitedHasher extends PasswordHasher {
+/** For whom a password is hashed. */
+export interface Turn {
+  /** The client's network, or its device if that is known for the member: they take turns. */
+  subject: string
+  /** Whether network or device are known for the member. Half of the hashing is kept for these. */
+  isKnown: boolean
+}
+
+/** Hashes passwords, a bounded number at a time, in a fair order. */
+export interface LimitedHasher {
+  /** A hasher for one client. Its functions throw Problem overloaded if the client's place in the queue is taken. */
+  inTurn(turn: Turn): PasswordHasher
+  /** Whether the queue has no place for the client now. */
+  refuses(turn: Turn): boolean
   /** The number of passwords that wait. */
   readonly waiting: number
-  /** The number of passwords that can be hashed or wait at the same time. */
-  readonly capacity: number
+}
+
+interface Waiting {
+  enter(): void
+  fail(error: unknown): void
 }
 
 /**
- * Hashes at most `concurrency` passwords at a time, since each one takes a core and one of libuv's threads.
- * The queue is bounded, since clients do not wait for the end of a long one. When it is full, both functions
- * throw Problem overloaded.
+ * Hashes at most `concurrency` passwords at a time, since each one takes a core and one of libuv's threads. The
+ * `bounds` are of the passwords that wait, known or unknown: clients do not wait for the end of a long queue.
  */
 export async function createLimitedHasher(
   concurrency = availableParallelism(),
-  maxWaiting = 32 * concurrency,
+  bounds = { max: 128 * concurrency, maxPerSite: 32 * concurrency },
 ): Promise<LimitedHasher> {
   const hasher = await createPasswordHasher()
-  const limiter = createLimiter({ concurrency, maxWaiting, refusal: TOO_MANY_SIGN_INS })
+  const known = createFairQueue<Waiting>(bounds)
+  const unknown = createFairQueue<Waiting>(bounds)
+  const queueOf = ({ isKnown }: Turn) => (isKnown ? known : unknown)
+  let taken = 0
+  let lastWasKnown = false
+
+  /** Strictly in turn, so that each half gets its half, and more if the other does not need it. */
+  function takeNext(): Waiting | undefined {
+    lastWasKnown = !lastWasKnown
+    return lastWasKnown ? (known.take() ?? unknown.take()) : (unknown.take() ?? known.take())
+  }
+
+  async function run<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result> {
+    if (taken < concurrency) taken += 1
+    else {
+      await new Promise<void>((enter, fail) => {
+        queueOf(turn).add(turn.subject, { enter, fail })?.fail(overloaded(TOO_MANY_SIGN_INS))
+      })
+    }
+    try {
+      return await work()
+    } finally {
+      // The place passes to the next, so that a new call cannot overtake it.
+      const next = takeNext()
+      if (next) next.enter()
+      else taken -= 1
+    }
+  }
+
   return {
-    hash: (password) => limiter.run(() => hasher.hash(password)),
-    verify: (phc, password) => limiter.run(() => hasher.verify(phc, password)),
+    inTurn: (turn) => ({
+      hash: (password) => run(turn, () => hasher.hash(password)),
+      verify: (phc, password) => run(turn, () => hasher.verify(phc, password)),
+    }),
+    refuses: (turn) => taken >= concurrency && queueOf(turn).refuses(turn.subject),
     get waiting() {
-      return limiter.waiting
+      return known.size + unknown.size
     },
-    capacity: limiter.capacity,
   }
 }
 

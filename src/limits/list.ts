@@ -17,9 +17,11 @@ const limit = (name: string, max: number, windowSeconds: number): Limit => ({ na
 
 const DEFAULTS = {
   // Counted in Postgres, so that all instances share them: see counters.ts.
-  /** Wrong passwords, by company, e-mail and network together. */
+  /** Wrong passwords, by company, e-mail and network together; of a known device instead of the network. */
   signInFailures: limit('sign-in-failures', 10, 900),
-  /** Sign-ins, by network. */
+  /** Wrong passwords, by company and e-mail. Beyond it, only known networks and devices can sign in. */
+  accountFailures: limit('account-failures', 50, 900),
+  /** Sign-ins, by network; by the device if it is known. */
   signInAttempts: limit('sign-in-attempts', 30, 60),
   /** New signing secrets, by company. */
   regenerate: limit('regenerate', 5, 3600),

@@ -98,6 +98,14 @@ export const NOTICES = {
       ifNotYou(context),
     ],
   }),
+  password_guessing: (context) => ({
+    name: context.name,
+    subject: `Somebody is guessing your password for ${context.companyName}`,
+    paragraphs: [
+      `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${askedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
+      `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell an administrator of ${context.companyName}.`,
+    ],
+  }),
   refresh_reuse: (context) => ({
     name: context.name,
     subject: `A session of yours at ${context.companyName} was ended to be safe`,

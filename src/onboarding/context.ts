@@ -2,11 +2,12 @@ import type { Kysely, Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Config } from '../config.ts'
-import type { PasswordHasher } from '../crypto/password.ts'
 import type { Database } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
+import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
+import type { KnownClients } from '../session/known-clients.ts'
 import type { System } from '../system.ts'
 
 /** What every step of onboarding needs, and does: its attempts are limited and its effects are audited. */
@@ -15,8 +16,9 @@ export interface Context {
   db: Kysely<Database>
   config: Config
   system: System
-  hasher: PasswordHasher
+  hasher: LimitedHasher
   counters: Counters
+  knownClients: KnownClients
 }
 
 /** The client of a request, and its time in milliseconds. */

@@ -30,7 +30,8 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const invitation = await peekToken(db, 'invite', token, now)
   const name = checkName('name', acceptance.name)
   checkPassword('password', password, invitation)
-  const passwordHash = await hasher.hash(password)
+  const turn = { subject: received.client.network, isKnown: true }
+  const passwordHash = await hasher.inTurn(turn).hash(password)
   const at = new Date(now)
   return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {
     const user = { email, name, role: role ?? '', passwordHash, emailVerifiedAt: at, createdAt: at }

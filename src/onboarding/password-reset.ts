@@ -15,17 +15,19 @@ export async function resetPassword(
   { token, newPassword }: { token: string; newPassword: string },
   received: Received,
 ): Promise<LimitState> {
-  const { db, system, hasher } = context
+  const { db, system, hasher, knownClients } = context
   const { client, now } = received
   const limit = await countAttempt(context, received)
   checkPassword('newPassword', newPassword, await peekToken(db, 'reset', token, now))
-  const passwordHash = await hasher.hash(newPassword)
+  const passwordHash = await hasher.inTurn({ subject: client.network, isKnown: true }).hash(newPassword)
   const at = new Date(now)
   const data = { ipAddress: client.ipAddress }
   await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
     const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
     if (userId === undefined) throw noSuchToken()
-    await endUserSessions(tx, companyId, userId, { reason: 'password_reset', now: at })
+    await endUserSessions(tx, companyId, userId, 'password_reset')
+    // Guesses of others do not keep out a member who sets a new password from an unknown network.
+    await knownClients.learnNetwork(tx, { companyId, userId }, client.network, now)
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
     await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId }, received)
   })

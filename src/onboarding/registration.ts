@@ -24,7 +24,8 @@ export async function register(context: Context, company: NewCompany, { client, 
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, [client.network], now, async (limit) => {
-    const passwordHash = await hasher.hash(company.password)
+    const turn = { subject: client.network, isKnown: false }
+    const passwordHash = await hasher.inTurn(turn).hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
     const data = { ipAddress: client.ipAddress }
     return await db.transaction().execute(async (tx) => {

@@ -61,7 +61,7 @@ export async function changeCompanyStatus(
   const action = status === 'suspended' ? 'company_suspend' : 'company_resume'
   await db.transaction().execute(async (tx) => {
     await companies.changeCompanyStatus(tx, companyId, status)
-    if (status === 'suspended') await endCompanySessions(tx, companyId, { reason: 'company_suspended', now })
+    if (status === 'suspended') await endCompanySessions(tx, companyId, 'company_suspended')
     await auditOperator(tx, system, companyId, now, { action })
   })
 }

@@ -7,7 +7,11 @@ import type { Executor } from '../database/connect.ts'
 import { pruneCounters } from '../limits/prune-repository.ts'
 import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
 import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
-import { BEFORE_ALL, pruneSessionsAcrossCompanies } from '../session/prune-repository.ts'
+import {
+  BEFORE_ALL,
+  pruneKnownClientsAcrossCompanies,
+  pruneSessionsAcrossCompanies,
+} from '../session/prune-repository.ts'
 
 /**
  * Housekeeping: deletes rows that are no longer needed, a bounded number per statement, so that locks are
@@ -25,6 +29,7 @@ const KEPT_MS = {
   tokens: 300_000,
   auditAddresses: 90 * DAY_MS,
   refusedSignIns: 90 * DAY_MS,
+  knownClients: 300_000,
 }
 const MAX_ROWS = 1_000
 
@@ -37,6 +42,7 @@ interface Pruned {
   auditMonths: number
   auditAddresses: number
   refusedSignIns: number
+  knownClients: number
 }
 
 /** Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. */
@@ -71,6 +77,7 @@ export async function pruneAcrossCompanies(
     mails: await repeat(pruneMailsAcrossCompanies, KEPT_MS.mails),
     auditAddresses: await repeat(pruneAuditAddressesAcrossCompanies, KEPT_MS.auditAddresses),
     refusedSignIns: await repeat(pruneRefusedSignInsAcrossCompanies, KEPT_MS.refusedSignIns),
+    knownClients: await repeat(pruneKnownClientsAcrossCompanies, KEPT_MS.knownClients),
     sessions: await pruneSessions(),
     auditMonths: await maintainAuditTrail(db, auditRetentionDays),
   }

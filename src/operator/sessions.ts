@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { noSuchCompany, noSuchUser } from '../company/checks.ts'
 import type { Database } from '../database/schema.ts'
 import { endCompanySessions, endUserSessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
@@ -9,26 +10,24 @@ interface Context {
   system: System
 }
 
-/** Ends all sessions of a company; returns how many. */
-export async function endSessionsOfCompany({ db, system }: Context, companyId: string): Promise<number> {
-  const ending = { reason: 'ended_by_operator', now: new Date(system.now()) } as const
-  return await db.transaction().execute(async (tx) => {
-    const ended = await endCompanySessions(tx, companyId, ending)
-    await auditOperator(tx, system, companyId, ending.now, { action: 'sessions_end' })
-    return ended
+/** Ends all sessions of a company. @throws Problem not_found */
+export async function endSessionsOfCompany({ db, system }: Context, companyId: string): Promise<void> {
+  const now = new Date(system.now())
+  await db.transaction().execute(async (tx) => {
+    if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
+    await auditOperator(tx, system, companyId, now, { action: 'sessions_end' })
   })
 }
 
-/** Ends all sessions of a user; returns how many. */
+/** Ends all sessions of a user. @throws Problem not_found */
 export async function endSessionsOfUser(
   { db, system }: Context,
   companyId: string,
   userId: string,
-): Promise<number> {
-  const ending = { reason: 'ended_by_operator', now: new Date(system.now()) } as const
-  return await db.transaction().execute(async (tx) => {
-    const ended = await endUserSessions(tx, companyId, userId, ending)
-    await auditOperator(tx, system, companyId, ending.now, { action: 'sessions_end', subject: userId })
-    return ended
+): Promise<void> {
+  const now = new Date(system.now())
+  await db.transaction().execute(async (tx) => {
+    if (!(await endUserSessions(tx, companyId, userId, 'ended_by_operator'))) throw noSuchUser()
+    await auditOperator(tx, system, companyId, now, { action: 'sessions_end', subject: userId })
   })
 }

@@ -63,7 +63,7 @@ export async function changeUserStatus(
   const action = status === 'disabled' ? 'user_disable' : 'user_enable'
   return await db.transaction().execute(async (tx) => {
     const userId = await companies.changeUserStatus(tx, companyId, user, status)
-    if (status === 'disabled') await endUserSessions(tx, companyId, userId, { reason: 'user_disabled', now })
+    if (status === 'disabled') await endUserSessions(tx, companyId, userId, 'user_disabled')
     await auditOperator(tx, system, companyId, now, { action, subject: userId })
     return { userId }
   })

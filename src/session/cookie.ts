@@ -4,26 +4,46 @@ import { Problem } from '../errors.ts'
 /** The session cookie (RFC 6265bis): no script can read it, no other site send it, no subdomain set it. */
 
 export const COOKIE_NAME = '__Host-session'
-// Spaces before the name do not belong to it; any other character there makes it another cookie.
-const PAIR = new RegExp(`^[ \\t]*${COOKIE_NAME}=(.*)$`)
+/** It opens nothing. It shows that somebody has signed in with this browser: see known-clients.ts. */
+export const DEVICE_COOKIE_NAME = '__Host-device'
+const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
 export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** Makes the browser delete the cookie and the data that pages stored (ASVS 14.3.1). */
+/**
+ * Makes the browser delete the cookie and its copies of answers (ASVS 14.3.1). Not all cookies: that would reach
+ * sibling domains, and the device cookie. Not the storage, where a page can remember the company.
+ */
 export function clearSessionCookie(reply: FastifyReply): void {
   reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
-  reply.header('clear-site-data', '"cookies", "storage"')
+  reply.header('clear-site-data', '"cache"')
+}
+
+export function setDeviceCookie(reply: FastifyReply, device: string): void {
+  reply.setCookie(DEVICE_COOKIE_NAME, device, { ...ATTRIBUTES, maxAge: DEVICE_MAX_AGE_SECONDS })
+}
+
+/** The device cookie; undefined if there is none, or more than one. */
+export function readDeviceCookie(request: FastifyRequest): string | undefined {
+  const [device, ...others] = readCookies(request, DEVICE_COOKIE_NAME)
+  return others.length > 0 ? undefined : device
+}
+
+export function readSessionCookies(request: FastifyRequest): string[] {
+  return readCookies(request, COOKIE_NAME)
 }
 
 /** The values of cookies with exactly this name: attackers can plant cookies with almost the same name. */
-export function readSessionCookies({ headers }: FastifyRequest): string[] {
-  return (headers.cookie ?? '').split(';').flatMap((pair) => {
-    const [, value] = PAIR.exec(pair) ?? []
-    return value === undefined ? [] : [value]
-  })
+function readCookies({ headers }: FastifyRequest, name: string): string[] {
+  const pairs = (headers.cookie ?? '').split(';')
+  // Spaces before the name do not belong to it; any other character there makes it another cookie.
+  return pairs
+    .map((pair) => pair.replace(/^[ \t]+/, ''))
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1))
 }
 
 /**

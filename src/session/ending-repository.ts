@@ -1,10 +1,14 @@
-import { type RawBuilder, sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { auditEach } from '../audit/fragments.ts'
 import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import type { EndReason } from '../database/schema.ts'
+import type { Database, EndReason } from '../database/schema.ts'
+import { isOfThisEpoch } from './session-fragments.ts'
 
-/** Ends sessions. An end is final: no statement updates a row that has `ended_at`. */
+/**
+ * Ends sessions. An end is final: no statement updates a row that has `ended_at`, and no epoch moves back. Each
+ * function that ends all sessions locks in the order of sign-in: company, user, session.
+ */
 
 /** Clocks differ: a session that has just expired can be live for another instance, which could extend it. */
 const CLOCK_SLACK = sql`interval '1 hour'`
@@ -14,52 +18,61 @@ interface Ending {
   now: Date
 }
 
-/** Ends all live sessions of a company; returns how many. */
-export async function endCompanySessions(db: Executor, companyId: string, ending: Ending): Promise<number> {
-  return await endSessions(db, sql`company_id = ${companyId}`, ending)
+/** Ends all sessions of a company in one write; false if there is no such company. */
+export async function endCompanySessions(
+  db: Executor,
+  companyId: string,
+  reason: EndReason,
+): Promise<boolean> {
+  const moved = await db
+    .updateTable('companies')
+    .set(({ eb }) => ({ session_epoch: eb('session_epoch', '+', 1), session_epoch_reason: reason }))
+    .where('company_id', '=', companyId)
+    .returning('company_id')
+    .executeTakeFirst()
+  return moved !== undefined
 }
 
-/** Ends all live sessions of a user; returns how many. */
+/** Ends all sessions of a user in one write; false if the company has no such user. */
 export async function endUserSessions(
   db: Executor,
   companyId: string,
   userId: string,
-  ending: Ending,
-): Promise<number> {
-  return await endSessions(db, sql`company_id = ${companyId} and user_id = ${userId}`, ending)
+  reason: EndReason,
+): Promise<boolean> {
+  const moved = await db
+    .updateTable('users')
+    .set(({ eb }) => ({ session_epoch: eb('session_epoch', '+', 1), session_epoch_reason: reason }))
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .returning('user_id')
+    .executeTakeFirst()
+  return moved !== undefined
 }
 
-/** Ends all live sessions of a user except one; returns how many. */
+/**
+ * Ends all sessions of a user except one, which moves on with its user; false if that one has ended. Then roll back:
+ * the others have ended too.
+ */
 export async function endOtherSessions(
-  db: Executor,
+  tx: Transaction<Database>,
   companyId: string,
   userId: string,
   keptSessionId: string,
-  ending: Ending,
-): Promise<number> {
-  const others = sql`company_id = ${companyId} and user_id = ${userId} and session_id <> ${keptSessionId}`
-  return await endSessions(db, others, ending)
-}
-
-/** Locks the rows in key order, so that two statements never deadlock. */
-async function endSessions(
-  db: Executor,
-  which: RawBuilder<unknown>,
-  { reason, now }: Ending,
-): Promise<number> {
-  const { rows } = await sql<{ ended: number }>`
-    with locked as (
-      select company_id, session_id from sessions
-      where ${which} and ended_at is null and expires_at > ${now}::timestamptz - ${CLOCK_SLACK}
-      order by company_id, session_id
-      for update
-    ), ended as (
-      update sessions s set ended_at = ${now}, end_reason = ${reason} from locked l
-      where s.company_id = l.company_id and s.session_id = l.session_id and s.ended_at is null
-      returning 1
+  reason: EndReason,
+): Promise<boolean> {
+  const { rows } = await sql`
+    with moved as (
+      update users set session_epoch = session_epoch + 1, session_epoch_reason = ${reason}
+      where company_id = ${companyId} and user_id = ${userId}
+      returning company_id, session_epoch
     )
-    select count(*)::int as ended from ended`.execute(db)
-  return rows[0]?.ended ?? 0
+    update sessions s set user_epoch = m.session_epoch
+    from moved m join companies c on c.company_id = m.company_id
+    where s.company_id = ${companyId} and s.session_id = ${keptSessionId} and s.user_id = ${userId}
+      and s.ended_at is null and s.user_epoch = m.session_epoch - 1 and s.company_epoch = c.session_epoch
+    returning s.session_id`.execute(tx)
+  return rows.length > 0
 }
 
 export interface Logout {
@@ -111,7 +124,7 @@ export async function logOutSessions(db: Executor, items: Logout[]): Promise<boo
 
 const ENDED_COLUMNS = { companyId: 'company_id', sessionId: 'session_id', userId: 'user_id' } as const
 
-/** Ends the session of a cookie, even an expired one; undefined if there is none or it has already ended. */
+/** Ends the live session of a cookie; undefined if there is none. */
 export async function endCookieSessionAcrossCompanies(
   db: Executor,
   cookieHash: Buffer,
@@ -119,7 +132,9 @@ export async function endCookieSessionAcrossCompanies(
 ): Promise<RowOf<'sessions', typeof ENDED_COLUMNS> | undefined> {
   const { rows } = await sql<RowOf<'sessions', typeof ENDED_COLUMNS>>`
     update sessions s set ended_at = ${now}, end_reason = ${reason}
-    where s.cookie_hash = ${cookieHash} and s.ended_at is null
+    from accounts a
+    where s.cookie_hash = ${cookieHash} and a.company_id = s.company_id and a.user_id = s.user_id
+      and s.ended_at is null and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
     returning ${aliased('s', ENDED_COLUMNS)}`.execute(db)
   return rows[0]
 }
@@ -132,27 +147,12 @@ export async function endOwnSession(
   sessionId: string,
   { reason, now }: Ending,
 ): Promise<boolean> {
-  const ended = await db
-    .updateTable('sessions')
-    .set({ ended_at: now, end_reason: reason })
-    .where('company_id', '=', companyId)
-    .where('session_id', '=', sessionId)
-    .where('user_id', '=', userId)
-    .where('ended_at', 'is', null)
-    .where('expires_at', '>', sql<Date>`${now}::timestamptz - ${CLOCK_SLACK}`)
-    .returning('session_id')
-    .executeTakeFirst()
-  return ended !== undefined
-}
-
-/** Whether no statement has ended the session; it can have expired. */
-export async function isOpen(db: Executor, companyId: string, sessionId: string): Promise<boolean> {
-  const row = await db
-    .selectFrom('sessions')
-    .select('session_id')
-    .where('company_id', '=', companyId)
-    .where('session_id', '=', sessionId)
-    .where('ended_at', 'is', null)
-    .executeTakeFirst()
-  return row !== undefined
+  const { rows } = await sql`
+    update sessions s set ended_at = ${now}, end_reason = ${reason}
+    from accounts a
+    where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.user_id = ${userId}
+      and a.company_id = s.company_id and a.user_id = s.user_id
+      and s.ended_at is null and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
+    returning s.session_id`.execute(db)
+  return rows.length > 0
 }

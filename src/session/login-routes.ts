@@ -4,9 +4,16 @@ import type { Config } from '../config.ts'
 import { responses } from '../http/responses.ts'
 import type { Admission } from '../limits/admission.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { clientOf } from '../limits/client.ts'
+import { clientOf, networkOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
-import { isFromAnotherSite, readSessionCookies, requireSameSite, setSessionCookie } from './cookie.ts'
+import {
+  isFromAnotherSite,
+  readDeviceCookie,
+  readSessionCookies,
+  requireSameSite,
+  setDeviceCookie,
+  setSessionCookie,
+} from './cookie.ts'
 import { toSessionReply, toTokenReply } from './replies.ts'
 import { LoginBody, LoginHeaders, LoginReply } from './schemas.ts'
 import { logContextOf } from './session.ts'
@@ -24,7 +31,11 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
   app.post(
     '/auth/login',
     {
-      onRequest: () => admission.enter(),
+      onRequest: (request) =>
+        admission.enter({
+          network: networkOf(request),
+          hasDevice: readDeviceCookie(request) !== undefined,
+        }),
       schema: {
         operationId: 'login',
         summary: 'Sign in',
@@ -54,6 +65,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
       const { session, credential, limit } = await signIn({
         ...request.body,
         mode,
+        device: readDeviceCookie(request),
         formerCookie: mode === 'cookie' ? readSessionCookies(request)[0] : undefined,
         client: clientOf(request),
         now: system.now(),
@@ -62,6 +74,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
       reply.headers(limitHeaders(limit))
       if ('tokens' in credential) return toTokenReply(session, credential.tokens)
       setSessionCookie(reply, credential.cookie)
+      if (credential.device !== null) setDeviceCookie(reply, credential.device)
       return toSessionReply(session)
     },
   )

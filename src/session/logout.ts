@@ -36,7 +36,7 @@ export function createLogout({ db, system }: Context): LogOut {
     }
     const about = { action: 'logout_all', outcome: 'done', actor: userId, sessionId, ipAddress }
     await db.transaction().execute(async (tx) => {
-      await endUserSessions(tx, companyId, userId, { reason: 'logout', now })
+      await endUserSessions(tx, companyId, userId, 'logout')
       await appendAudit(tx, companyId, newEntry(system, now, about))
     })
   }

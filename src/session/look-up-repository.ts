@@ -4,12 +4,14 @@ import { inOrder } from '../database/batch.ts'
 import { aliased } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
+import { endReason } from './session-fragments.ts'
 
 /** Reads sessions with their accounts in one statement, in their state of this moment. */
 
 export type FoundSession = Session | null
 
-const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${aliased('a', ACCOUNT_COLUMNS)}`
+const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endReason('s', 'a')} as "endReason",
+  ${aliased('a', ACCOUNT_COLUMNS)}`
 
 /** Finds sessions by their ids. One outcome per item, in order. */
 export async function findSessions(

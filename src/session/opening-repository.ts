@@ -1,8 +1,9 @@
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
-import { auditIfAny } from '../audit/fragments.ts'
+import { auditEach, auditIfAny } from '../audit/fragments.ts'
 import type { Executor } from '../database/connect.ts'
-import type { SessionKind } from '../database/schema.ts'
+import type { Database, SessionKind } from '../database/schema.ts'
+import { type KnownClient, learning } from './known-clients-fragments.ts'
 
 export interface NewSession {
   sessionId: string
@@ -14,37 +15,115 @@ export interface NewSession {
   maxExpiresAt: Date
   userAgent: string | null
   ipAddress: string
+  network: string
   /** The hash against which the password was checked. */
   passwordHash: string
+  /** Networks and devices that become known, and until when. */
+  learns: KnownClient[]
+  knownUntil: Date
+  /** The id of the audit entry of a superseded session. */
+  supersededAuditId: string
 }
 
 /**
- * Opens a session with its audit entry; false unless user and company are active and the password hash is
- * still the checked one. Both rows stay locked until the commit: a concurrent disabling either prevents the
- * session, or sees and ends it.
+ * - opened: the session is live
+ * - refused: user or company is not active, or the password hash is no longer the checked one
+ * - raced: another session of the user was opened at the same moment, so this statement could not count the live
+ *   ones; nothing was changed. Call `lockOwner` first, in a transaction.
+ */
+export type OpeningOutcome = 'opened' | 'refused' | 'raced'
+
+/** The most sessions that one sign-in ends: only after `maxSessions` was lowered there is more than one. */
+const MAX_SUPERSEDED = 1_000
+
+/**
+ * Opens a session with its audit entry, and ends the one longest unused of the network that holds most, if the user
+ * has `maxSessions` already. User and company stay locked until the commit: whatever ends all sessions either comes
+ * first, and its epoch is in the new session, or comes later and ends the new session too.
  */
 export async function insertSession(
   db: Executor,
   companyId: string,
   session: NewSession,
+  maxSessions: number,
   audit: AuditEntry,
-): Promise<boolean> {
-  const { rows } = await sql`
-    with allowed as (
-      select u.company_id, u.user_id
-      from users u join companies c on c.company_id = u.company_id
-      where u.company_id = ${companyId} and u.user_id = ${session.userId}
-        and u.status = 'active' and c.status = 'active' and u.password_hash = ${session.passwordHash}
-      for share of u, c
-    ), opened as (
+): Promise<OpeningOutcome> {
+  const { userId, learns } = session
+  const learnt = learns.length === 0 ? sql`` : sql`, ${learning(sql`alone`, learns, session.knownUntil)}`
+  const { rows } = await sql<{ isAlone: boolean }>`
+    with company as (
+      select company_id, session_epoch from companies
+      where company_id = ${companyId} and status = 'active'
+      for share
+    ), owner as (
+      update users u set sessions_opened = u.sessions_opened + 1
+      from company c
+      where u.company_id = c.company_id and u.user_id = ${userId}
+        and u.status = 'active' and u.password_hash = ${session.passwordHash}
+      returning u.company_id, u.user_id, u.session_epoch as user_epoch, c.session_epoch as company_epoch,
+        -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
+        u.sessions_opened - 1 = (
+          select seen.sessions_opened from users seen
+          where seen.company_id = u.company_id and seen.user_id = u.user_id
+        ) as is_alone
+    ), alone as (
+      select * from owner where is_alone
+    ), live as (${liveSessions(session.createdAt)}), superseded as (${supersede(session, maxSessions)}), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
-        max_expires_at, user_agent, ip_address)
+        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch)
       select company_id, ${session.sessionId}, user_id, ${session.kind}, ${session.cookieHash}::bytea,
         ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
-        ${session.userAgent}, ${session.ipAddress}
-      from allowed
+        ${session.userAgent}, ${session.ipAddress}, ${session.network}, user_epoch, company_epoch
+      from alone
       returning session_id
-    ), audited as (${auditIfAny('opened', companyId, audit)})
-    select from opened`.execute(db)
-  return rows.length > 0
+    ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}) ${learnt}
+    select is_alone as "isAlone" from owner`.execute(db)
+  const [owner] = rows
+  if (!owner) return 'refused'
+  return owner.isAlone ? 'opened' : 'raced'
+}
+
+/** The user's live sessions. `place` is 1 for the one of its network that was used last. */
+const liveSessions = (now: Date) => sql`
+  select s.company_id, s.session_id, s.issued_at,
+    row_number() over (partition by coalesce(s.network, s.ip_address) order by s.issued_at desc) as place
+  from alone o
+  join sessions s on s.company_id = o.company_id and s.user_id = o.user_id and s.user_epoch = o.user_epoch
+  where s.ended_at is null and s.expires_at > ${now} and s.company_epoch = o.company_epoch`
+
+/** Ends what is more than the maximum, in key order, so that two statements never deadlock. */
+const supersede = ({ createdAt: now }: NewSession, maxSessions: number) => sql`
+  update sessions s set ended_at = ${now}, end_reason = 'superseded'
+  from (
+    select s.company_id, s.session_id
+    from (
+      select * from live order by place desc, issued_at
+      limit greatest(0, least(${MAX_SUPERSEDED}, (select count(*) from live) + 1 - ${maxSessions}::int))
+    ) l
+    join sessions s on s.company_id = l.company_id and s.session_id = l.session_id
+    order by s.company_id, s.session_id
+    for update of s
+  ) l
+  where s.company_id = l.company_id and s.session_id = l.session_id and s.ended_at is null
+  returning s.company_id, s.session_id, s.user_id`
+
+const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession) =>
+  auditEach(sql`superseded limit 1`, {
+    companyId: sql`company_id`,
+    auditId: sql`${supersededAuditId}::uuid`,
+    occurredAt: sql`${createdAt}::timestamptz`,
+    action: sql`'session_end'`,
+    outcome: sql`'superseded'`,
+    actor: sql`user_id::text`,
+    sessionId: sql`session_id`,
+    ipAddress: sql`${ipAddress}`,
+  })
+
+/** Locks company and user until the commit, so that `insertSession` does not race in this transaction. */
+export async function lockOwner(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+  await sql`
+    with company as (select company_id from companies where company_id = ${companyId} for share)
+    select from company c join users u on u.company_id = c.company_id
+    where u.user_id = ${userId}
+    for no key update of u`.execute(tx)
 }

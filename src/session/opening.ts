@@ -2,14 +2,17 @@ import type { Kysely, Transaction } from 'kysely'
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Account } from '../company/account.ts'
-import { clearLockout, type Identity } from '../company/identity-repository.ts'
+import type { Identity } from '../company/identity-fragments.ts'
+import { clearLockout } from '../company/identity-repository.ts'
 import type { Config } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import { endCookieSessionAcrossCompanies } from './ending-repository.ts'
+import type { KnownClient } from './known-clients-fragments.ts'
 import * as repository from './opening-repository.ts'
 import type { Session } from './session.ts'
 
@@ -27,6 +30,8 @@ interface Opening {
   mode: SessionKind
   formerCookie: string | undefined
   client: Client
+  learns: KnownClient[]
+  knownUntil: Date
   now: number
 }
 
@@ -36,8 +41,11 @@ interface OpenedSession {
   cookie: string | null
 }
 
-/** Rolls back the transaction if the session is not opened. */
-class NotOpened extends Error {}
+interface Insertion {
+  companyId: string
+  row: repository.NewSession
+  entry: AuditEntry
+}
 
 /** Returns null if user or company is no longer active, or the password has changed since it was checked. */
 export async function openSession(
@@ -45,29 +53,51 @@ export async function openSession(
   account: Identity,
   opening: Opening,
 ): Promise<OpenedSession | null> {
-  const { passwordHash, emailVerifiedAt: _, lockedOutAt, ...rest } = account
-  const { session, cookie } = newSession(context, rest, opening)
-  const { client, formerCookie, now } = opening
-  const row = {
-    ...session,
-    cookieHash: cookie === null ? null : hashOpaque(cookie),
-    userAgent: client.userAgent?.slice(0, MAX_USER_AGENT) ?? null,
-    ipAddress: client.ipAddress,
-    passwordHash,
-  }
-  const entry = newEntry(context.system, new Date(now), {
-    action: 'sign_in',
-    outcome: 'done',
-    actor: session.userId,
-    sessionId: session.sessionId,
-    ipAddress: client.ipAddress,
-  })
-  const former = formerCookie === undefined ? null : hashOpaque(formerCookie)
+  const { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt, ...rest } = account
+  const opened = newSession(context, rest, opening)
+  const insertion = toInsertion(context, account, opening, opened)
+  const former = opening.formerCookie === undefined ? null : hashOpaque(opening.formerCookie)
+  const needsMore = former !== null || lockedOutAt !== null
+  const outcome = needsMore ? 'raced' : await insert(context, context.db, insertion)
   const isOpened =
-    former === null && lockedOutAt === null
-      ? await repository.insertSession(context.db, session.companyId, row, entry)
-      : await openInTransaction(context, account, opening, { row, entry, former })
-  return isOpened ? { session, cookie } : null
+    outcome === 'opened' ||
+    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion, former)))
+  return isOpened ? opened : null
+}
+
+function toInsertion(
+  { system }: Context,
+  { passwordHash }: Identity,
+  { client, learns, knownUntil, now }: Opening,
+  { session, cookie }: OpenedSession,
+): Insertion {
+  const { ipAddress, network, userAgent } = client
+  const { userId: actor, sessionId } = session
+  return {
+    companyId: session.companyId,
+    row: {
+      ...session,
+      cookieHash: cookie === null ? null : hashOpaque(cookie),
+      userAgent: userAgent?.slice(0, MAX_USER_AGENT) ?? null,
+      ipAddress,
+      network,
+      passwordHash,
+      learns,
+      knownUntil,
+      supersededAuditId: newId(system),
+    },
+    entry: newEntry(system, new Date(now), {
+      action: 'sign_in',
+      outcome: 'done',
+      actor,
+      sessionId,
+      ipAddress,
+    }),
+  }
+}
+
+function insert({ config }: Context, db: Executor, { companyId, row, entry }: Insertion) {
+  return repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
@@ -75,19 +105,16 @@ async function openInTransaction(
   context: Context,
   account: Identity,
   opening: Opening,
-  { row, entry, former }: { row: repository.NewSession; entry: AuditEntry; former: Buffer | null },
+  insertion: Insertion,
+  former: Buffer | null,
 ): Promise<boolean> {
-  const transaction = context.db.transaction().execute(async (tx) => {
-    // First, because insertSession locks the user's row in share mode: two transactions that hold that lock and
-    // then update the row would deadlock.
+  const { companyId, userId } = account
+  return await context.db.transaction().execute(async (tx) => {
+    await repository.lockOwner(tx, companyId, userId)
+    if ((await insert(context, tx, insertion)) !== 'opened') return false
     if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
-    if (!(await repository.insertSession(tx, account.companyId, row, entry))) throw new NotOpened()
     if (former !== null) await endFormerSession(context, tx, former, opening)
     return true
-  })
-  return await transaction.catch((error: unknown) => {
-    if (error instanceof NotOpened) return false
-    throw error
   })
 }
 

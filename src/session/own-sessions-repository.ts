@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
+import { isOfThisEpoch } from './session-fragments.ts'
 
 const COLUMNS = {
   id: 'session_id',
@@ -21,8 +22,10 @@ export async function listSessions(
   { now, max }: { now: Date; max: number },
 ): Promise<OwnSession[]> {
   const { rows } = await sql<OwnSession>`
-    select ${aliased('s', COLUMNS)} from sessions s
-    where s.company_id = ${companyId} and s.user_id = ${userId} and s.ended_at is null and s.expires_at > ${now}
+    select ${aliased('s', COLUMNS)}
+    from accounts a join sessions s on s.company_id = a.company_id and s.user_id = a.user_id
+    where a.company_id = ${companyId} and a.user_id = ${userId}
+      and s.ended_at is null and s.expires_at > ${now} and ${isOfThisEpoch('s', 'a')}
     order by s.issued_at desc
     limit ${max}`.execute(db)
   return rows

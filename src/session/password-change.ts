@@ -4,17 +4,17 @@ import { appendAudit } from '../audit/repository.ts'
 import { checkPassword } from '../company/checks.ts'
 import { findAccountsByEmail, replacePasswordHash } from '../company/identity-repository.ts'
 import type { Config } from '../config.ts'
-import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
+import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import type { System } from '../system.ts'
-import { endOtherSessions, isOpen } from './ending-repository.ts'
+import { endOtherSessions } from './ending-repository.ts'
 import { countGuess, recordWrongGuess } from './password-guesses.ts'
 import { type Session, sessionEnded } from './session.ts'
 
@@ -22,7 +22,7 @@ interface Context {
   db: Kysely<Database>
   config: Config
   system: System
-  hasher: PasswordHasher
+  hasher: LimitedHasher
   counters: Counters
 }
 
@@ -53,11 +53,16 @@ export function createPasswordChange(context: Context): ChangePassword {
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
       const before = await matchCurrent(context, session, change)
-      const after = await context.hasher.hash(newPassword)
+      const after = await context.hasher.inTurn(turnOf(change)).hash(newPassword)
       if (!(await replace(context, session, { before, after }, change))) throw wrongPassword()
       return state
     })
   }
+}
+
+/** Who has a session is known, from whatever network. */
+function turnOf({ client }: Change) {
+  return { subject: client.network, isKnown: true }
 }
 
 /** Not 401, which means to clients that the session has ended. */
@@ -66,15 +71,17 @@ const wrongPassword = () => invalidField('currentPassword', 'is wrong')
 /** Returns the hash that the current password matches. @throws Problem invalid_request if it is wrong */
 async function matchCurrent(context: Context, session: Session, change: Change): Promise<string> {
   const { companyId, email } = session
-  const { currentPassword, client, now } = change
-  const guesser = { companyId, email, network: client.network, now }
-  const { result, guesses } = await countGuess(context, guesser, async () => {
+  const { currentPassword, now } = change
+  const turn = turnOf(change)
+  const guesser = { companyId, email, now, ...turn }
+  const guess = await countGuess(context, guesser, async () => {
     const [account] = await findAccountsByEmail(context.db, [{ companyId, email }])
     const hash = account?.passwordHash
-    return (await context.hasher.verify(hash, currentPassword)) && hash !== undefined ? hash : null
+    const matches = await context.hasher.inTurn(turn).verify(hash, currentPassword)
+    return matches && hash !== undefined ? hash : null
   })
-  if (result !== null) return result
-  await recordWrongGuess(context, guesser, guesses, entryOf(context, session, change, 'refused'))
+  if (guess.result !== null) return guess.result
+  await recordWrongGuess(context, guesser, guess, entryOf(context, session, change, 'refused'))
   throw wrongPassword()
 }
 
@@ -88,15 +95,13 @@ async function replace(
   const { db, system } = context
   const { companyId, userId, sessionId, email: recipient } = session
   const { client, now } = change
-  const ending = { reason: 'password_changed', now: new Date(now) } as const
   const data = { ipAddress: client.ipAddress }
   return await db.transaction().execute(async (tx) => {
     // The same lock order as in a password reset: tokens, user, sessions.
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
     // The session can have ended while the password was checked.
-    if (!(await isOpen(tx, companyId, sessionId))) throw sessionEnded()
-    await endOtherSessions(tx, companyId, userId, sessionId, ending)
+    if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'password_changed'))) throw sessionEnded()
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
     await appendAudit(tx, companyId, entryOf(context, session, change, 'done'))
     return true

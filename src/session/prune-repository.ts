@@ -17,6 +17,25 @@ const NIL = '00000000-0000-0000-0000-000000000000'
 /** Where a pruning starts. */
 export const BEFORE_ALL: PrunedSessions = { companyId: NIL, sessionId: NIL, deleted: 0, hasMore: true }
 
+/** Deletes at most `max` networks and devices that were known until `before`; returns how many. */
+export async function pruneKnownClientsAcrossCompanies(
+  db: Executor,
+  before: Date,
+  max: number,
+): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    with lapsed as (
+      select company_id, user_id, kind, digest from known_clients
+      where known_until < ${before}
+      limit ${max} for update skip locked
+    )
+    delete from known_clients k using lapsed l
+    where k.company_id = l.company_id and k.user_id = l.user_id and k.kind = l.kind and k.digest = l.digest`.execute(
+    db,
+  )
+  return Number(numAffectedRows)
+}
+
 /** Reads the next sessions after `last`, and deletes those that ended or expired before `before`. */
 export async function pruneSessionsAcrossCompanies(
   db: Executor,

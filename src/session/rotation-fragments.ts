@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { isUsedUp } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
+import { isOfThisEpoch } from './session-fragments.ts'
 
 /**
  * The verdict on a refresh token, as SQL over `l`, the locked session with the columns of the request, and
@@ -20,8 +21,8 @@ export interface RotationPolicy {
  * - repeated: the token was used before, and this client receives the same successor again
  * - ended: the session has ended, or its user or company is not active
  * - conflict: the key was used with an earlier token of the session
- * - limited: too many rotations in the window
- * - raced: the token was used a moment ago; the session stays live
+ * - limited: too many rotations and repeats in the window
+ * - raced: the token was used a moment ago, or this is a late retry of that use; the session stays live
  * - reused: the token was used longer ago; the session ends
  * - unknown: no such token was issued
  */
@@ -35,17 +36,19 @@ export type Verdict =
   | 'reused'
   | 'unknown'
 
-/** The window that counts the rotations of a session. */
+/** The window that counts the rotations of a session, and the harmless repeats. */
 const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
 
-const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now
+const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now or not ${isOfThisEpoch('l', 'a')}
   or a.user_status <> 'active' or a.company_status <> 'active')`
 
 const isCurrent = sql`l.spent = l.generation`
 const isPredecessor = sql`l.spent = l.generation - 1`
 
-/** The key of the rotation that used the predecessor; null if it had none. */
-const lastKey = sql`l.recent_keys[cardinality(l.recent_keys)]`
+/** Key and time of the rotation that used the token; null if it had no key, or too many followed it. */
+const rotationsSince = sql`(l.generation - 1 - l.spent)`
+const keyOfUse = sql`l.recent_keys[cardinality(l.recent_keys) - ${rotationsSince}]`
+const timeOfUse = sql`l.recent_spent_at[cardinality(l.recent_spent_at) - ${rotationsSince}]`
 
 /** A key names one rotation; with another token it is an error of the client. */
 const keyIsTaken = ({ idempotencyWindowSeconds }: RotationPolicy) =>
@@ -53,11 +56,11 @@ const keyIsTaken = ({ idempotencyWindowSeconds }: RotationPolicy) =>
 
 /** The client that used the token repeats the request, because it lost the answer. */
 const isRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
-  sql`(l.key = ${lastKey} and l.age < ${idempotencyWindowSeconds})`
+  sql`(l.key = ${keyOfUse} and l.age < ${idempotencyWindowSeconds})`
 
 /** The same for a client without keys, if the configuration allows it. */
 const isWithinGrace = ({ graceSeconds }: RotationPolicy) =>
-  sql`(l.key is null and ${lastKey} is null and l.age < ${graceSeconds})`
+  sql`(l.key is null and ${keyOfUse} is null and l.age < ${graceSeconds})`
 
 /**
  * The token was used less than `raceSeconds` ago, or while this statement waited for the lock: its snapshot
@@ -69,15 +72,35 @@ const isStraggler = ({ raceSeconds }: RotationPolicy) =>
     where seen.company_id = l.company_id and seen.session_id = l.session_id
   ))`
 
-export function verdict(policy: RotationPolicy) {
+/**
+ * A retry that was stuck somewhere while another attempt of the same client went on, by however many generations. A
+ * thief does not have the key.
+ */
+const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
+  sql`(l.key = ${keyOfUse} and l.db_now < ${timeOfUse} + make_interval(secs => ${idempotencyWindowSeconds}))`
+
+/** The verdict if the session's limit allows it. */
+function unlimited(policy: RotationPolicy) {
   return sql`case
     when ${isOver} then 'ended'
     when ${isCurrent} and ${keyIsTaken(policy)} then 'conflict'
-    when ${isCurrent} and ${isUsedUp(policy.limit, rotations)} then 'limited'
     when ${isCurrent} then 'rotated'
     when ${isPredecessor} and (${isRetry(policy)} or ${isWithinGrace(policy)}) then 'repeated'
-    when ${isPredecessor} and ${isStraggler(policy)} then 'raced'
+    when (${isPredecessor} and ${isStraggler(policy)}) or (l.spent < l.generation and ${isLateRetry(policy)})
+      then 'raced'
     when l.spent < l.generation then 'reused'
     else 'unknown'
   end`
+}
+
+/** Verdicts that consume a use of the session's limit. */
+export const isCounted = (name: string) => sql`${sql.ref(name)} in ('rotated', 'repeated', 'raced')`
+
+/** A select with one column, `verdict`. */
+export function verdict(policy: RotationPolicy) {
+  return sql`
+    select case
+      when ${isCounted('u.verdict')} and ${isUsedUp(policy.limit, rotations)} then 'limited' else u.verdict
+    end as verdict
+    from (select ${unlimited(policy)} as verdict) u`
 }

@@ -6,8 +6,9 @@ import { aliased, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { currentWindow, secondsLeft } from '../limits/fragments.ts'
 import { mailEach } from '../mail/fragments.ts'
-import { type RotationPolicy, type Verdict, verdict } from './rotation-fragments.ts'
+import { isCounted, type RotationPolicy, type Verdict, verdict } from './rotation-fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
+import { endReason } from './session-fragments.ts'
 
 /** Rotation: one statement decides on each refresh token and carries out the decision. */
 
@@ -34,8 +35,8 @@ export interface RotationOutcome {
   resetSeconds: number
 }
 
-/** How many keys a session remembers. */
-const MAX_KEYS = 64
+/** How many rotations a session remembers: their keys and times. */
+const MAX_REMEMBERED = 64
 
 const sessionAfter = aliased('d', {
   ...SESSION_COLUMNS,
@@ -69,23 +70,24 @@ function rotationOf(policy: RotationPolicy) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
     locked as (${lockedSessions}), decided as (
-      select l.*, ${plain('a', ACCOUNT_COLUMNS)}, ${verdict(policy)} as verdict
+      select l.*, ${plain('a', ACCOUNT_COLUMNS)}, ${endReason('l', 'a')} as ended_because, v.verdict
       from locked l
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
+      cross join lateral (${verdict(policy)}) v
     ), after as (
       select d.*, d.generation + r.step as new_generation,
         case r.step when 1 then d.now else d.issued_at end as new_issued_at,
         case r.step when 1 then least(d.now + make_interval(secs => ${policy.ttlSeconds}), d.max_expires_at)
           else d.expires_at end as new_expires_at,
-        ${window.age} as new_window_age, ${window.uses} + r.step as used
+        ${window.age} as new_window_age, ${window.uses} + (${isCounted('d.verdict')})::int as used
       from decided d cross join lateral (select (d.verdict = 'rotated')::int as step) r
-    ), rotated as (${updated(policy)}), ended as (
+    ), rotated as (${updated(policy)}), counted as (${countedOnly}), ended as (
       update sessions s set ended_at = d.now, end_reason = 'refresh_reuse'
       from decided d
       where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'reused'
     ), audited as (${auditRefused}), told as (${mailReused})
     select d.ord::int, d.verdict, d.used, ${secondsLeft(policy.limit, sql`d.new_window_age`)} as "resetSeconds",
-      ${sessionAfter}, ${aliased('d', ACCOUNT_COLUMNS)}
+      ${sessionAfter}, d.ended_because as "endReason", ${aliased('d', ACCOUNT_COLUMNS)}
     from after d`
 }
 
@@ -103,7 +105,8 @@ function listed(items: Rotation[]) {
 
 /** The sessions of the items, locked in key order, so that two statements never deadlock. */
 const lockedSessions = sql`
-  select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.recent_keys, s.window_started_at, s.window_rotations,
+  select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.recent_keys,
+    s.recent_spent_at, s.window_started_at, s.window_rotations,
     i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
     -- At least 0: a rotation that this statement waited for can be later than db_now.
     greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
@@ -114,22 +117,34 @@ const lockedSessions = sql`
   order by s.company_id, s.session_id
   for update of s`
 
+const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
+
 /** Moves the rotated sessions to their next generation. */
 function updated({ idempotencyWindowSeconds }: RotationPolicy) {
+  const remembered = (column: string, added: string) => {
+    const [list, one] = [sql.ref(column), sql.ref(added)]
+    return sql`case when d.age < ${idempotencyWindowSeconds}
+      then ${list}[greatest(1, cardinality(${list}) - ${MAX_REMEMBERED - 2}):] || ${one} else array[${one}] end`
+  }
   return sql`
     update sessions s set
       generation = d.new_generation,
       issued_at = d.new_issued_at,
       expires_at = d.new_expires_at,
       rotated_at = d.db_now,
-      recent_keys = case when d.age < ${idempotencyWindowSeconds}
-        then d.recent_keys[greatest(1, cardinality(d.recent_keys) - ${MAX_KEYS - 2}):] || d.key
-        else array[d.key] end,
-      window_started_at = case d.used when 1 then d.db_now else d.window_started_at end,
+      recent_keys = ${remembered('d.recent_keys', 'd.key')},
+      recent_spent_at = ${remembered('d.recent_spent_at', 'd.db_now')},
+      window_started_at = ${newWindowStart},
       window_rotations = d.used
     from after d
     where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'rotated'`
 }
+
+/** Counts the repeats that change nothing else. */
+const countedOnly = sql`
+  update sessions s set window_started_at = ${newWindowStart}, window_rotations = d.used
+  from after d
+  where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict in ('repeated', 'raced')`
 
 const auditRefused = auditEach(sql`decided where verdict in ('reused', 'raced')`, {
   companyId: sql`company_id`,

@@ -15,10 +15,13 @@ export const SESSION_COLUMNS = {
   issuedAt: 'issued_at',
   expiresAt: 'expires_at',
   maxExpiresAt: 'max_expires_at',
-  endReason: 'end_reason',
 } as const
 
-export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> & Account
+export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
+  Account & {
+    /** Why a statement has ended it, alone or with all sessions of its user or company; null if none has. */
+    endReason: EndReason | null
+  }
 
 /** Returns the session if it is live. @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {

@@ -1,24 +1,25 @@
 import type { Kysely } from 'kysely'
-import { isActive } from '../company/account.ts'
 import { normalizeEmail } from '../company/checks.ts'
-import { findAccountsByEmail, type Identity, replacePasswordHash } from '../company/identity-repository.ts'
+import type { RefusedSignIn } from '../company/refusals-repository.ts'
 import type { Config } from '../config.ts'
-import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch } from '../database/batch.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
-import { invalidField, Problem } from '../errors.ts'
-import type { Admission } from '../limits/admission.ts'
+import { invalidField, overloaded, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
+import { type LimitedHasher, TOO_MANY_SIGN_INS } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
-import type { System } from '../system.ts'
+import { newId, type System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
+import type { KnownClients, Standing } from './known-clients.ts'
 import { openSession } from './opening.ts'
-import { countGuess } from './password-guesses.ts'
+import { countGuess, type Guess } from './password-guesses.ts'
+import { matchPassword } from './password-match.ts'
 import { createRefusals, type RecordRefusal } from './refused-sign-ins.ts'
 import type { Session } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
+import { type Candidate, findCandidates, type SignInItem } from './sign-in-repository.ts'
 
 /** Sign-in: the only way to open a session. A refusal does not reveal which of the values was wrong. */
 
@@ -27,12 +28,15 @@ interface Context {
   config: Config
   system: System
   tokens: Tokens
-  hasher: PasswordHasher
+  hasher: LimitedHasher
   counters: Counters
-  admission: Admission
+  knownClients: KnownClients
 }
 
-type FindAccount = Batch<{ companyId: string; email: string }, Identity | null>
+interface Parts extends Context {
+  find: Batch<SignInItem, Candidate | null>
+  recordRefusal: RecordRefusal
+}
 
 interface SignInAttempt {
   companyId: string
@@ -41,13 +45,15 @@ interface SignInAttempt {
   mode: SessionKind
   /** The session cookie of the request; the new session replaces its session. */
   formerCookie: string | undefined
+  /** The device cookie of the request. */
+  device: string | undefined
   client: Client
   now: number
 }
 
 interface SignedIn {
   session: Session
-  credential: { tokens: IssuedTokens } | { cookie: string }
+  credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
   limit: LimitState
 }
 
@@ -59,85 +65,104 @@ interface SignedIn {
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
 export function createSignIn(context: Context): SignIn {
-  const findAccount: FindAccount = createBatch({
-    run: (items) => findAccountsByEmail(context.db, items),
-  })
-  const recordRefusal = createRefusals(context.db)
-  const batches = { findAccount, recordRefusal }
-  return (attempt) => context.admission.attempt(() => signIn(context, batches, attempt))
+  const { db, config } = context
+  const parts: Parts = {
+    ...context,
+    find: createBatch({ run: (items) => findCandidates(db, items) }),
+    recordRefusal: createRefusals(db, config.limits.accountFailures),
+  }
+  return (given) => {
+    if (isTooLong(given.password))
+      throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
+    // Ids and e-mails have several spellings; limits and audit entries use one.
+    return signIn(parts, {
+      ...given,
+      companyId: given.companyId.toLowerCase(),
+      email: normalizeEmail(given.email),
+    })
+  }
 }
 
-async function signIn(
-  context: Context,
-  { findAccount, recordRefusal }: { findAccount: FindAccount; recordRefusal: RecordRefusal },
-  given: SignInAttempt,
-): Promise<SignedIn> {
-  const { config, counters } = context
-  if (isTooLong(given.password)) throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
-  // Ids and e-mails have several spellings; limits and audit entries use one.
-  const attempt = { ...given, companyId: given.companyId.toLowerCase(), email: normalizeEmail(given.email) }
-  const { client, now } = attempt
-  const limit = await counters.consume(config.limits.signInAttempts, [client.network], now)
-  const guesser = { ...attempt, network: client.network }
-  const { result, guesses } = await countGuess(context, guesser, async () => {
-    const account = await findMatch(context, findAccount, attempt)
+async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
+  const { config, counters, hasher, recordRefusal } = parts
+  const { companyId, email, client, now } = attempt
+  const { find, account: found, standing } = await lookUp(parts, attempt)
+  const subject = standing.device ?? client.network
+  const turn = { subject, isKnown: standing.isKnown }
+  // Before anything is counted, since the client is told to try again.
+  if (hasher.refuses(turn)) throw overloaded(TOO_MANY_SIGN_INS)
+  const limit = await counters.consume(config.limits.signInAttempts, [subject], now)
+  const guesser = { companyId, email, now, ...turn }
+  const guess = await countGuess(parts, guesser, async (isBarred) => {
+    const { password } = attempt
+    const account = await matchPassword(parts, {
+      account: found,
+      find,
+      password,
+      hasher: hasher.inTurn(turn),
+      isBarred,
+    })
     if (!account) return null
     if (!account.emailVerifiedAt) return 'unverified'
     // Null if the user was disabled, or the password was changed, while this one was checked.
-    return await openSession(context, account, attempt)
+    return await openSession(parts, account, openingOf(parts, attempt, standing))
   })
-  const { companyId, email } = attempt
-  const refusal = { companyId, email, network: client.network, at: new Date(now) }
+  const { result, guesses } = guess
   if (!result) {
-    const isLockout = guesses.remaining === 0
-    await recordRefusal({ ...refusal, kind: 'wrong_password', isLockout })
+    await recordRefusal(refusalOf(parts, attempt, 'wrong_password', guess))
     throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
       limit: guesses,
     })
   }
   if (result === 'unverified') {
-    await recordRefusal({ ...refusal, kind: 'email_not_verified', isLockout: false })
+    await recordRefusal(refusalOf(parts, attempt, 'email_not_verified'))
     const detail = 'Open the link in the verification mail first, then sign in.'
     throw new Problem('email_not_verified', detail, { limit })
   }
   const { session, cookie } = result
-  const credential = cookie === null ? { tokens: await issueTokens(context, session, now) } : { cookie }
+  const credential =
+    cookie === null ? { tokens: await issueTokens(parts, session, now) } : { cookie, device: standing.cookie }
   return { session, credential, limit }
 }
 
-/** The active account that the password matches. Renews a hash that was made with other parameters. */
-async function findMatch(
-  context: Context,
-  findAccount: FindAccount,
-  attempt: SignInAttempt,
-): Promise<Identity | null> {
-  const find = () => findIdentity(context, findAccount, attempt)
-  const account = await find()
-  const isDue = account?.emailVerifiedAt && isActive(account) && isOutdated(account.passwordHash)
-  // One of several concurrent renewals succeeds; the others must match the hash that it stored.
-  const current =
-    account && isDue ? ((await renewHash(context, account, attempt.password)) ?? (await find())) : account
-  return current && isActive(current) ? current : null
+const NOT_KNOWN = { networkKnownUntil: null, deviceKnownUntil: null }
+
+/** The account, and whether network and device of the client are known for it, by one statement. */
+async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt) {
+  const { companyId, email, client, device } = attempt
+  const digests = knownClients.digestsOf(companyId, client.network, device)
+  const findCandidate = () => find({ companyId, email, ...digests })
+  const candidate = await findCandidate()
+  return {
+    account: candidate?.identity ?? null,
+    find: async () => (await findCandidate())?.identity ?? null,
+    standing: knownClients.standingOf(candidate?.known ?? NOT_KNOWN, digests, attempt),
+  }
 }
 
-async function findIdentity(
-  { hasher }: Context,
-  findAccount: FindAccount,
-  { companyId, email, password }: SignInAttempt,
-): Promise<Identity | null> {
-  const account = await findAccount({ companyId, email })
-  const matches = await hasher.verify(account?.passwordHash, password)
-  return matches ? account : null
+function openingOf(
+  { knownClients }: Parts,
+  { mode, formerCookie, client, now }: SignInAttempt,
+  { learns }: Standing,
+) {
+  return { mode, formerCookie, client, learns, knownUntil: knownClients.knownUntil(now), now }
 }
 
-/** Stores a hash with the current parameters; null if the stored hash has changed meanwhile. */
-async function renewHash(
-  { db, hasher }: Context,
-  account: Identity,
-  password: string,
-): Promise<Identity | null> {
-  const after = await hasher.hash(password)
-  const change = { before: account.passwordHash, after }
-  const isRenewed = await replacePasswordHash(db, account.companyId, account.userId, change)
-  return isRenewed ? { ...account, passwordHash: after } : null
+function refusalOf(
+  { system }: Context,
+  { companyId, email, client, now }: SignInAttempt,
+  kind: RefusedSignIn['kind'],
+  guess?: Guess<unknown>,
+): RefusedSignIn {
+  return {
+    companyId,
+    email,
+    network: client.network,
+    ipAddress: client.ipAddress,
+    kind,
+    at: new Date(now),
+    isLockout: guess?.guesses.remaining === 0,
+    isGuessed: guess?.ofAccount?.remaining === 0,
+    mailId: newId(system),
+  }
 }

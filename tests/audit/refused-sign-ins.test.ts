@@ -65,8 +65,11 @@ test('guesses that lock out many users at once, on all instances, do not block e
     kind: 'wrong_password' as const,
     at: new Date(clock.now()),
     isLockout: true,
+    ipAddress: '192.0.2.1',
+    isGuessed: false,
+    mailId: randomUUID(),
   }))
-  await Promise.all(times(40, (i) => recordRefusedSignIns(db, i % 2 ? items : items.toReversed())))
+  await Promise.all(times(40, (i) => recordRefusedSignIns(db, i % 2 ? items : items.toReversed(), 900)))
   const [row] = await refusals(admin.companyId)
   expect(row?.count).toBe(800)
   const locked = await db
@@ -90,8 +93,11 @@ test('what an IPv6 /48 can write in an hour stays below 20 MB, and goes after 90
       kind: 'wrong_password' as const,
       at,
       isLockout: false,
+      ipAddress: `2001:db8:1:${i}::1`,
+      isGuessed: false,
+      mailId: randomUUID(),
     }))
-    await recordRefusedSignIns(db, attempts)
+    await recordRefusedSignIns(db, attempts, 900)
   }
   const { rows } = await sql<{ bytes: number }>`
     select pg_total_relation_size('refused_sign_ins')::int as bytes`.execute(db)

@@ -147,8 +147,19 @@ describe('hashing', () => {
     return { outcomes: async () => (await results).map(({ status }) => status), results }
   }
 
+  /** A hasher whose calls are all of one client. */
+  async function limited(concurrency?: number, max?: number) {
+    const hasher = await createLimitedHasher(concurrency, max === undefined ? max : { max, maxPerSite: max })
+    return {
+      ...hasher.inTurn({ subject: '192.0.2.1', isKnown: false }),
+      get waiting() {
+        return hasher.waiting
+      },
+    }
+  }
+
   test('runs on as many cores as allowed, lets a few wait and turns the rest away (ASVS 15.1.3)', async () => {
-    const hasher = await createLimitedHasher(2, 3)
+    const hasher = await limited(2, 3)
     const { results } = startAll(10, () => hasher.hash(PASSWORD))
     // Two of five run.
     expect(hasher.waiting).toBe(3)
@@ -164,7 +175,7 @@ describe('hashing', () => {
   })
 
   test('counts verifying and hashing together, known accounts and unknown ones (ASVS 6.3.8)', async () => {
-    const hasher = await createLimitedHasher(1, 2)
+    const hasher = await limited(1, 2)
     const phc = await hasher.hash(PASSWORD)
     const all = Promise.allSettled([
       hasher.verify(phc, PASSWORD),
@@ -182,7 +193,7 @@ describe('hashing', () => {
   })
 
   test('serves in the order of arrival, one newcomer for each that ends', async () => {
-    const hasher = await createLimitedHasher(1, 10)
+    const hasher = await limited(1, 10)
     const ended: number[] = []
     await Promise.all(
       times(6, async (index) => {
@@ -196,7 +207,7 @@ describe('hashing', () => {
   })
 
   test('goes on after an overload and after a hash that cannot be read (ASVS 16.5.2)', async () => {
-    const hasher = await createLimitedHasher(1, 1)
+    const hasher = await limited(1, 1)
     for (const phc of ['', 'x', '$argon2id$v=19$m=19456,t=2,p=1$broken', '$2b$12$abcdefghijklmnopqrstuv']) {
       await expect(hasher.verify(phc, PASSWORD)).rejects.toThrow()
     }
@@ -210,14 +221,14 @@ describe('hashing', () => {
   })
 
   test('uses no more threads than there are cores by default (ASVS 15.1.3)', async () => {
-    const hasher = await createLimitedHasher()
+    const hasher = await limited()
     const { outcomes } = startAll(availableParallelism() + 1, () => hasher.hash(PASSWORD))
     expect(hasher.waiting).toBe(1)
     expect(new Set(await outcomes())).toEqual(new Set(['fulfilled']))
   })
 
   test('matches nothing where there is no hash, not even the empty password (ASVS 6.3.8)', async () => {
-    const hasher = await createLimitedHasher(1)
+    const hasher = await limited(1)
     for (const password of ['', PASSWORD, 'nobody'])
       expect(await hasher.verify(undefined, password)).toBe(false)
   })

@@ -237,12 +237,33 @@ describe('refreshes of one session: 30 a minute', async () => {
     expect([answer.status, remaining(answer)]).toEqual([200, 29])
   })
 
-  test('a retry for the same successor is not counted again', async () => {
+  test('repeats of a spent token included, those for the same successor', async () => {
     const { refreshToken } = await service.loginAs(admin)
-    for (let i = 0; i < 35; i += 1) {
-      const answer = await service.refresh(refreshToken, { at: i % 2, key: 'same' })
-      expect([answer.status, remaining(answer)]).toEqual([200, 29])
+    for (let left = 29; left >= 0; left -= 1) {
+      const answer = await service.refresh(refreshToken, { at: left % 2, key: 'same' })
+      expect([answer.status, remaining(answer)]).toEqual([200, left])
     }
+    for (const at of [0, 1])
+      expectLimited(await service.refresh(refreshToken, { at, key: 'same' }), 'refresh', 30, 60)
+  })
+
+  test('and those of a race, which are audited no more often', async () => {
+    const { refreshToken, session } = await service.loginAs(admin)
+    const { body: next } = await service.refresh(refreshToken)
+    // Ahead of the clock of the database, so that the race lasts.
+    await sql`update sessions set rotated_at = rotated_at + interval '1 hour'
+      where session_id = ${session.id}`.execute(service.db)
+    for (let sent = 1; sent < 30; sent += 1)
+      expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
+    for (const token of [refreshToken, next.refreshToken])
+      expectLimited(await service.refresh(token), 'refresh', 30, 60)
+    const { count } = await service.db
+      .selectFrom('audit_events')
+      .select(({ fn }) => fn.countAll<string>().as('count'))
+      .where('session_id', '=', session.id)
+      .where('action', '=', 'refresh')
+      .executeTakeFirstOrThrow()
+    expect(count).toBe('29')
   })
 })
 
@@ -408,7 +429,7 @@ describe('with small limits', async () => {
 })
 
 describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async () => {
-  const hasher = await createCountingHasher(1, 4)
+  const hasher = await createCountingHasher(1, { max: 4, maxPerSite: 4 })
   const service = await openTestService({ hasher })
   const admin = await service.addCompany()
   const person = await service.addUser(admin)

@@ -129,7 +129,7 @@ test('subscription set changes state and plan', async () => {
   )
 })
 
-test('sessions end ends those of a user or of the whole company, and counts them', async () => {
+test('sessions end ends those of a user or of the whole company, and refuses unknown ones', async () => {
   const person = await service.addCompany()
   const other = await service.addUser(person)
   const [one, two, three] = [
@@ -138,11 +138,27 @@ test('sessions end ends those of a user or of the whole company, and counts them
     await service.loginAs(other),
   ]
   const ofUser = await admin(`sessions end --company ${person.companyId} --user ${other.userId} --json`)
-  expect(ofUser.json()).toEqual({ companyId: person.companyId, ended: 1 })
+  expect(ofUser.json()).toEqual({
+    companyId: person.companyId,
+    userId: other.userId,
+    sessions: 'ended',
+  })
   expect((await service.refresh(three.refreshToken)).body.reason).toBe('ended_by_operator')
-  expect((await admin(`sessions end --company ${person.companyId} --json`)).json().ended).toBe(2)
+  expect((await admin(`sessions end --company ${person.companyId} --json`)).json()).toEqual({
+    companyId: person.companyId,
+    sessions: 'ended',
+  })
   for (const { refreshToken } of [one, two]) {
     expect((await service.refresh(refreshToken)).body.reason).toBe('ended_by_operator')
+  }
+  const unknown = '01990000-0000-7000-8000-000000000000'
+  for (const [line, why] of [
+    [`sessions end --company ${unknown}`, /no company/],
+    [`sessions end --company ${person.companyId} --user ${unknown}`, /no such user/],
+  ] as const) {
+    const { code, stderr } = await admin(line)
+    expect(code).toBe(1)
+    expect(stderr).toMatch(why)
   }
 })
 

@@ -19,6 +19,7 @@ const nothing = {
   auditAddresses: 0,
   refusedSignIns: 0,
   auditMonths: 0,
+  knownClients: 0,
 }
 
 test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS 14.2.7)', async () => {
@@ -98,9 +99,27 @@ test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS
       mail('gone@x.example', { failed_at: at(-7 * DAY - 60) }),
     ])
     .execute()
+  const known = (until: Date) => ({
+    company_id: companyId,
+    user_id: userId,
+    kind: 'network' as const,
+    digest: randomBytes(16),
+    known_until: until,
+  })
+  await db
+    .insertInto('known_clients')
+    .values([known(at(1)), known(at(-301))])
+    .execute()
   const audit = await db.selectFrom('audit_events').selectAll().execute()
 
-  expect(await prune()).toEqual({ ...nothing, sessions: 3, tokens: 1, counters: 1, mails: 2 })
+  expect(await prune()).toEqual({
+    ...nothing,
+    sessions: 3,
+    tokens: 1,
+    counters: 1,
+    mails: 2,
+    knownClients: 1,
+  })
   const sessions = await db.selectFrom('sessions').select('session_id').execute()
   expect(sessions.map(({ session_id: id }) => id).toSorted()).toEqual(
     kept.map((row) => row.session_id).toSorted(),
@@ -109,6 +128,9 @@ test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS
     { email: 'kept@x.example' },
   ])
   expect(await db.selectFrom('rate_counters').select('counter').execute()).toEqual([{ counter: 'kept' }])
+  expect(await db.selectFrom('known_clients').select('known_until').execute()).toEqual([
+    { known_until: at(1) },
+  ])
   const mails = await db.selectFrom('mail_outbox').select('recipient').orderBy('recipient').execute()
   expect(mails).toEqual([{ recipient: 'kept@x.example' }, { recipient: 'waiting@x.example' }])
   expect(await db.selectFrom('audit_events').selectAll().execute()).toEqual(audit)

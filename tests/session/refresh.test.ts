@@ -8,7 +8,8 @@ const admin = await service.addCompany()
 
 /** Moves a session's last rotation into the past of the database's own clock. */
 async function ageRotation(sessionId: string, seconds: number) {
-  await sql`update sessions set rotated_at = rotated_at - make_interval(secs => ${seconds})
+  await sql`update sessions set rotated_at = rotated_at - make_interval(secs => ${seconds}),
+      recent_spent_at = array(select t - make_interval(secs => ${seconds}) from unnest(recent_spent_at) t)
     where session_id = ${sessionId}`.execute(service.db)
 }
 
@@ -127,6 +128,62 @@ describe('a lost answer', () => {
     await service.refresh(refreshToken, { key: 'mine' })
     await ageRotation(session.id, 2)
     expect((await service.refresh(refreshToken, { key: 'other' })).body.code).toBe('refresh_token_reused')
+  })
+})
+
+describe('a retry that was stuck while another one with the same key went on', () => {
+  /** Spends the token and its two successors, a refresh each `seconds`. */
+  async function goOn(seconds: number) {
+    const first = await service.loginAs(admin)
+    let { refreshToken } = first
+    for (const key of ['a', 'b', 'c']) {
+      refreshToken = (await service.refresh(refreshToken, { key })).body.refreshToken
+      await ageRotation(first.session.id, seconds)
+    }
+    return { first, latest: refreshToken }
+  }
+
+  test('is refused and harms nothing, however many generations later', async () => {
+    const { first, latest } = await goOn(5)
+    for (const at of [0, 1]) {
+      const late = await service.refresh(first.refreshToken, { key: 'a', at })
+      expect([late.status, late.body.code, late.body.reason]).toEqual([
+        401,
+        'refresh_token_reused',
+        undefined,
+      ])
+    }
+    expect((await service.refresh(latest)).status).toBe(200)
+    const audit = await service.db
+      .selectFrom('audit_events')
+      .select('outcome')
+      .where('session_id', '=', first.session.id)
+      .where('action', '=', 'refresh')
+      .execute()
+    expect(audit).toEqual([{ outcome: 'raced' }, { outcome: 'raced' }])
+  })
+
+  test('is theft once the idempotency window of its own token has passed', async () => {
+    const { first, latest } = await goOn(25)
+    const late = await service.refresh(first.refreshToken, { key: 'a' })
+    expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
+    expect((await service.refresh(latest)).body.code).toBe('session_ended')
+  })
+
+  test.each([['another'], ['b'], [undefined]])('is theft with the key %s', async (key) => {
+    const { first, latest } = await goOn(5)
+    const late = await service.refresh(first.refreshToken, { ...(key && { key }) })
+    expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
+    expect((await service.refresh(latest)).body.code).toBe('session_ended')
+  })
+
+  test('has no key to show if its token was spent without one', async () => {
+    const first = await service.loginAs(admin)
+    const { body: second } = await service.refresh(first.refreshToken)
+    const { body: third } = await service.refresh(second.refreshToken, { key: 'b' })
+    await ageRotation(first.session.id, 5)
+    expect((await service.refresh(first.refreshToken, { key: 'b' })).body.reason).toBe('refresh_reuse')
+    expect((await service.refresh(third.refreshToken)).body.code).toBe('session_ended')
   })
 })
 

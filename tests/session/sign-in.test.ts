@@ -48,9 +48,16 @@ const refusalsOf = (companyId: string) =>
 const liveSessions = ({ companyId, userId }: { companyId: string; userId: string }) =>
   service.db
     .selectFrom('sessions')
+    .innerJoin('accounts', (join) =>
+      join
+        .onRef('accounts.company_id', '=', 'sessions.company_id')
+        .onRef('accounts.user_id', '=', 'sessions.user_id')
+        .onRef('accounts.user_epoch', '=', 'sessions.user_epoch')
+        .onRef('accounts.company_epoch', '=', 'sessions.company_epoch'),
+    )
     .select(['session_id', 'kind'])
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
+    .where('sessions.company_id', '=', companyId)
+    .where('sessions.user_id', '=', userId)
     .where('ended_at', 'is', null)
     .execute()
 

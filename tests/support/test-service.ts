@@ -8,9 +8,10 @@ import { Agent, request } from 'undici'
 import { afterAll, inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
+import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/observe.ts'
-import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
+import { createLimitedHasher, type LimitedHasher, type Turn } from '../../src/limits/hashing.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
@@ -70,28 +71,31 @@ export const PASSWORD = 'correct horse battery'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const sharedHasher = await createLimitedHasher()
+const operatorHasher = await createPasswordHasher()
 
 /** A hasher that counts its calls. */
 export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
   const hasher = await createLimitedHasher(...options)
   const counting = {
+    ...hasher,
     verified: 0,
     hashed: 0,
     /** Runs before each verification, to simulate events while a password waits for its turn. */
     beforeVerifying: undefined as (() => Promise<void>) | undefined,
-    async verify(phc: string | undefined, password: string) {
-      await counting.beforeVerifying?.()
-      counting.verified += 1
-      return await hasher.verify(phc, password)
+    inTurn(turn: Turn): PasswordHasher {
+      const { hash, verify } = hasher.inTurn(turn)
+      return {
+        async verify(phc, password) {
+          await counting.beforeVerifying?.()
+          counting.verified += 1
+          return await verify(phc, password)
+        },
+        async hash(password) {
+          counting.hashed += 1
+          return await hash(password)
+        },
+      }
     },
-    async hash(password: string) {
-      counting.hashed += 1
-      return await hasher.hash(password)
-    },
-    get waiting() {
-      return hasher.waiting
-    },
-    capacity: hasher.capacity,
   }
   return counting
 }
@@ -148,7 +152,7 @@ export async function openTestService({
   const [first] = running
   if (!first) throw new Error('a service has at least one instance')
   const { db } = first.connection
-  const context = { db, hasher, system: shared }
+  const context = { db, hasher: operatorHasher, system: shared }
   const dispatcher = new Agent({ connections: 128, pipelining: 1 })
 
   async function close() {

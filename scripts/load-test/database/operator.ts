@@ -1,10 +1,10 @@
 import { createSigner } from 'fast-jwt'
 import { type Config, loadConfig } from '../../../src/config.ts'
+import { createPasswordHasher } from '../../../src/crypto/password.ts'
 import { generatePassword } from '../../../src/crypto/password-policy.ts'
 import { createSealer } from '../../../src/crypto/sealing.ts'
 import { type Connection, connect } from '../../../src/database/connect.ts'
 import { migrate } from '../../../src/database/migrate.ts'
-import { createLimitedHasher } from '../../../src/limits/hashing.ts'
 import { createCompany } from '../../../src/operator/companies.ts'
 import { realSystem } from '../../../src/system.ts'
 import { issuerOf } from '../../../src/token/claims.ts'
@@ -72,7 +72,7 @@ async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
   const password = generatePassword(realSystem.randomBytes)
   const email = 'admin@load.example'
   const { companyId } = await createCompany(
-    { db, hasher: await createLimitedHasher(), system: realSystem },
+    { db, hasher: await createPasswordHasher(), system: realSystem },
     { name: `Load test ${new Date().toISOString()}`, adminEmail: email, password },
   )
   return { companyId, email, password }

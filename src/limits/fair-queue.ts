@@ -1,0 +1,111 @@
+import { widerNetworkOf } from './client.ts'
+
+/**
+ * A queue that strangers share fairly. Sites take turns (an IPv4 address, or an IPv6 /48), so does each /64 of a
+ * site, and one network's entries go in order of arrival.
+ */
+export interface FairQueue<Entry> {
+  readonly size: number
+  /**
+   * Adds an entry. If the queue is full, removes and returns the newest entry of the site that has most; if the site
+   * is full, the newest of its network that has most. That can be the entry itself.
+   */
+  add(network: string, entry: Entry): Entry | undefined
+  /** Whether `add` would return its own entry. */
+  refuses(network: string): boolean
+  /** Takes the next entry. */
+  take(): Entry | undefined
+}
+
+/** A node of the tree: sites, their networks, and the entries of a network. */
+interface Node<Entry> {
+  size: number
+  /** In the order of their turns. */
+  children: Map<string, Node<Entry>>
+  entries: Entry[]
+}
+
+/** `max` bounds all entries, `maxPerSite` those of one site. */
+export function createFairQueue<Entry>({
+  max,
+  maxPerSite,
+}: {
+  max: number
+  maxPerSite: number
+}): FairQueue<Entry> {
+  const all = newNode<Entry>()
+  return {
+    get size() {
+      return all.size
+    },
+    add(network, entry) {
+      const site = widerNetworkOf(network)
+      addTo(all, [site, network], entry)
+      if ((all.children.get(site)?.size ?? 0) > maxPerSite) return dropFrom(all, [site])
+      return all.size > max ? dropFrom(all, []) : undefined
+    },
+    refuses(network) {
+      const site = all.children.get(widerNetworkOf(network))
+      const own = (site?.size ?? 0) + 1
+      if (own > maxPerSite) return isLargest(site?.children, network)
+      return all.size >= max && isLargest(all.children, widerNetworkOf(network))
+    },
+    take: () => (all.size === 0 ? undefined : takeFrom(all)),
+  }
+}
+
+function newNode<Entry>(): Node<Entry> {
+  return { size: 0, children: new Map(), entries: [] }
+}
+
+function addTo<Entry>(node: Node<Entry>, [key, ...rest]: string[], entry: Entry): void {
+  node.size += 1
+  if (key === undefined) {
+    node.entries.push(entry)
+    return
+  }
+  const child = node.children.get(key) ?? newNode<Entry>()
+  node.children.set(key, child)
+  addTo(child, rest, entry)
+}
+
+/** Takes the first entry of the child whose turn it is. That child goes to the end. */
+function takeFrom<Entry>(node: Node<Entry>): Entry | undefined {
+  node.size -= 1
+  const [next] = node.children
+  if (!next) return node.entries.shift()
+  const [key, child] = next
+  node.children.delete(key)
+  const entry = takeFrom(child)
+  if (child.size > 0) node.children.set(key, child)
+  return entry
+}
+
+/** Removes the newest entry below a path, in the largest children. */
+function dropFrom<Entry>(node: Node<Entry>, [key, ...rest]: string[]): Entry | undefined {
+  node.size -= 1
+  const chosen = key ?? largestOf(node.children)
+  const child = chosen === undefined ? undefined : node.children.get(chosen)
+  if (chosen === undefined || !child) return node.entries.pop()
+  const entry = dropFrom(child, rest)
+  if (child.size === 0) node.children.delete(chosen)
+  return entry
+}
+
+/** Of several that are equally large, the one whose turn comes last. */
+function largestOf(children: Map<string, Node<unknown>>): string | undefined {
+  let largest: string | undefined
+  let size = 0
+  for (const [key, child] of children) {
+    if (child.size < size) continue
+    largest = key
+    size = child.size
+  }
+  return largest
+}
+
+/** Whether a child would be the largest, or one of them, with one entry more. */
+function isLargest(children: Map<string, Node<unknown>> | undefined, key: string): boolean {
+  const size = (children?.get(key)?.size ?? 0) + 1
+  return [...(children?.values() ?? [])].every((child) => child.size <= size)
+}

@@ -1,0 +1,18 @@
+import { sql, type Transaction } from 'kysely'
+import type { Database } from '../database/schema.ts'
+import { type KnownClient, learning } from './known-clients-fragments.ts'
+
+/** Makes clients known for a user. */
+export async function learnClients(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  learns: KnownClient[],
+  until: Date,
+): Promise<void> {
+  const owner = sql`owner`
+  await sql`
+    with owner as (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id),
+    ${learning(owner, learns, until)}
+    select`.execute(tx)
+}

@@ -1,0 +1,109 @@
+import { createHmac } from 'node:crypto'
+import type { Transaction } from 'kysely'
+import type { MasterKey } from '../config.ts'
+import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import { deriveKey } from '../crypto/sealing.ts'
+import type { Database, SessionKind } from '../database/schema.ts'
+import type { Client } from '../limits/client.ts'
+import type { System } from '../system.ts'
+import type { Knowledge, KnownClient } from './known-clients-fragments.ts'
+import { learnClients } from './known-clients-repository.ts'
+
+/**
+ * Networks and devices from which a member has signed in. Strangers who flood sign-in, or guess the member's password,
+ * do not keep these out. A device is a browser with a cookie that only sign-in sets.
+ */
+
+const KNOWN_MS = 90 * 86_400_000
+/** Use extends the time, but writes the row at most once a day. */
+const RENEW_AFTER_MS = 86_400_000
+const DIGEST_BYTES = 16
+
+/** Where a sign-in comes from, in the form of its digests. */
+export interface Digests {
+  /** The network's digest by each master key; the first is in use. */
+  networks: Buffer[]
+  device: Buffer | null
+}
+
+export interface Standing {
+  /** Whether the member has signed in from this network or device. */
+  isKnown: boolean
+  /** The device's digest if it is known: then limits and queues count it, and not the network. */
+  device: string | undefined
+  /** What a completed sign-in teaches. */
+  learns: KnownClient[]
+  /** The device cookie to set; null in token mode. */
+  cookie: string | null
+}
+
+export interface KnownClients {
+  digestsOf(companyId: string, network: string, device: string | undefined): Digests
+  /** Until when a network or device that is learnt now stays known. */
+  knownUntil(now: number): Date
+  /** Makes a network known for a user who has shown in another way than by sign-in that it is theirs. */
+  learnNetwork(
+    tx: Transaction<Database>,
+    user: { companyId: string; userId: string },
+    network: string,
+    now: number,
+  ): Promise<void>
+  standingOf(
+    known: Knowledge,
+    digests: Digests,
+    attempt: { mode: SessionKind; device: string | undefined; client: Client; now: number },
+  ): Standing
+}
+
+interface Context {
+  config: { masterKeys: readonly MasterKey[] }
+  system: System
+}
+
+export function createKnownClients({ config, system }: Context): KnownClients {
+  const keys = config.masterKeys.map(({ key }) => deriveKey(key, 'known networks'))
+  const digest = (key: Buffer, text: string) =>
+    createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)
+
+  const knownUntil = (now: number) => new Date(now + KNOWN_MS)
+  const networksOf = (companyId: string, network: string) =>
+    keys.map((key) => digest(key, `${companyId} ${network}`))
+
+  return {
+    digestsOf: (companyId, network, device) => ({
+      networks: networksOf(companyId, network),
+      device: device === undefined ? null : hashOpaque(device),
+    }),
+
+    knownUntil,
+
+    async learnNetwork(tx, { companyId, userId }, network, now) {
+      const learns = networksOf(companyId, network)
+        .slice(0, 1)
+        .map((digest): KnownClient => ({ kind: 'network', digest }))
+      await learnClients(tx, companyId, userId, learns, knownUntil(now))
+    },
+
+    standingOf(known, digests, { mode, device, now }) {
+      const isKnown = (until: Date | null) => until !== null && until.getTime() > now
+      const isFresh = (until: Date | null) =>
+        until !== null && until.getTime() > now + KNOWN_MS - RENEW_AFTER_MS
+      const isKnownDevice = isKnown(known.deviceKnownUntil)
+      const learns: KnownClient[] = []
+      const [network] = digests.networks
+      if (network && !isFresh(known.networkKnownUntil)) learns.push({ kind: 'network', digest: network })
+      // A value that the member's sign-in did not make is replaced: somebody could have planted it.
+      const cookie =
+        mode === 'cookie' ? (isKnownDevice && device) || generateOpaque(system.randomBytes) : null
+      const deviceDigest = cookie && hashOpaque(cookie)
+      if (deviceDigest && !isFresh(known.deviceKnownUntil))
+        learns.push({ kind: 'device', digest: deviceDigest })
+      return {
+        isKnown: isKnownDevice || isKnown(known.networkKnownUntil),
+        device: isKnownDevice ? digests.device?.toString('base64url') : undefined,
+        learns,
+        cookie,
+      }
+    },
+  }
+}

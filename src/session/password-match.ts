@@ -1,0 +1,54 @@
+import type { Kysely } from 'kysely'
+import { isActive } from '../company/account.ts'
+import type { Identity } from '../company/identity-fragments.ts'
+import { replacePasswordHash } from '../company/identity-repository.ts'
+import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
+import type { Database } from '../database/schema.ts'
+
+/** Whether a password is that of an account. */
+
+interface Context {
+  db: Kysely<Database>
+}
+
+interface Attempt {
+  account: Identity | null
+  /** Reads the account again. */
+  find(): Promise<Identity | null>
+  password: string
+  hasher: PasswordHasher
+  /** Whether no password counts. The work is that of a wrong one. */
+  isBarred: boolean
+}
+
+/** The active account that the password matches. Renews a hash that was made with other parameters. */
+export async function matchPassword(context: Context, attempt: Attempt): Promise<Identity | null> {
+  const { account, find, password, hasher, isBarred } = attempt
+  const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
+  const isDue = matched?.emailVerifiedAt && isActive(matched) && isOutdated(matched.passwordHash)
+  // One of several concurrent renewals succeeds; the others must match the hash that it stored.
+  const current =
+    matched && isDue ? ((await renewHash(context, matched, attempt)) ?? (await matchAgain())) : matched
+  return current && isActive(current) ? current : null
+
+  async function matchAgain(): Promise<Identity | null> {
+    const renewed = await find()
+    return (await verify(hasher, renewed, password)) ? renewed : null
+  }
+}
+
+async function verify(hasher: PasswordHasher, account: Identity | null, password: string): Promise<boolean> {
+  return await hasher.verify(account?.passwordHash, password)
+}
+
+/** Stores a hash with the current parameters; null if the stored hash has changed meanwhile. */
+async function renewHash(
+  { db }: Context,
+  account: Identity,
+  { hasher, password }: Attempt,
+): Promise<Identity | null> {
+  const after = await hasher.hash(password)
+  const change = { before: account.passwordHash, after }
+  const isRenewed = await replacePasswordHash(db, account.companyId, account.userId, change)
+  return isRenewed ? { ...account, passwordHash: after } : null
+}

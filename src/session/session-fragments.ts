@@ -1,0 +1,27 @@
+import { sql } from 'kysely'
+
+/**
+ * Whether a session has ended, as SQL over its row and its account. Each session carries the epochs of its user and
+ * its company. All sessions of either end when its epoch moves on: one write, whatever their number.
+ */
+
+/**
+ * Whether an epoch of the session is over. A session of a later epoch than its account was changed after the
+ * statement's snapshot, so it is live.
+ */
+const isOver = (epoch: 'user_epoch' | 'company_epoch', s: string, a: string) =>
+  sql`${sql.ref(`${s}.${epoch}`)} < ${sql.ref(`${a}.${epoch}`)}`
+
+/** Whether the session has not ended with all sessions of its user or company. */
+export function isOfThisEpoch(s: string, a: string) {
+  return sql`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)}))`
+}
+
+/** Why a statement has ended the session; null if none has. Expiry is not looked at. */
+export function endReason(s: string, a: string) {
+  return sql`coalesce(
+    ${sql.ref(`${s}.end_reason`)},
+    case when ${isOver('user_epoch', s, a)} then ${sql.ref(`${a}.user_epoch_reason`)} end,
+    case when ${isOver('company_epoch', s, a)} then ${sql.ref(`${a}.company_epoch_reason`)} end
+  )`
+}
