@@ -1,0 +1,103 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+
+/** `npm start` on a machine without configuration, ended as people end it. Processes are found by /proc. */
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const folders: string[] = []
+afterAll(async () => {
+  for (const folder of folders) {
+    for (const { id } of await usersOf(folder)) process.kill(id, 'SIGKILL')
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+})
+
+/** A data folder in a place that the account of the embedded Postgres can pass. */
+async function newDataDir(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-start-'))
+  folders.push(folder)
+  await chmod(folder, 0o711)
+  return join(folder, '.data')
+}
+
+/** Starts `npm start`; by script(1) it has a terminal, whose keys are the bytes that are written to it. */
+function npmStart(dataDir: string, [command = '', ...args]: string[]) {
+  const { PATH, HOME } = process.env
+  const child = spawn(command, args, {
+    cwd: PROJECT,
+    env: { PATH, HOME, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+    // A process group of its own, as a terminal or a supervisor gives it.
+    detached: true,
+  })
+  const texts: string[] = []
+  child.stdout.setEncoding('utf8').on('data', (text: string) => texts.push(text))
+  const isReady = () => texts.join('').includes('export BASE=')
+  return { child, exit: once(child, 'exit'), isReady }
+}
+
+const onTerminal = (dataDir: string) => npmStart(dataDir, ['script', '-qefc', 'npm start', '/dev/null'])
+
+function pressCtrlC({ stdin }: ChildProcess): void {
+  stdin?.write('\x03')
+}
+
+/** The processes that use a folder for their data. */
+async function usersOf(folder: string): Promise<{ id: number; command: string }[]> {
+  const ids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const processes = await Promise.all(
+    ids.map(async (id) => {
+      const read = (name: string) => readFile(join('/proc', id, name), 'utf8').catch(() => '')
+      return { id: Number(id), command: await read('cmdline'), environment: await read('environ') }
+    }),
+  )
+  return processes.filter(
+    ({ command, environment }) => command.includes(folder) || environment.includes(`DATA_DIR=${folder}`),
+  )
+}
+
+describe.runIf(process.platform === 'linux')('npm start', { timeout: 120_000 }, () => {
+  test('ends on Ctrl-C in a terminal with 0 or 130, five times of five, and leaves nothing running', async () => {
+    const dataDir = await newDataDir()
+    // Each round starts everything anew.
+    for (let round = 1; round <= 5; round += 1) {
+      const { child, exit, isReady } = onTerminal(dataDir)
+      await expect.poll(isReady).toBe(true)
+      const commands = (await usersOf(dataDir)).map(({ command }) => command)
+      expect(commands.join()).toContain('bin/postgres')
+      pressCtrlC(child)
+      const [code] = await exit
+      expect([0, 130]).toContain(code)
+      expect([round, await usersOf(dataDir)]).toEqual([round, []])
+    }
+  })
+
+  test.for(['postgres.password', 'postgres', 'postgres/postmaster.pid'])(
+    'ends so while it starts for the first time, just when %s is there',
+    async (name) => {
+      const dataDir = await newDataDir()
+      const { child, exit } = onTerminal(dataDir)
+      await expect.poll(() => existsSync(join(dataDir, name)), { interval: 5 }).toBe(true)
+      pressCtrlC(child)
+      const [code] = await exit
+      expect([0, 130]).toContain(code)
+      expect(await usersOf(dataDir)).toEqual([])
+    },
+  )
+
+  test('ends so on SIGTERM to its process group', async () => {
+    const dataDir = await newDataDir()
+    const { child, exit, isReady } = npmStart(dataDir, ['npm', 'start'])
+    await expect.poll(isReady).toBe(true)
+    process.kill(-(child.pid ?? 0), 'SIGTERM')
+    const [code, signal] = await exit
+    expect([0, 143, 'SIGTERM']).toContain(code ?? signal)
+    // npm can end before what it has started.
+    await expect.poll(() => usersOf(dataDir)).toEqual([])
+  })
+})
