@@ -5,6 +5,7 @@ import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
+import { waitForDatabase } from './database/wait.ts'
 import { takeLastRequests } from './http/last-requests.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createRegistry } from './http/observe.ts'
@@ -73,21 +74,23 @@ async function serve(
   logStream: LogStream,
   stop: AbortSignal,
 ): Promise<Service> {
-  await migrate(connection.maintenance)
-  stop.throwIfAborted()
   const { db } = connection
   // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   const registry = createRegistry()
-  const app = await buildApp({ config, db, system, hasher, registry, logStream })
   const ops = buildOps({
     connection,
     registry,
     hashesWaiting: () => hasher.waiting,
     logLinesLost: () => logStream.lost,
   })
-  app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
+  const opsUrl = await ops.listen(config.opsListen)
+  await waitForDatabase(connection.health, { signal: stop, say: console.error })
+  await migrate(connection.maintenance, console.error)
+  stop.throwIfAborted()
 
+  const app = await buildApp({ config, db, system, hasher, registry, logStream })
+  app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
   for (const warning of config.warnings) app.log.warn(warning)
   const demo = config.databaseUrl
     ? null
@@ -97,8 +100,9 @@ async function serve(
         system,
       })
   stop.throwIfAborted()
-  app.log.info(`Operations listener at ${await ops.listen(config.opsListen)}`)
+  app.log.info(`Operations listener at ${opsUrl}`)
   const url = await app.listen(config.listen)
+  ops.serve()
   logStream.flush()
   if (demo) console.log(welcome(url, demo))
   return { app, ops, stopPruning: startPruning(db, config, system, app.log) }

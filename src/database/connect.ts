@@ -12,7 +12,7 @@ export interface Connection {
   db: Kysely<Database>
   /** A separate connection, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
-  /** For migrations and operators: statements and locks have no timeout here. */
+  /** For migrations and operators: statements have no timeout here. */
   maintenance: Kysely<Database>
   /** For the metrics: open connections, idle connections, and requests that wait for one. */
   pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
@@ -59,12 +59,24 @@ class Client extends pg.Client {
   }
 }
 
-const REQUEST_TIMEOUTS: pg.ClientConfig = {
+const REQUEST_TIMEOUTS: pg.PoolConfig = {
+  connectionTimeoutMillis: 3_000,
   lock_timeout: 2_000,
   statement_timeout: 5_000,
   query_timeout: 8_000,
   idle_in_transaction_session_timeout: 10_000,
 }
+
+/** The readiness probe answers before these have passed; they end what it left behind. */
+const PROBE_TIMEOUTS: pg.PoolConfig = {
+  connectionTimeoutMillis: 1_000,
+  lock_timeout: 1_000,
+  statement_timeout: 1_000,
+  query_timeout: 1_000,
+}
+
+/** A migration that waits for a table holds up every request that comes after it, so it gives up and tries again. */
+const MAINTENANCE_TIMEOUTS: pg.PoolConfig = { lock_timeout: 5_000 }
 
 /**
  * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
@@ -77,7 +89,6 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
       max,
       Client,
       application_name: 'gatehouse',
-      connectionTimeoutMillis: 3_000,
       ...timeouts,
       types,
       idleTimeoutMillis: 60_000,
@@ -87,8 +98,8 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
     return { pool, db: new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }) }
   }
   const { pool, db } = open(poolSize)
-  const { db: health } = open(1)
-  const { db: maintenance } = open(1, {})
+  const { db: health } = open(1, PROBE_TIMEOUTS)
+  const { db: maintenance } = open(1, MAINTENANCE_TIMEOUTS)
   return {
     db,
     health,

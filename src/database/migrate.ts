@@ -34,14 +34,24 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
 /**
  * Brings the database up to date. Many instances can call it at once: the migrator takes an advisory lock,
  * and all migrations of a call are one transaction. Returns the names of the migrations that this call ran.
+ * A wait for a lock that times out is repeated; `onWait` is told of it.
  */
-export async function migrate(db: Kysely<Database>): Promise<string[]> {
+export async function migrate(
+  db: Kysely<Database>,
+  onWait: (text: string) => void = () => {},
+): Promise<string[]> {
   for (let waits = 1; ; waits += 1) {
     // A current database needs neither the lock nor permission to change tables.
     if ((await pendingMigrations(db)).length === 0) return []
     const { error, results } = await migrator(db).migrateToLatest()
     if (!error) return (results ?? []).map(({ migrationName }) => migrationName)
-    const isStillLocked = results === undefined && /^(57014|55P03)$/.test(codeOf(error) ?? '')
-    if (!isStillLocked || waits === MAX_WAITS) throw error
+    if (!isWait(error, results) || waits === MAX_WAITS) throw error
+    onWait('Waiting to migrate the database: another instance migrates it, or a transaction holds a table.')
   }
+}
+
+/** Whether only time was short. A statement that timed out counts if no migration had begun. */
+function isWait(error: unknown, results: readonly unknown[] | undefined): boolean {
+  const code = codeOf(error)
+  return code === '55P03' || (code === '57014' && results === undefined)
 }

@@ -1,7 +1,13 @@
-import fastify, { type FastifyInstance } from 'fastify'
+import { setTimeout as sleep } from 'node:timers/promises'
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
+import { Problem, statusOf, toReply } from '../errors.ts'
+import { toProblem } from './to-problem.ts'
+
+/** A probe that gets no answer within some seconds says less than one that gets a 503. */
+const PROBE_MS = 1_000
 
 interface OpsOptions {
   connection: Connection
@@ -10,15 +16,18 @@ interface OpsOptions {
   logLinesLost: () => number
 }
 
+interface Ops extends FastifyInstance {
+  /** From here on the instance is ready whenever its database is. */
+  serve(): void
+  /** From here on it is not ready. */
+  drain(): void
+}
+
 /** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
-export function buildOps({
-  connection,
-  registry,
-  hashesWaiting,
-  logLinesLost,
-}: OpsOptions): FastifyInstance & { drain(): void } {
+export function buildOps({ connection, registry, hashesWaiting, logLinesLost }: OpsOptions): Ops {
   const app = fastify()
-  let draining = false
+  let phase: 'starting' | 'serving' | 'draining' = 'starting'
+  let checking: Promise<string | null> | undefined
   let migrated = false
 
   const gauge = (name: string, help: string, read: () => number) =>
@@ -46,9 +55,7 @@ export function buildOps({
     },
   })
 
-  /** Why this instance cannot serve requests; null if it can. */
-  async function fault(): Promise<string | null> {
-    if (draining) return 'draining'
+  async function checkDatabase(): Promise<string | null> {
     try {
       // A migration that is added while this process runs concerns only the next process.
       if (migrated) await ping(connection.health)
@@ -57,6 +64,15 @@ export function buildOps({
       return 'database unavailable'
     }
     return migrated ? null : 'migrations pending'
+  }
+
+  /** Why this instance cannot serve requests; null if it can. Probes at the same time share one check. */
+  async function fault(): Promise<string | null> {
+    if (phase !== 'serving') return phase
+    checking ??= checkDatabase().finally(() => {
+      checking = undefined
+    })
+    return await Promise.race([checking, sleep(PROBE_MS, 'database unavailable', { ref: false })])
   }
 
   app.get('/livez', async () => ({ status: 'ok' }))
@@ -69,9 +85,21 @@ export function buildOps({
     reply.type(registry.contentType)
     return await registry.metrics()
   })
+  app.setNotFoundHandler((request, reply) => {
+    answer(request, reply, new Problem('not_found', 'There is nothing at this path.'))
+  })
+  app.setErrorHandler((error, request, reply) => answer(request, reply, toProblem(error)))
   return Object.assign(app, {
+    serve() {
+      phase = 'serving'
+    },
     drain() {
-      draining = true
+      phase = 'draining'
     },
   })
+}
+
+function answer(request: FastifyRequest, reply: FastifyReply, problem: Problem): void {
+  reply.code(statusOf(problem.code)).type('application/problem+json; charset=utf-8')
+  reply.send(toReply(problem, request.id))
 }

@@ -74,16 +74,21 @@ describe('migrations', () => {
 
   test('wait for another instance that runs them, for longer than a statement may take', async () => {
     const url = await openEmptyDatabase()
-    const { db } = openConnection(url)
+    const { maintenance } = openConnection(url)
     const holder = await openClient(url)
     await holder.query('select pg_advisory_lock(3853314791062309107)')
-    const migrating = migrate(db)
+    const said: string[] = []
+    const migrating = migrate(maintenance, (text) => said.push(text))
     await until(async () => (await countWaiting(holder)) === 1)
     // What the waiting statement's timeout does, without its five seconds.
     await holder.query(`select pg_cancel_backend(pid) ${waitsForLock}`)
     await until(async () => (await countWaiting(holder)) === 1)
     await holder.query('select pg_advisory_unlock_all()')
     expect(await migrating).toContain('0001-core')
+    expect(said[0]).toMatch(/^Waiting to migrate the database: another instance/)
+    // The service's own wait ends too, and is repeated a bounded number of times.
+    const { rows } = await sql`show lock_timeout`.execute(maintenance)
+    expect(rows).toEqual([{ lock_timeout: '5s' }])
   })
 
   test('need neither the lock nor the right to write on a current database', async () => {

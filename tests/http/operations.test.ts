@@ -6,6 +6,7 @@ import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
+import { openProxy } from '../support/proxy.ts'
 import { openTestService } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -15,8 +16,9 @@ if (!connection || !registry) throw new Error('a service has an instance')
 const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
-async function openOps(of: Connection, registry = new Registry()) {
+async function openOps(of: Connection, { registry = new Registry(), isServing = true } = {}) {
   const ops = buildOps({ connection: of, registry, hashesWaiting: () => 3, logLinesLost: () => 5 })
+  if (isServing) ops.serve()
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
   afterAll(() => ops.close())
   const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {
@@ -27,10 +29,10 @@ async function openOps(of: Connection, registry = new Registry()) {
     const { status, text } = await get('/readyz')
     return [status, JSON.parse(text).reason]
   }
-  return { drain: () => ops.drain(), get, readiness }
+  return { serve: () => ops.serve(), drain: () => ops.drain(), get, readiness }
 }
 
-const main = await openOps(connection, registry)
+const main = await openOps(connection, { registry })
 
 describe('the operations listener', () => {
   test('says that the process lives and is ready', async () => {
@@ -43,6 +45,46 @@ describe('the operations listener', () => {
     ops.drain()
     expect(await ops.readiness()).toEqual([503, 'draining'])
     expect((await ops.get('/livez')).status).toBe(200)
+  })
+
+  test('is not ready before the public listener is open, but lives', async () => {
+    const ops = await openOps(connection, { isServing: false })
+    expect(await ops.readiness()).toEqual([503, 'starting'])
+    expect((await ops.get('/livez')).status).toBe(200)
+    ops.serve()
+    expect(await ops.readiness()).toEqual([200, undefined])
+  })
+
+  test('answers within 1.5 s whatever the database does, and is ready when it goes on (ASVS 16.5.2)', async () => {
+    const { hostname, port } = new URL(service.url)
+    const proxy = await openProxy(hostname, Number(port))
+    const url = new URL(service.url)
+    url.host = `127.0.0.1:${proxy.port}`
+    const distant = connect({ url: url.href, poolSize: 2 })
+    afterAll(async () => {
+      await distant.close()
+      await proxy.close()
+    })
+    const ops = await openOps(distant)
+    expect(await ops.readiness()).toEqual([200, undefined])
+
+    proxy.freeze()
+    // Over an open connection at first, and then over one that is never established.
+    for (let probe = 0; probe < 4; probe += 1) {
+      const sentAt = performance.now()
+      const answers = await Promise.all([ops.readiness(), ops.readiness(), ops.readiness()])
+      expect(answers).toEqual(answers.map(() => [503, 'database unavailable']))
+      expect(performance.now() - sentAt).toBeLessThan(1_500)
+    }
+    proxy.thaw()
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
+  })
+
+  test('answers an unknown path with problem details, and without a word of it', async () => {
+    const { status, type, text } = await main.get('/c4n4ry')
+    expect([status, type]).toEqual([404, 'application/problem+json; charset=utf-8'])
+    expect(JSON.parse(text)).toMatchObject({ status: 404, code: 'not_found' })
+    expect(text).not.toContain('c4n4ry')
   })
 
   test('is not ready while migrations are pending, and then is', async () => {

@@ -1,0 +1,85 @@
+import { once } from 'node:events'
+import { request } from 'undici'
+import { afterAll, describe, expect, test } from 'vitest'
+import { connect } from '../../src/database/connect.ts'
+import { waitForDatabase } from '../../src/database/wait.ts'
+import { explain } from '../../src/startup.ts'
+import { openProxy } from '../support/proxy.ts'
+import { createServerProcesses, freePort } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+
+/** A service that starts before its database does. */
+
+const testService = await openTestService()
+const { launch } = createServerProcesses(testService.url)
+const database = new URL(testService.url)
+
+/** The database at another place. */
+function at(port: number, change: (url: URL) => void = () => {}): string {
+  const url = new URL(testService.url)
+  url.host = `127.0.0.1:${port}`
+  change(url)
+  return url.href
+}
+
+describe('a database that is not there at the start', () => {
+  test('is waited for, and the process says so, lives, and is not ready (ASVS 16.5.2)', async () => {
+    const port = await freePort()
+    const service = await launch({ DATABASE_URL: at(port) })
+    await service.told(/(Waiting for the database.*ECONNREFUSED)/)
+    const ask = async (path: string) => {
+      const { statusCode, body } = await request(service.ops + path)
+      return [statusCode, await body.json()]
+    }
+    expect(await ask('/livez')).toEqual([200, { status: 'ok' }])
+    expect(await ask('/readyz')).toEqual([503, { status: 'not ready', reason: 'starting' }])
+
+    const proxy = await openProxy(database.hostname, Number(database.port), port)
+    afterAll(() => proxy.close())
+    await service.listening()
+    await expect.poll(() => ask('/readyz')).toEqual([200, { status: 'ok' }])
+  })
+
+  test('is no longer waited for when the process is to stop', async () => {
+    const service = await launch({ DATABASE_URL: at(await freePort()) })
+    await service.told(/(Waiting for the database)/)
+    service.child.kill('SIGTERM')
+    expect(await service.exit).toEqual([0, null])
+  })
+
+  test('ends the wait after its time, with what an operator can do', async () => {
+    const connection = connect({ url: at(await freePort()), poolSize: 2 })
+    const said: string[] = []
+    const waiting = waitForDatabase(connection.health, {
+      signal: new AbortController().signal,
+      say: (text) => said.push(text),
+      patienceMs: 700,
+    })
+    const error = await waiting.catch((error: unknown) => error)
+    expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
+    expect(explain(error)).toMatch(/^The database cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/)
+    await connection.close()
+  })
+
+  test.for([
+    [
+      'a database that does not exist',
+      (url: URL) => {
+        url.pathname = '/no_such_database'
+      },
+    ],
+    [
+      'a role that does not exist',
+      (url: URL) => {
+        url.username = 'nobody_of_that_name'
+      },
+    ],
+  ] as const)('%s is not waited for', async ([, change]) => {
+    const service = await launch({ DATABASE_URL: at(Number(database.port), change) })
+    const [code] = await once(service.child, 'close')
+    expect([code, service.output()]).toEqual([
+      1,
+      expect.stringMatching(/^The database cannot be used: [^\n]+ Check DATABASE_URL[^\n]+\n$/),
+    ])
+  })
+})
