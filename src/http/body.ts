@@ -1,9 +1,14 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { Gauge, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
+import { networkOf } from '../limits/client.ts'
+import { createBodyBudget, type Holding } from './body-budget.ts'
 import { InexactNumber } from './exact-number.ts'
+import { announcedBytes, readBody } from './read-body.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
+import { toProblem } from './to-problem.ts'
 
 /** The only media type of bodies. Its only parameter is the charset, which must be UTF-8. */
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
@@ -44,18 +49,52 @@ export function optionalBody<Body extends TSchema>(schema: Body) {
 
 export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
 
-/** Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. */
-async function plugin(app: FastifyInstance): Promise<void> {
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    async (request: FastifyRequest, body: Buffer) => {
-      if (body.length === 0) return undefined
-      requireJsonType(request)
-      return parseBody(body)
-    },
-  )
+/** Reads a body within its route's limit and the budget. @throws Problem payload_too_large, overloaded */
+export async function readBytes({ raw, routeOptions, bodyHolding }: FastifyRequest): Promise<Buffer> {
+  return await readBody(raw, routeOptions.bodyLimit, bodyHolding)
 }
 
-export const bodyPlugin = fp(plugin, { name: 'body' })
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the body of the request holds of the budget. */
+    bodyHolding: Holding
+  }
+}
+
+/**
+ * Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. A body that
+ * is announced and finds no room is refused before it is read.
+ */
+async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
+  const budget = createBodyBudget()
+  new Gauge({
+    name: 'gatehouse_body_bytes',
+    help: 'Bytes of request bodies in memory',
+    registers: [registry],
+    collect() {
+      this.set(budget.bytes)
+    },
+  })
+  app.decorateRequest('bodyHolding')
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.method === 'GET' || request.method === 'HEAD') return done()
+    const announced = Math.min(announcedBytes(request.raw), request.routeOptions.bodyLimit)
+    try {
+      const holding = budget.open(networkOf(request), announced)
+      request.bodyHolding = holding
+      reply.raw.once('close', holding.release)
+      done()
+    } catch (error) {
+      done(toProblem(error))
+    }
+  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    const bytes = await readBytes(request)
+    if (bytes.length === 0) return undefined
+    requireJsonType(request)
+    return parseBody(bytes)
+  })
+}
+
+export const bodyPlugin = fp(plugin, { name: 'body', dependencies: ['headers', 'turns'] })

@@ -61,11 +61,11 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
   await app.register(forwardedPlugin, { trustProxy: config.trustProxy })
-  await app.register(memoryLimitsPlugin, { limits: config.limits })
+  await app.register(memoryLimitsPlugin, { limits: config.limits, system })
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin)
-  await app.register(bodyPlugin)
+  await app.register(bodyPlugin, { registry })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)

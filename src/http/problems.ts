@@ -21,19 +21,19 @@ async function plugin(app: FastifyInstance): Promise<void> {
     return sendProblem(problem, request, reply)
   })
 
-  /** Counts a refused credential, since it can be a guess. Sign-in has its own counters. */
+  /** Counts a refused credential, since it can be a guess. Sign-in and signatures have their own counters. */
   async function countIfRefused(
     problem: Problem,
     request: FastifyRequest,
     reply: FastifyReply,
   ): Promise<Problem> {
     const [, category] = catalogue[problem.code]
-    if (category !== 'authentication' || problem.code === 'invalid_credentials') return problem
-    const { badSignature, refusal } = app.limits
-    const count = problem.code === 'invalid_signature' ? badSignature : refusal
-    return await count(request, reply).then(() => problem, toProblem)
+    if (category !== 'authentication' || OWN_COUNTERS.has(problem.code)) return problem
+    return await app.limits.refusal(request, reply).then(() => problem, toProblem)
   }
 }
+
+const OWN_COUNTERS = new Set<ProblemCode>(['invalid_credentials', 'invalid_signature'])
 
 /** Logs the cause of our own faults. The client gets only the request id. */
 function logIfOurs(problem: Problem, request: FastifyRequest): void {

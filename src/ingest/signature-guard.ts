@@ -1,11 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { parseBody, requireJsonType } from '../http/body.ts'
+import { parseBody, readBytes, requireJsonType } from '../http/body.ts'
 import { headerValues } from '../http/framing.ts'
 import { addProblems } from '../http/responses.ts'
+import { toProblem } from '../http/to-problem.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { networkOf } from '../limits/client.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
 import { ID, type System } from '../system.ts'
+import { createBadSignatures, type Origin } from './bad-signatures.ts'
 import type { Sender } from './items.ts'
 import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
 
@@ -13,6 +17,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The company that signed the request, and the version of its secret. Set by the signature guard. */
     sender: Sender
+    /** What the headers of the request say. Set by the signature guard before the body is read. */
+    signed: Signed | undefined
   }
 }
 
@@ -26,11 +32,14 @@ interface Options {
 }
 
 /**
- * Admits requests that a company signed. The signature of the received bytes is checked before parsing.
+ * Admits requests that a company signed. Headers, time and the network's limit are checked before the body is
+ * read, and the signature of the received bytes before they are parsed. An unknown company is answered like a
+ * known one whose signature does not hold: after the body and the same work.
  * A remembered secret saves a round trip; the statement that stores the events confirms its version.
  */
 async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
-  const countRequest = app.limits.perSubject(config.limits.ingest, (request) => request.sender.companyId)
+  const badSignatures = createBadSignatures(config.limits.badSignatures, system)
+  const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or does not exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
@@ -41,15 +50,27 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     route.attachValidation = true
   })
   app.decorateRequest('sender')
+  app.decorateRequest('signed')
   keepBodiesAsBytes(app)
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    try {
+      badSignatures.check(originOf(request))
+      request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
+      done()
+    } catch (error) {
+      done(toProblem(error))
+    }
+  })
 
   app.addHook('preValidation', async (request, reply) => {
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     const now = system.now()
-    const signed = readSigned(request, body, now, config.signatureToleranceSeconds)
-    const { companyId } = signed
-    const secretVersion = await verify(signed)
-    request.sender = { companyId, secretVersion, webhookId: signed.id }
+    if (!request.signed) throw invalidSignature()
+    const { companyId, id, timestamp, signature } = request.signed
+    const secretVersion = await verify(companyId, { id, timestamp, body }, signature)
+    badSignatures.noteHeld(networkOf(request), companyId)
+    request.sender = { companyId, secretVersion, webhookId: id }
     request.logContext.companyId = companyId
     await countRequest(request, reply)
     await signingSecrets.touch(companyId, secretVersion, now)
@@ -67,15 +88,22 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     throw request.validationError
   })
 
+  // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
+  app.setErrorHandler(async (error, request, reply) => {
+    if (toProblem(error).code === 'invalid_signature') {
+      reply.headers(limitHeaders(badSignatures.count(originOf(request))))
+    }
+    throw error
+  })
+
   /** Returns the version of the secret that signed the message. @throws Problem invalid_signature */
-  async function verify(signed: Signed): Promise<number> {
-    const { companyId, signature } = signed
+  async function verify(companyId: string, message: SignedMessage, signature: string): Promise<number> {
     const recalled = signingSecrets.recall(companyId)
-    const holds = verifySignature(recalled?.key ?? nobodysKey, signed, signature)
+    const holds = verifySignature(recalled?.key ?? nobodysKey, message, signature)
     if (recalled && holds) return recalled.version
     // This instance has not read the secret yet, or another instance has replaced it.
     const loaded = await signingSecrets.load(companyId)
-    const holdsNow = verifySignature(loaded?.key ?? nobodysKey, signed, signature)
+    const holdsNow = verifySignature(loaded?.key ?? nobodysKey, message, signature)
     if (loaded && holdsNow) return loaded.version
     throw invalidSignature()
   }
@@ -89,23 +117,21 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
 /** In this scope a body stays bytes until its signature is verified. */
 function keepBodiesAsBytes(app: FastifyInstance): void {
   app.removeContentTypeParser('application/json')
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer' },
-    async (request: FastifyRequest, body: Buffer) => {
-      requireJsonType(request)
-      return body
-    },
-  )
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
+    requireJsonType(request)
+    return await readBytes(request)
+  })
 }
 
-interface Signed extends SignedMessage {
+interface Signed {
   companyId: string
+  id: string
+  timestamp: string
   signature: string
 }
 
 /** Reads the headers of a signed message and checks its time. @throws Problem invalid_signature */
-function readSigned(request: FastifyRequest, body: Buffer, now: number, toleranceSeconds: number): Signed {
+function readSigned(request: FastifyRequest, now: number, toleranceSeconds: number): Signed {
   const companyId = readHeader(request, 'x-company-id').toLowerCase()
   const id = readHeader(request, 'webhook-id')
   const timestamp = readHeader(request, 'webhook-timestamp')
@@ -117,7 +143,12 @@ function readSigned(request: FastifyRequest, body: Buffer, now: number, toleranc
     )
   }
   if (!ID.test(companyId) || !WEBHOOK_ID.test(id)) throw invalidSignature()
-  return { companyId, id, timestamp, signature, body }
+  return { companyId, id, timestamp, signature }
+}
+
+function originOf(request: FastifyRequest): Origin {
+  const companyId = headerValues(request.raw, 'x-company-id')[0]?.toLowerCase() ?? ''
+  return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : undefined }
 }
 
 /** The only header of that name: Node would join two of them, and a proxy could read one of the two. */

@@ -16,27 +16,21 @@ export interface Count {
   windowEndsAt: Date
 }
 
-/** Adds `sign` to the counter of each use. Returns one count per use, as if they came one by one. */
-export async function countUses(
-  db: Executor,
-  { max, windowSeconds }: Limit,
-  uses: Use[],
-  sign: 1 | -1,
-): Promise<Count[]> {
-  const byCounter = Map.groupBy(uses, ({ counter }) => counter)
-  const added = [...byCounter.values()].map(({ length }) => sign * length)
+/** Adds the uses to their counters. Returns one count per use, as if they came one by one. */
+export async function countUses(db: Executor, { max, windowSeconds }: Limit, uses: Use[]): Promise<Count[]> {
+  const byCounter = groupByCounter(uses)
   const now = new Date(Math.max(...uses.map((use) => use.now)))
   const endsAt = new Date(now.getTime() + windowSeconds * 1000)
   const isOver = sql`c.window_ends_at <= ${now}`
   const { rows } = await sql<{ counter: string; uses: number; windowEndsAt: Date }>`
     insert into rate_counters as c (counter, hits, window_ends_at)
-    select i.counter, i.hits, ${endsAt}
-    from unnest(${[...byCounter.keys()]}::text[], ${added}::int[]) as i (counter, hits)
+    select i.counter, i.hits, ${endsAt} from ${countsOf(byCounter)}
     order by i.counter
     on conflict (counter) do update set
       -- Uses beyond the limit were refused, so they do not count.
-      hits = greatest(0, excluded.hits + case when ${isOver} then 0 else least(c.hits, ${max}) end),
-      window_ends_at = case when ${isOver} then ${endsAt} else c.window_ends_at end
+      hits = excluded.hits + case when ${isOver} then 0 else least(c.hits, ${max}) end,
+      -- A window that ends later than a new one was started by a clock that was ahead.
+      window_ends_at = case when ${isOver} then ${endsAt} else least(c.window_ends_at, ${endsAt}) end
     returning counter, hits as uses, window_ends_at as "windowEndsAt"`.execute(db)
   const after = new Map(rows.map((row) => [row.counter, row]))
   return uses.map((use) => {
@@ -45,4 +39,25 @@ export async function countUses(
     if (!row || !together) throw new Error('a counter returned no row')
     return { uses: row.uses - together.length + together.indexOf(use) + 1, windowEndsAt: row.windowEndsAt }
   })
+}
+
+/** Takes the uses off their counters again, not below zero. A counter that is gone stays gone. */
+export async function refundUses(db: Executor, { max }: Limit, uses: Use[]): Promise<true[]> {
+  await sql`
+    with i as (select * from ${countsOf(groupByCounter(uses))}),
+    -- In the order in which uses lock them, so that statements cannot wait for each other in a circle.
+    c as (select counter from rate_counters where counter in (select counter from i) order by counter for update)
+    update rate_counters r set hits = greatest(0, least(r.hits, ${max}) - i.hits)
+    from i join c using (counter) where r.counter = i.counter`.execute(db)
+  return uses.map(() => true)
+}
+
+function groupByCounter(uses: Use[]): Map<string, Use[]> {
+  return Map.groupBy(uses, ({ counter }) => counter)
+}
+
+/** The counters with their number of uses, as the table `i`. */
+function countsOf(byCounter: Map<string, Use[]>) {
+  const hits = [...byCounter.values()].map(({ length }) => length)
+  return sql`unnest(${[...byCounter.keys()]}::text[], ${hits}::int[]) as i (counter, hits)`
 }

@@ -6,6 +6,7 @@ import { rateLimited } from './answer.ts'
 import type { Count, Use } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
 import type { Limit, LimitState } from './list.ts'
+import { type Quota, quotasOf, type Subject, tightest } from './subject.ts'
 
 /**
  * Counters in Postgres, so that all instances share them. One statement counts and decides, so parallel
@@ -14,12 +15,12 @@ import type { Limit, LimitState } from './list.ts'
  */
 export interface Counters {
   /**
-   * Consumes one use of a limit.
+   * Consumes one use of a limit; for a network (`byNetwork`), one of each of its counters.
    * @throws Problem rate_limited if the limit is used up; the refused use does not count
    */
-  consume(limit: Limit, subject: readonly string[], now: number): Promise<LimitState>
+  consume(limit: Limit, subject: Subject, now: number): Promise<LimitState>
   /** Gives one use back that was counted in advance and must not count. */
-  refund(limit: Limit, subject: readonly string[], now: number): Promise<void>
+  refund(limit: Limit, subject: Subject, now: number): Promise<void>
   /**
    * Consumes one use for `work`. If `work` fails through our own fault, the use is refunded, since the client
    * is told to try again.
@@ -27,31 +28,32 @@ export interface Counters {
    */
   consumeFor<Result>(
     limit: Limit,
-    subject: readonly string[],
+    subject: Subject,
     now: number,
     work: (state: LimitState) => Promise<Result>,
   ): Promise<Result>
 }
 
 /** For each limit, by its name: its batches of uses and of refunds. */
-type Batches = Map<string, Record<'consume' | 'refund', Batch<Use, Count>>>
+type Batches = Map<string, { consume: Batch<Use, Count>; refund: Batch<Use, true> }>
 
 export function createCounters(db: Executor): Counters {
   const batches: Batches = new Map()
   const counters: Counters = {
     async consume(limit, subject, now) {
-      const use = { counter: counterOf(limit, subject), now }
-      const { uses, windowEndsAt } = await batchesOf(batches, db, limit).consume(use)
-      const state = {
-        ...limit,
-        remaining: Math.max(0, limit.max - uses),
-        resetSeconds: Math.max(1, Math.ceil((windowEndsAt.getTime() - now) / 1000)),
+      const states: LimitState[] = []
+      const quotas = quotasOf(limit, subject)
+      try {
+        for (const quota of quotas) states.push(await consumeOne(batches, db, quota, now))
+      } catch (error) {
+        // A refused use takes nothing, so the counters that had room for it get it back.
+        await refundAll(batches, db, quotas.slice(0, states.length), now).catch(() => {})
+        throw error
       }
-      if (uses > limit.max) throw rateLimited(state)
-      return state
+      return tightest(states)
     },
     async refund(limit, subject, now) {
-      await batchesOf(batches, db, limit).refund({ counter: counterOf(limit, subject), now })
+      await refundAll(batches, db, quotasOf(limit, subject), now)
     },
     async consumeFor(limit, subject, now, work) {
       const state = await counters.consume(limit, subject, now)
@@ -68,18 +70,39 @@ export function createCounters(db: Executor): Counters {
   return counters
 }
 
+async function consumeOne(batches: Batches, db: Executor, quota: Quota, now: number): Promise<LimitState> {
+  const { limit } = quota
+  const { uses, windowEndsAt } = await batchesOf(batches, db, limit).consume({
+    counter: counterOf(quota),
+    now,
+  })
+  const state = {
+    ...limit,
+    remaining: Math.max(0, limit.max - uses),
+    resetSeconds: Math.max(1, Math.ceil((windowEndsAt.getTime() - now) / 1000)),
+  }
+  if (uses > limit.max) throw rateLimited(state)
+  return state
+}
+
+async function refundAll(batches: Batches, db: Executor, quotas: Quota[], now: number): Promise<void> {
+  for (const quota of quotas)
+    await batchesOf(batches, db, quota.limit).refund({ counter: counterOf(quota), now })
+}
+
 function batchesOf(batches: Batches, db: Executor, limit: Limit) {
   let found = batches.get(limit.name)
   if (!found) {
-    const batchOf = (sign: 1 | -1) =>
-      createBatch({ run: (uses: Use[]) => repository.countUses(db, limit, uses, sign), maxInFlight: 1 })
-    found = { consume: batchOf(1), refund: batchOf(-1) }
+    found = {
+      consume: createBatch({ run: (uses) => repository.countUses(db, limit, uses), maxInFlight: 1 }),
+      refund: createBatch({ run: (uses) => repository.refundUses(db, limit, uses), maxInFlight: 1 }),
+    }
     batches.set(limit.name, found)
   }
   return found
 }
 
-/** The name of a counter. The subject is hashed, so the table contains no e-mail or IP addresses. */
-function counterOf(limit: Limit, subject: readonly string[]): string {
-  return `${limit.name}:${createHash('sha256').update(JSON.stringify(subject)).digest('base64url').slice(0, 22)}`
+/** The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses. */
+function counterOf({ limit, values }: Quota): string {
+  return `${limit.name}:${createHash('sha256').update(JSON.stringify(values)).digest('base64url').slice(0, 22)}`
 }

@@ -12,18 +12,24 @@ interface Window {
 
 /** Whether the window has not ended and its limit is used up. */
 export function isUsedUp({ max, windowSeconds }: Limit, { age, uses }: Window) {
-  return sql`(${uses} >= ${max} and ${age} < ${windowSeconds})`
+  return sql`(${uses} >= ${max} and ${isOpen(windowSeconds, age)})`
+}
+
+/** Whether the window has not ended. One that starts in the future was started before the clock was put back. */
+function isOpen(windowSeconds: number, age: RawBuilder<unknown>) {
+  return sql`abs(${age}) < ${windowSeconds}`
 }
 
 /** Age and uses of the window to which the next use belongs: zero and zero if the last window has ended. */
 export function currentWindow({ windowSeconds }: Limit, { age, uses }: Window): Window {
+  const open = isOpen(windowSeconds, age)
   return {
-    age: sql`case when ${age} < ${windowSeconds} then ${age} else 0 end`,
-    uses: sql`case when ${age} < ${windowSeconds} then ${uses} else 0 end`,
+    age: sql`case when ${open} then ${age} else 0 end`,
+    uses: sql`case when ${open} then ${uses} else 0 end`,
   }
 }
 
-/** Whole seconds until the window ends, at least one. */
+/** Whole seconds until the window ends, at least one and at most its length. */
 export function secondsLeft({ windowSeconds }: Limit, age: RawBuilder<unknown>) {
-  return sql`greatest(1, ceil(${windowSeconds} - ${age}))::int`
+  return sql`greatest(1, least(${windowSeconds}, ceil(${windowSeconds} - ${age})))::int`
 }

@@ -7,6 +7,7 @@ import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
 import type { KnownClients } from '../session/known-clients.ts'
 import type { System } from '../system.ts'
 
@@ -32,7 +33,7 @@ export async function countAttempt(
   { counters, config }: Context,
   { client, now }: Received,
 ): Promise<LimitState> {
-  return await counters.consume(config.limits.oneTimeTokens, [client.network], now)
+  return await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
 }
 
 /** Audits a step in the transaction of its effect. */

@@ -2,6 +2,7 @@ import { checkNewCompany, normalizeEmail } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
 import { Problem } from '../errors.ts'
+import { byNetwork } from '../limits/subject.ts'
 import type { LinkedKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
@@ -23,7 +24,7 @@ interface NewCompany {
 export async function register(context: Context, company: NewCompany, { client, now }: Received) {
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
-  return await counters.consumeFor(config.limits.register, [client.network], now, async (limit) => {
+  return await counters.consumeFor(config.limits.register, byNetwork(client.network), now, async (limit) => {
     const turn = { subject: client.network, isKnown: false }
     const passwordHash = await hasher.inTurn(turn).hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }

@@ -11,6 +11,7 @@ import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import type { System } from '../system.ts'
@@ -49,7 +50,7 @@ export function createPasswordChange(context: Context): ChangePassword {
       throw invalidField('newPassword', 'must be another than the current one')
     if (isTooLong(currentPassword)) throw wrongPassword()
     // Counted by network too, so that the thief of a session cannot use up the attempts of its owner.
-    const changer = [companyId, userId, client.network]
+    const changer = byNetwork(client.network, companyId, userId)
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
       const before = await matchCurrent(context, session, change)

@@ -5,6 +5,7 @@ import type { Executor } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { Limit, LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
 
 /**
  * Password guesses. Sign-in and password change share two counts: of one network or device, and of all together. When
@@ -47,7 +48,7 @@ export async function countGuess<Result>(
   { companyId, email, subject, isKnown, now }: Guesser,
   attempt: (isBarred: boolean) => Promise<Result | null>,
 ): Promise<Guess<Result>> {
-  const place = [companyId, email, subject]
+  const place = byNetwork(subject, companyId, email)
   const account = [companyId, email]
   const guesses = await counters.consume(limits.signInFailures, place, now)
   let ofAccount: LimitState | null = null

@@ -33,7 +33,7 @@ const PROBLEMS: ProblemCode[] = [
 
 /** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
 async function plugin(app: FastifyInstance, { config, sessions, system }: Options): Promise<void> {
-  const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => session.sessionId)
+  const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => [session.sessionId])
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]

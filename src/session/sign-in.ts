@@ -10,6 +10,7 @@ import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import { type LimitedHasher, TOO_MANY_SIGN_INS } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
 import { newId, type System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import type { KnownClients, Standing } from './known-clients.ts'
@@ -91,7 +92,7 @@ async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
   const turn = { subject, isKnown: standing.isKnown }
   // Before anything is counted, since the client is told to try again.
   if (hasher.refuses(turn)) throw overloaded(TOO_MANY_SIGN_INS)
-  const limit = await counters.consume(config.limits.signInAttempts, [subject], now)
+  const limit = await counters.consume(config.limits.signInAttempts, byNetwork(subject), now)
   const guesser = { companyId, email, now, ...turn }
   const guess = await countGuess(parts, guesser, async (isBarred) => {
     const { password } = attempt

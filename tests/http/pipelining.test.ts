@@ -79,6 +79,7 @@ test('while 50 connections pipeline without end, others sign in and use their se
 })
 
 describe('a turn of the event loop', () => {
+  const LONGER_THAN_A_TURN_MS = 3
   const spin = (ms: number) => {
     const endsAt = performance.now() + ms
     while (performance.now() < endsAt);
@@ -89,35 +90,43 @@ describe('a turn of the event loop', () => {
     const begun: string[] = []
     const { promise, resolve } = Promise.withResolvers<void>()
     const enter = (network: string) =>
-      turns.enter(network, () => {
-        begun.push(network)
-        if (begun.length === 12) resolve()
-        // Longer than a turn lasts.
-        spin(3)
+      turns.enter(network, {
+        begin() {
+          begun.push(network)
+          if (begun.length === 13) resolve()
+          spin(LONGER_THAN_A_TURN_MS)
+        },
+        refuse: () => expect.unreachable(),
       })
-    for (const network of ['a', ...times(8, () => 'a'), 'b', 'c', 'b']) enter(network)
+    for (const network of ['a', ...times(8, () => 'a'), 'b', 'c', 'b', 'c']) enter(network)
     await promise
-    expect(begun.join('')).toBe('aabcabaaaaaa')
+    expect(begun.join('')).toBe('aabcabcaaaaaa')
   })
 
   test('leaves time for other work between requests', async () => {
     const turns = createTurns()
     let begun = 0
-    for (const _ of times(100, () => {})) {
-      turns.enter('a', () => {
+    const entry = {
+      begin() {
         begun += 1
-        spin(3)
-      })
+        spin(LONGER_THAN_A_TURN_MS)
+      },
+      refuse: () => expect.unreachable(),
     }
+    for (const _ of times(100, () => {})) turns.enter('a', entry)
     await new Promise((resolve) => setImmediate(resolve))
     expect(begun).toBeLessThan(5)
   })
 
   test('refuses a network whose requests wait by the thousand, and no other', () => {
     const turns = createTurns()
-    turns.enter('a', () => spin(3))
-    for (const _ of times(1_000, () => {})) turns.enter('a', () => {})
-    expect(() => turns.enter('a', () => {})).toThrow(expect.objectContaining({ code: 'overloaded' }))
-    expect(() => turns.enter('b', () => {})).not.toThrow()
+    const refused: string[] = []
+    const enter = (network: string) =>
+      turns.enter(network, { begin: () => spin(LONGER_THAN_A_TURN_MS), refuse: () => refused.push(network) })
+    for (const _ of times(1_001, () => {})) enter('a')
+    enter('b')
+    expect(refused).toEqual([])
+    enter('a')
+    expect(refused).toEqual(['a'])
   })
 })

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   type Answer,
   createCountingHasher,
@@ -311,7 +311,7 @@ describe('what each instance counts by itself', async () => {
   const secret = await service.newSecret(admin)
   const payload = { type: 'payment.created', data: {} }
 
-  test('60 bad signatures a minute from an address; a good one still passes', async () => {
+  test('60 bad signatures a minute from an address, for a company that never signed there', async () => {
     const headers = from(newAddress())
     const forge = (address: Record<string, string> = headers, at = 0) =>
       service.send(admin.companyId, `whsec_${Buffer.alloc(32).toString('base64')}`, payload, {
@@ -321,7 +321,7 @@ describe('what each instance counts by itself', async () => {
     const answers = await Promise.all(times(70, () => forge()))
     expect(countStatuses(answers)).toEqual({ 401: 60, 429: 10 })
     expectLimited(await forge(), 'bad-signatures', 60, 60)
-    expect((await service.send(admin.companyId, secret, payload, { headers })).status).toBe(202)
+    expect((await service.send(admin.companyId, secret, payload, { headers })).status).toBe(429)
     expect((await forge(from(newAddress()))).status).toBe(401)
     expect((await forge(headers, 1)).status).toBe(401)
   })
@@ -424,7 +424,8 @@ describe('with small limits', async () => {
     const ask = () => service.call('/.well-known/jwks.json', { method: 'GET' })
     const answers = await Promise.all(times(60, ask))
     expect(answers.some(({ status }) => status === 429)).toBe(true)
-    await vi.waitFor(async () => expect((await ask()).status).toBe(200), { timeout: 20_000, interval: 200 })
+    service.clock.advance(2)
+    expect((await ask()).status).toBe(200)
   })
 })
 

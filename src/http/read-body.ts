@@ -1,0 +1,67 @@
+import type { IncomingMessage } from 'node:http'
+import { Problem } from '../errors.ts'
+import type { Holding } from './body-budget.ts'
+import { toProblem } from './to-problem.ts'
+
+/** What a chunk takes besides its bytes. A sender chooses its size, and can send each byte as a chunk. */
+const CHUNK_BYTES = 256
+
+/**
+ * Reads a body, as far as the limit of its route and the budget allow.
+ * @throws Problem payload_too_large, overloaded, or an error of the connection
+ */
+export function readBody(message: IncomingMessage, limit: number, holding: Holding): Promise<Buffer> {
+  if (announcedBytes(message) > limit) return Promise.reject(tooLarge())
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
+  const chunks: Buffer[] = []
+  let length = 0
+  let refusal: Problem | undefined
+
+  /** What comes after a refusal is read and dropped: a sender that is still writing does not read answers. */
+  function refuse(reason: Problem): void {
+    refusal = reason
+    chunks.length = 0
+    holding.release()
+  }
+
+  function keep(chunk: Buffer): void {
+    length += chunk.length
+    if (length > limit) {
+      stop(tooLarge())
+      return
+    }
+    if (refusal) return
+    try {
+      holding.take(chunk.length + CHUNK_BYTES)
+      chunks.push(chunk)
+    } catch (error) {
+      refuse(toProblem(error))
+    }
+  }
+
+  function stop(error: unknown): void {
+    message.off('data', keep).off('end', end).off('error', stop)
+    holding.release()
+    reject(error)
+  }
+
+  function end(): void {
+    const [first] = chunks
+    holding.onDrop(undefined)
+    if (refusal) stop(refusal)
+    else resolve(first && chunks.length === 1 ? first : Buffer.concat(chunks, length))
+  }
+
+  holding.onDrop(refuse)
+  message.on('data', keep).on('end', end).on('error', stop)
+  return promise
+}
+
+/** The value of Content-Length; 0 if the sender does not tell. */
+export function announcedBytes({ headers }: IncomingMessage): number {
+  return Number(headers['content-length'] ?? 0)
+}
+
+function tooLarge(): Problem {
+  return new Problem('payload_too_large', 'The body is larger than this endpoint takes.')
+}

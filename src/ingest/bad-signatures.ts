@@ -1,0 +1,48 @@
+import { LruMap } from 'toad-cache'
+import type { Limit, LimitState } from '../limits/list.ts'
+import { createMemoryCounter } from '../limits/memory.ts'
+import { byNetwork } from '../limits/subject.ts'
+import type { System } from '../system.ts'
+
+/**
+ * Counts requests whose signature does not hold, by network. Senders of many companies can share a network, and
+ * one of them must not shut out the others: where a signature of a company held within 24 h, requests that name
+ * this company have a counter of their own.
+ */
+
+const KNOWN_MS = 24 * 3_600_000
+/** Beyond this number, the pair of network and company that was seen least recently is forgotten. */
+const MAX_KNOWN = 50_000
+
+/** Where a request comes from, and the company that it names, if it names one. */
+export interface Origin {
+  network: string
+  companyId: string | undefined
+}
+
+export function createBadSignatures(limit: Limit, system: Pick<System, 'now'>) {
+  const counter = createMemoryCounter(limit, system)
+  /** When a signature of the company held last from this network. */
+  const heldAt = new LruMap<number>(MAX_KNOWN)
+
+  function subjectOf({ network, companyId }: Origin) {
+    if (companyId === undefined) return byNetwork(network)
+    const at = heldAt.get(keyOf(network, companyId))
+    const isKnown = at !== undefined && system.now() - at < KNOWN_MS
+    return isKnown ? byNetwork(network, companyId) : byNetwork(network)
+  }
+
+  return {
+    /** Refuses before any work. @throws Problem rate_limited */
+    check: (origin: Origin): void => counter.check(subjectOf(origin)),
+    /** @throws Problem rate_limited */
+    count: (origin: Origin): LimitState => counter.consume(subjectOf(origin)),
+    noteHeld(network: string, companyId: string): void {
+      heldAt.set(keyOf(network, companyId), system.now())
+    },
+  }
+}
+
+function keyOf(network: string, companyId: string): string {
+  return `${network} ${companyId}`
+}

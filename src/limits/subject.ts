@@ -1,0 +1,44 @@
+import { isIPv6 } from 'node:net'
+import { widerNetworkOf } from './client.ts'
+import type { Limit, LimitState } from './list.ts'
+
+/** What a limit counts by: values that together name one counter, or a network. */
+export type Subject = readonly string[] | ByNetwork
+
+interface ByNetwork {
+  network: string
+  /** Values that the counter is about as well, such as a company. */
+  about: readonly string[]
+}
+
+/** Counts by network: by IPv4 address or IPv6 /64, and by IPv6 /48. */
+export function byNetwork(network: string, ...about: string[]): ByNetwork {
+  return { network, about }
+}
+
+/** A site has a /48 and with it 65 536 networks, so the /48 has a counter of its own. */
+const WIDER_FACTOR = 4
+
+/** One counter: how high it goes, and the values that name it together with the limit's name. */
+export interface Quota {
+  limit: Limit
+  values: readonly string[]
+}
+
+/**
+ * The counters of a subject. The /64 comes first: a use that it refuses must not take anything from the others
+ * in the /48, whose counter has another name, since both networks can be written the same.
+ */
+export function quotasOf(limit: Limit, subject: Subject): Quota[] {
+  if (!('network' in subject)) return [{ limit, values: subject }]
+  const { network, about } = subject
+  const own = { limit, values: [...about, network] }
+  if (!isIPv6(network)) return [own]
+  const wider = { ...limit, name: `${limit.name}-48`, max: limit.max * WIDER_FACTOR }
+  return [own, { limit: wider, values: [...about, widerNetworkOf(network)] }]
+}
+
+/** The state of the counter that has the fewest uses left. */
+export function tightest(states: LimitState[]): LimitState {
+  return states.reduce((least, state) => (state.remaining < least.remaining ? state : least))
+}

@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest'
+import { createBodyBudget } from '../../src/http/body-budget.ts'
+import { openTestService, times } from '../support/test-service.ts'
+import { answersOn, open } from './raw.ts'
+
+/** The memory that bodies take before their requests are answered (ASVS 15.1.3, 15.2.2). */
+
+const OVERLOADED = expect.objectContaining({ code: 'overloaded' })
+
+describe('the budget of bodies in flight', () => {
+  test('gives one network its share, and what it gives back again', () => {
+    const budget = createBodyBudget(1_000, 250)
+    const holding = budget.open('192.0.2.1', 0)
+    holding.take(250)
+    expect(() => holding.take(1)).toThrow(OVERLOADED)
+    expect(() => budget.open('192.0.2.1', 1)).toThrow(OVERLOADED)
+    budget.open('192.0.2.2', 250)
+    holding.release()
+    expect(budget.bytes).toBe(0)
+    budget.open('192.0.2.1', 250).take(250)
+    expect(budget.bytes).toBe(250)
+  })
+
+  /** Fills the budget as far as it goes with unfinished bodies, and returns those that had to go. */
+  function fill(budget: ReturnType<typeof createBodyBudget>, networks: string[]): Set<string> {
+    const dropped = new Set<string>()
+    for (const network of networks) {
+      const holding = budget.open(network, 0)
+      holding.onDrop(() => dropped.add(network))
+      const takeAll = () => {
+        for (;;) holding.take(10)
+      }
+      expect(takeAll).toThrow(OVERLOADED)
+    }
+    return dropped
+  }
+
+  test('has room for one more network, however many others fill it', () => {
+    const budget = createBodyBudget(64_000, 16_000)
+    const networks = times(100, (index) => `192.0.2.${index}`)
+    const dropped = fill(budget, networks)
+    expect(budget.bytes).toBeGreaterThan(60_000)
+    budget.open('198.51.100.1', 400).take(400)
+    expect(budget.bytes).toBeLessThanOrEqual(64_000)
+    // The first four filled it, and each of the others needed some of it.
+    expect([...dropped]).toContain('192.0.2.0')
+    expect(dropped.size).toBeLessThan(100)
+  })
+
+  test('counts an IPv6 /48 as one who fills it, whatever /64 it is sent from', () => {
+    const budget = createBodyBudget(64_000, 16_000)
+    const dropped = fill(
+      budget,
+      times(100, (index) => `2001:db8:1:${index}::`),
+    )
+    expect(dropped.size).toBe(0)
+    expect(budget.bytes).toBe(64_000)
+    budget.open('2001:db8:2:1::', 16_000).take(16_000)
+    expect(dropped.size).toBe(1)
+  })
+
+  test('drops no body that is complete', () => {
+    const budget = createBodyBudget(64_000, 64_000)
+    const holding = budget.open('192.0.2.1', 0)
+    holding.onDrop(() => expect.unreachable())
+    holding.take(64_000)
+    holding.onDrop(undefined)
+    expect(() => budget.open('192.0.2.2', 0).take(1)).toThrow(OVERLOADED)
+    holding.release()
+    budget.open('192.0.2.2', 0).take(1)
+  })
+
+  test('takes nothing for a request that is over', () => {
+    const budget = createBodyBudget(1_000, 250)
+    const holding = budget.open('192.0.2.1', 0)
+    holding.release()
+    holding.take(10)
+    expect(budget.bytes).toBe(0)
+  })
+})
+
+describe('unfinished bodies of 500 KB', async () => {
+  const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
+  const [address = ''] = service.addresses
+  const [registry] = service.registries
+  const admin = await service.addCompany()
+  const secret = await service.newSecret(admin)
+  const bytesHeld = async () => {
+    const [value] = (await registry?.getSingleMetric('gatehouse_body_bytes')?.get())?.values ?? []
+    return value?.value ?? -1
+  }
+  const head = (from: string, length: string) =>
+    [
+      'POST /api/events/ingest HTTP/1.1',
+      'Host: gatehouse.example',
+      'Content-Type: application/json',
+      length,
+      `X-Forwarded-For: ${from}`,
+      `X-Company-Id: ${admin.companyId}`,
+      'webhook-id: msg_1',
+      `webhook-timestamp: ${Math.floor(service.clock.now() / 1000)}`,
+      `webhook-signature: v1,${Buffer.alloc(32).toString('base64')}`,
+      '',
+      '',
+    ].join('\r\n')
+  const KEPT = Buffer.alloc(500_000, ' ')
+
+  test('of one network are held up to its share, others are served, and the end of a connection frees all', async () => {
+    const from = '192.0.2.1'
+    const sockets = times(40, () => open(address))
+    for (const socket of sockets) {
+      socket.resume()
+      socket.write(head(from, 'Content-Length: 520000'))
+      socket.write(KEPT)
+    }
+    await expect.poll(bytesHeld).toBeGreaterThan(15 * 1024 * 1024)
+    expect(await bytesHeld()).toBeLessThanOrEqual(16 * 1024 * 1024)
+
+    const socket = open(address)
+    socket.write(head(from, 'Content-Length: 520000\r\nConnection: close'))
+    const [refused] = await answersOn(socket)
+    expect([refused?.status, refused?.headers['retry-after']]).toEqual([503, '1'])
+    expect(JSON.parse(refused?.body ?? '{}').code).toBe('overloaded')
+    const payload = { type: 'payment.created', data: { text: 'x'.repeat(400_000) } }
+    const sent = await service.send(admin.companyId, secret, payload, {
+      headers: { 'x-forwarded-for': '192.0.2.2' },
+    })
+    expect(sent.status).toBe(202)
+
+    for (const each of sockets) each.destroy()
+    await expect.poll(bytesHeld).toBe(0)
+    const again = await service.send(admin.companyId, secret, payload, {
+      headers: { 'x-forwarded-for': from },
+    })
+    expect(again.status).toBe(202)
+  })
+
+  test('that come in chunks count as they come: what finds no room is answered 503 at its end', async () => {
+    const from = '192.0.2.3'
+    // A byte in each chunk takes more than its byte.
+    const bytes = '1\r\n \r\n'.repeat(20_000)
+    const sockets = times(4, () => open(address))
+    const answers = sockets.map(answersOn)
+    for (const socket of sockets)
+      socket.write(`${head(from, 'Transfer-Encoding: chunked\r\nConnection: close')}${bytes}`)
+    await expect.poll(bytesHeld).toBeGreaterThan(10 * 1024 * 1024)
+    for (const socket of sockets) socket.write('0\r\n\r\n')
+    const statuses = (await Promise.all(answers)).map(([answer]) => answer?.status)
+    expect(new Set(statuses)).toEqual(new Set([401, 503]))
+    await expect.poll(bytesHeld).toBe(0)
+  })
+})

@@ -1,0 +1,123 @@
+import { once } from 'node:events'
+import { describe, expect, test } from 'vitest'
+import { answersOn, open } from '../http/raw.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
+
+/** What is refused before the body, and who is counted for a signature that does not hold. */
+
+const service = await openTestService({
+  env: { TRUST_PROXY: '127.0.0.1/32', RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/60' },
+})
+const [address = ''] = service.addresses
+const addSender = async () => {
+  const company = await service.addCompany()
+  return { ...company, secret: await service.newSecret(company) }
+}
+const sender = await addSender()
+const other = await addSender()
+const payload = { type: 'payment.created', data: {} }
+const FORGED = `whsec_${Buffer.alloc(32).toString('base64')}`
+
+const send = ({ companyId, secret }: { companyId: string; secret: string }, from: string) =>
+  service.send(companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
+const forge = (companyId: string, from: string) => send({ companyId, secret: FORGED }, from)
+const forgeAll = async (companyId: string, from: string) => {
+  for (const _ of times(5, () => {})) expect((await forge(companyId, from)).status).toBe(401)
+}
+
+/** The head of a request whose body does not come. */
+function headOf(
+  { companyId }: Pick<Person, 'companyId'>,
+  from: string,
+  headers: Record<string, string> = {},
+) {
+  const all = {
+    host: 'gatehouse.example',
+    'content-type': 'application/json',
+    'content-length': '100',
+    'x-forwarded-for': from,
+    'x-company-id': companyId,
+    'webhook-id': 'msg_1',
+    'webhook-timestamp': String(Math.floor(service.clock.now() / 1000)),
+    'webhook-signature': `v1,${Buffer.alloc(32).toString('base64')}`,
+    connection: 'close',
+    ...headers,
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `POST /api/events/ingest HTTP/1.1\r\n${lines.join('')}\r\n`
+}
+
+describe('before its body comes, a request is refused', () => {
+  const askWithoutBody = async (head: string) => {
+    const socket = open(address)
+    socket.write(head)
+    const [answer] = await answersOn(socket)
+    return [answer?.status, JSON.parse(answer?.body ?? '{}').code]
+  }
+
+  test.each([
+    ['without a signature', { 'webhook-signature': '' }],
+    ['with a stale timestamp', { 'webhook-timestamp': '1' }],
+    ['with a company that is no id', { 'x-company-id': 'x' }],
+  ])('%s', async (_name, headers) => {
+    expect(await askWithoutBody(headOf(sender, '192.0.2.1', headers))).toEqual([401, 'invalid_signature'])
+  })
+
+  test('of a network that has sent too many bad ones', async () => {
+    await forgeAll(crypto.randomUUID(), '192.0.2.2')
+    expect(await askWithoutBody(headOf(sender, '192.0.2.2'))).toEqual([429, 'rate_limited'])
+  })
+})
+
+test('an unknown company is answered when a known one is: after the body', async () => {
+  for (const companyId of [sender.companyId, crypto.randomUUID()]) {
+    const socket = open(address)
+    let text = ''
+    socket.setEncoding('latin1').on('data', (chunk) => {
+      text += chunk
+    })
+    socket.write(headOf({ companyId }, '192.0.2.3'))
+    expect((await send(sender, '192.0.2.4')).status).toBe(202)
+    expect(text).toBe('')
+    socket.write('x'.repeat(100))
+    await once(socket, 'end')
+    expect(text).toMatch(/^HTTP\/1\.1 401 /)
+    socket.destroy()
+  }
+})
+
+describe('in a network that senders share, bad signatures', () => {
+  test('of strangers do not shut out a company that signed there', async () => {
+    const from = '192.0.2.10'
+    expect((await send(sender, from)).status).toBe(202)
+    await forgeAll(other.companyId, from)
+    expect((await forge(other.companyId, from)).status).toBe(429)
+    expect((await send(other, from)).status).toBe(429)
+    expect((await send(sender, from)).status).toBe(202)
+    service.clock.advance(60)
+    expect((await send(other, from)).status).toBe(202)
+  })
+
+  test('that name a company that signed there count for that company alone', async () => {
+    const from = '192.0.2.11'
+    for (const each of [sender, other]) expect((await send(each, from)).status).toBe(202)
+    await forgeAll(sender.companyId, from)
+    expect((await send(sender, from)).status).toBe(429)
+    expect((await send(other, from)).status).toBe(202)
+    expect((await forge(crypto.randomUUID(), from)).status).toBe(401)
+  })
+
+  test('are counted by network again a day after the last good one', async () => {
+    const from = '192.0.2.12'
+    expect((await send(sender, from)).status).toBe(202)
+    service.clock.advance(24 * 3600)
+    await forgeAll(crypto.randomUUID(), from)
+    expect((await send(sender, from)).status).toBe(429)
+  })
+
+  test('of an IPv6 /48 are four times as many as of a /64', async () => {
+    for (const network of [1, 2, 3, 4]) await forgeAll(crypto.randomUUID(), `2001:db8:1:${network}::1`)
+    expect((await forge(crypto.randomUUID(), '2001:db8:1:5::1')).status).toBe(429)
+    expect((await forge(crypto.randomUUID(), '2001:db8:2:5::1')).status).toBe(401)
+  })
+})

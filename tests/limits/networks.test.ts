@@ -1,0 +1,147 @@
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { createCounters } from '../../src/limits/counters.ts'
+import { createMemoryCounter } from '../../src/limits/memory.ts'
+import { byNetwork } from '../../src/limits/subject.ts'
+import { type Answer, openTestService, times } from '../support/test-service.ts'
+
+/** Limits by network: an IPv4 address or an IPv6 /64, and four times as much for an IPv6 /48. */
+
+const service = await openTestService({
+  instances: 2,
+  env: {
+    TRUST_PROXY: '127.0.0.1/32',
+    RATE_LIMIT_SCALE: '1',
+    LIMIT_SIGN_IN_ATTEMPTS: '3/60',
+    LIMIT_REGISTER: '2/3600',
+    LIMIT_ONE_TIME_TOKENS: '2/60',
+    LIMIT_ANONYMOUS: '3/60',
+  },
+})
+const { db } = service
+const limit = { name: 'tries', max: 3, windowSeconds: 60 }
+const LIMITED = expect.objectContaining({ code: 'rate_limited' })
+
+const statusesOf = (answers: Answer[]) => answers.map(({ status }) => status)
+const networkIn = (site: string, index: number) => `2001:db8:${site}:${index}::1`
+
+describe.each<[name: string, path: string, each: number, body: object]>([
+  [
+    'sign-in-attempts',
+    '/auth/login',
+    3,
+    { companyId: crypto.randomUUID(), email: 'a@b.example', password: 'x' },
+  ],
+  [
+    'register',
+    '/auth/register',
+    2,
+    { companyName: 'C', name: 'N', email: 'a@b.example', password: 'four wide blue chairs' },
+  ],
+  ['one-time-tokens', '/auth/verify-email', 2, { token: `verify_${'a'.repeat(43)}` }],
+])('%s', (name, path, each, body) => {
+  const site = Buffer.from(name).subarray(0, 2).toString('hex')
+  const ask = (index: number, at = 0) =>
+    service.call(path, { at, json: body, headers: { 'x-forwarded-for': networkIn(site, index) } })
+
+  test('have a count by /64 and one by /48, four times as high, on all instances', async () => {
+    // What one /64 asks beyond its limit takes nothing from the others.
+    const first = await Promise.all(times(5 * each, (i) => ask(0, i % 2)))
+    expect(statusesOf(first).filter((status) => status === 429)).toHaveLength(4 * each)
+    for (const network of [1, 2, 3]) {
+      const answers = await Promise.all(times(each, (i) => ask(network, i % 2)))
+      expect(statusesOf(answers)).not.toContain(429)
+    }
+    const refused = await ask(4)
+    expect(refused.status).toBe(429)
+    expect(refused.headers['ratelimit-policy']).toMatch(`"${name}-48";q=${4 * each};`)
+    const elsewhere = { 'x-forwarded-for': networkIn(`f${site.slice(1)}`, 4) }
+    expect((await service.call(path, { json: body, headers: elsewhere })).status).not.toBe(429)
+  })
+})
+
+test('what an instance counts by itself has a count by /48 as well', async () => {
+  const ask = (index: number) =>
+    service.call('/nothing', { method: 'GET', headers: { 'x-forwarded-for': networkIn('aaaa', index) } })
+  const answers = await Promise.all(times(20, (i) => ask(Math.floor(i / 4))))
+  expect(statusesOf(answers).filter((status) => status === 404)).toHaveLength(12)
+  expect((await ask(9)).headers['ratelimit-policy']).toBe('"anonymous-48";q=12;w=60')
+})
+
+describe('counters in Postgres', () => {
+  const counters = createCounters(db)
+  const hits = async (name: string) => {
+    const { rows } = await sql<{ hits: number }>`
+      select hits from rate_counters where counter like ${`${name}:%`} order by hits`.execute(db)
+    return rows.map((row) => row.hits)
+  }
+
+  test('of a /64 and of a /48 that are written the same are two', async () => {
+    const name = 'same'
+    const state = await counters.consume({ ...limit, name }, byNetwork('2001:db8:1::'), service.clock.now())
+    expect(state).toMatchObject({ name, max: 3, remaining: 2 })
+    expect([await hits('same'), await hits('same-48')]).toEqual([[1], [1]])
+  })
+
+  test('of an IPv4 address are one', async () => {
+    await counters.consume({ ...limit, name: 'v4' }, byNetwork('192.0.2.1'), service.clock.now())
+    expect([await hits('v4'), await hits('v4-48')]).toEqual([[1], []])
+  })
+
+  test('that refuse a use take nothing: neither the /64 by the /48 nor the reverse', async () => {
+    const tries = { ...limit, name: 'refused' }
+    const use = (network: string) => counters.consume(tries, byNetwork(network), service.clock.now())
+    for (const network of ['1', '2', '3', '4']) {
+      for (const _ of times(3, () => {})) await use(`2001:db8:2:${network}::`)
+      await expect(use(`2001:db8:2:${network}::`)).rejects.toThrow(LIMITED)
+    }
+    await expect(use('2001:db8:2:5::')).rejects.toThrow(LIMITED)
+    // The /48 that refused holds its limit and the use that it refused, which its next use leaves out.
+    expect(await hits('refused')).toEqual([0, 4, 4, 4, 4])
+    await counters.refund(tries, byNetwork('2001:db8:2:1::'), service.clock.now())
+    await use('2001:db8:2:5::')
+    await expect(use('2001:db8:2:5::')).rejects.toThrow(LIMITED)
+  })
+
+  test('give both uses back when the work fails by our own fault', async () => {
+    const work = () => Promise.reject(new Error('ours'))
+    const failing = counters.consumeFor(
+      { ...limit, name: 'failed' },
+      byNetwork('2001:db8:3:1::'),
+      service.clock.now(),
+      work,
+    )
+    await expect(failing).rejects.toThrow('ours')
+    expect([await hits('failed'), await hits('failed-48')]).toEqual([[0], [0]])
+  })
+
+  test('that are gone are not made by a refund, and none goes below zero', async () => {
+    const tries = { ...limit, name: 'gone' }
+    const now = service.clock.now()
+    await counters.refund(tries, ['x'], now)
+    expect(await hits('gone')).toEqual([])
+    await counters.consume(tries, ['x'], now)
+    await Promise.all(times(3, () => counters.refund(tries, ['x'], now)))
+    expect(await hits('gone')).toEqual([0])
+    for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now)
+    await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
+  })
+
+  test('that a clock ahead of time has started end a window after the present at the latest', async () => {
+    const tries = { ...limit, name: 'ahead' }
+    const now = service.clock.now()
+    for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now + 86_400_000)
+    await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
+    expect(await counters.consume(tries, ['x'], now + 60_000)).toMatchObject({ remaining: 2 })
+  })
+})
+
+test('a counter in memory outlives no clock that was put back', () => {
+  let now = 86_400_000
+  const counter = createMemoryCounter(limit, { now: () => now })
+  for (const _ of times(3, () => {})) counter.consume(['x'])
+  now = 0
+  expect(() => counter.check(['x'])).toThrow(LIMITED)
+  now = 60_000
+  expect(counter.consume(['x'])).toMatchObject({ remaining: 2, resetSeconds: 60 })
+})
