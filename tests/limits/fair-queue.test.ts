@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { createFairQueue } from '../../src/limits/fair-queue.ts'
+import { createLimitedHasher, type Turn } from '../../src/limits/hashing.ts'
+import { times } from '../support/test-service.ts'
+
+const queueOf = (entries: [network: string, entry: string][], bounds = { max: 100, maxPerSite: 100 }) => {
+  const queue = createFairQueue<string>(bounds)
+  const dropped = entries.map(([network, entry]) => queue.add(network, entry))
+  const taken: string[] = []
+  for (let entry = queue.take(); entry !== undefined; entry = queue.take()) taken.push(entry)
+  return { dropped: dropped.filter((entry) => entry !== undefined), taken }
+}
+
+describe('a fair queue (ASVS 15.2.2)', () => {
+  test('takes from each network in turn, and from one in order of arrival', () => {
+    const { taken } = queueOf([
+      ['192.0.2.1', 'a1'],
+      ['192.0.2.1', 'a2'],
+      ['192.0.2.1', 'a3'],
+      ['192.0.2.2', 'b1'],
+      ['192.0.2.3', 'c1'],
+      ['192.0.2.3', 'c2'],
+    ])
+    expect(taken).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
+  })
+
+  test('gives an IPv6 /48 the turns of one network, which its /64 share', () => {
+    const { taken } = queueOf([
+      ['2001:db8:1:1::', 'a1'],
+      ['2001:db8:1:1::', 'a2'],
+      ['2001:db8:1:2::', 'b1'],
+      ['2001:db8:2:1::', 'c1'],
+      ['192.0.2.1', 'd1'],
+    ])
+    expect(taken).toEqual(['a1', 'c1', 'd1', 'b1', 'a2'])
+  })
+
+  test('when it is full, refuses the newest of the site that has most, not a newcomer', () => {
+    const flood = times(4, (i): [string, string] => ['192.0.2.1', `flood ${i}`])
+    const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerSite: 4 })
+    expect(dropped).toEqual(['flood 3'])
+    expect(taken).toEqual(['flood 0', 'honest', 'flood 1', 'flood 2'])
+  })
+
+  test('refuses the newcomer when no site has more than it', () => {
+    const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `site ${i}`])
+    expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerSite: 3 }).dropped).toEqual(['late'])
+  })
+
+  test('bounds each site, whose networks share its places', () => {
+    const entries: [string, string][] = [
+      ['2001:db8:1:1::', 'a1'],
+      ['2001:db8:1:1::', 'a2'],
+      ['2001:db8:1:1::', 'a3'],
+      ['2001:db8:1:2::', 'b1'],
+      ['192.0.2.1', 'c1'],
+    ]
+    const { dropped, taken } = queueOf(entries, { max: 100, maxPerSite: 2 })
+    expect(dropped).toEqual(['a3', 'a2'])
+    expect(taken).toEqual(['a1', 'c1', 'b1'])
+  })
+
+  test('says beforehand whom it refuses', () => {
+    const bounds = { max: 4, maxPerSite: 3 }
+    const queue = createFairQueue<number>(bounds)
+    for (const [network, expected] of [
+      ['192.0.2.1', false],
+      ['192.0.2.1', false],
+      ['192.0.2.1', false],
+      ['192.0.2.1', true],
+      ['192.0.2.2', false],
+      ['192.0.2.3', false],
+      ['192.0.2.4', false],
+      ['192.0.2.5', true],
+    ] as const) {
+      expect(queue.refuses(network)).toBe(expected)
+      const entry = Math.random()
+      expect(queue.add(network, entry) === entry).toBe(expected)
+    }
+  })
+})
+
+describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
+  test('leaves half of the hashing to members whose network is known, and turns to each other network', async () => {
+    const hasher = await createLimitedHasher(1, { max: 40, maxPerSite: 10 })
+    const ended: string[] = []
+    const sign = async (name: string, turn: Turn) => {
+      await hasher.inTurn(turn).hash(name)
+      ended.push(name)
+    }
+    const flood = times(80, (i) => sign('flood', { subject: `192.0.2.${i % 8}`, isKnown: false }))
+    const all = Promise.allSettled(flood)
+    const known = times(5, (i) => sign('known', { subject: `198.51.100.${i}`, isKnown: true }))
+    await sign('new', { subject: '203.0.113.1', isKnown: false })
+    // Eight networks have their turn before it, and the known ones every other one.
+    expect(ended.filter((name) => name === 'known')).toHaveLength(5)
+    expect(ended.filter((name) => name === 'flood').length).toBeLessThanOrEqual(10)
+    await Promise.all(known)
+    expect((await all).filter(({ status }) => status === 'rejected')).toHaveLength(80 - 40)
+  })
+})
