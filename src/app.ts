@@ -5,6 +5,7 @@ import type { Config } from './config.ts'
 import { createSealer } from './crypto/sealing.ts'
 import type { Connection } from './database/connect.ts'
 import { createHttpApp } from './http/http-app.ts'
+import { createBatchMeasure } from './http/metrics.ts'
 import { openapiRoutes } from './http/openapi-document.ts'
 import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
@@ -50,10 +51,21 @@ export async function buildApp(options: AppOptions) {
   const sealer = createSealer(config.masterKeys, system.randomBytes)
   await app.register(tokenPlugin, { config, db, sealer, system })
 
-  const counters = createCounters(db)
+  const measureBatch = createBatchMeasure(registry)
+  const counters = createCounters(db, measureBatch)
   const admission = createAdmission(hasher)
   const knownClients = createKnownClients({ config, system })
-  const context = { config, db, system, sealer, hasher, counters, knownClients, tokens: app.tokens }
+  const context = {
+    config,
+    db,
+    system,
+    sealer,
+    hasher,
+    counters,
+    knownClients,
+    measureBatch,
+    tokens: app.tokens,
+  }
   const compose = createMailComposer(context)
   await app.register(mailPlugin, { config, db, system, registry, compose })
   const signingSecrets = createSigningSecrets(context)

@@ -31,6 +31,12 @@ export interface BatchOptions<Item, Outcome> {
   maxRetryMs?: number
 }
 
+/** Wraps `run` so that the sizes of its batches are measured, under a name for the metrics. */
+export type MeasureBatch = <Item, Outcome>(
+  name: string,
+  run: (items: Item[]) => Promise<Outcome[]>,
+) => (items: Item[]) => Promise<Outcome[]>
+
 export type Batch<Item, Outcome> = (item: Item) => Promise<Outcome>
 
 interface Entry<Item, Outcome> {

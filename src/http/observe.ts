@@ -1,22 +1,45 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { collectDefaultMetrics, Histogram, Registry } from 'prom-client'
+import { Counter, Histogram, type Registry } from 'prom-client'
 import { ipAddressOf } from '../limits/client.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Values that guards and handlers add to the request's log line; never a credential. */
-    logContext: { code?: string; companyId?: string; userId?: string; sessionId?: string }
+    logContext: {
+      code?: string
+      /** Why a session has ended. */
+      reason?: string
+      /** The limit that refused the request. */
+      limit?: string
+      companyId?: string
+      userId?: string
+      sessionId?: string
+    }
+  }
+  interface FastifyContextConfig {
+    /** Counts the route's answers by outcome, as this metric. */
+    countedAs?: 'sign_ins' | 'refreshes'
   }
 }
 
 /** Writes one log line and one measurement per request: route, client, status, duration. */
 async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
   const duration = new Histogram({
-    name: 'http_request_duration_seconds',
+    name: 'gatehouse_http_request_duration_seconds',
     help: 'Time from the request to its answer',
     labelNames: ['method', 'route', 'status'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+    registers: [registry],
+  })
+  const outcomes = {
+    sign_ins: countOutcomes(registry, 'gatehouse_sign_ins_total', 'Sign-ins'),
+    refreshes: countOutcomes(registry, 'gatehouse_refreshes_total', 'Refreshes'),
+  }
+  const limitsHit = new Counter({
+    name: 'gatehouse_limits_hit_total',
+    help: 'Requests that were refused because a limit was used up, by limit',
+    labelNames: ['limit'],
     registers: [registry],
   })
   app.decorateRequest('logContext')
@@ -27,9 +50,19 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
   app.addHook('onResponse', (request, reply, done) => {
     const { method } = request
     duration.labels(method, routeOf(request), String(reply.statusCode)).observe(reply.elapsedTime / 1000)
+    const { countedAs } = request.routeOptions.config
+    const { code, reason, limit } = request.logContext
+    if (countedAs) outcomes[countedAs].inc({ outcome: code ?? 'success', ...(reason && { reason }) })
+    if (limit) limitsHit.inc({ limit })
     logAnswer(request, reply, request.logContext)
     done()
   })
+}
+
+/** The outcome is `success` or an error's code; a session that has ended adds its reason. */
+function countOutcomes(registry: Registry, name: string, what: string) {
+  const help = `${what}, by outcome: success or the code of the error, with the reason of a session's end`
+  return new Counter({ name, help, labelNames: ['outcome', 'reason'], registers: [registry] })
 }
 
 /** The pattern, not the URL: the client chooses the URL, so it can contain secrets. */
@@ -54,9 +87,3 @@ export function logAnswer(
 }
 
 export const observePlugin = fp(plugin, { name: 'observe' })
-
-export function createRegistry(): Registry {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
-  return registry
-}

@@ -1,19 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Registry } from 'prom-client'
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
+import { type ProcessReadings, showProcess } from './metrics.ts'
 import { toProblem } from './to-problem.ts'
 
 /** A probe that gets no answer within some seconds says less than one that gets a 503. */
 const PROBE_MS = 1_000
 
-interface OpsOptions {
+interface OpsOptions extends Pick<ProcessReadings, 'hashesWaiting' | 'logLinesLost'> {
   connection: Connection
   registry: Registry
-  hashesWaiting: () => number
-  logLinesLost: () => number
 }
 
 interface Ops extends FastifyInstance {
@@ -30,30 +29,7 @@ export function buildOps({ connection, registry, hashesWaiting, logLinesLost }: 
   let checking: Promise<string | null> | undefined
   let migrated = false
 
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read())
-      },
-    })
-  const { pool } = connection
-  gauge('database_connections', 'Open connections to Postgres', () => pool.totalCount)
-  gauge('database_connections_idle', 'Open connections that are not in use', () => pool.idleCount)
-  gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
-  gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
-
-  new Counter({
-    name: 'gatehouse_log_lines_lost_total',
-    help: 'Log lines that were lost because their reader stood still, was gone, or had no space',
-    registers: [registry],
-    collect() {
-      this.reset()
-      this.inc(logLinesLost())
-    },
-  })
+  showProcess(registry, { pool: connection.pool, hashesWaiting, logLinesLost })
 
   async function checkDatabase(): Promise<string | null> {
     try {

@@ -13,7 +13,13 @@ async function plugin(app: FastifyInstance): Promise<void> {
     const met = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
     logIfOurs(met, request)
     const problem = await countIfRefused(met, request, reply)
-    request.logContext.code = problem.code
+    const { reason, limit } = problem.extras
+    const isLimited = problem.code === 'rate_limited'
+    Object.assign(request.logContext, {
+      code: problem.code,
+      ...(reason && { reason }),
+      ...(isLimited && limit && { limit: limit.name }),
+    })
     // The further bytes of the connection cannot be trusted, or are not worth reading.
     if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
       reply.header('connection', 'close')

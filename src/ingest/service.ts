@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { createBatch } from '../database/batch.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
@@ -19,6 +19,7 @@ const MAX_SHARED_LENGTH = 8_192
 interface Context {
   db: Kysely<Database>
   config: { databasePoolSize: number }
+  measureBatch: MeasureBatch
 }
 
 /**
@@ -32,9 +33,9 @@ export type Ingest = (
   now: number,
 ) => Promise<{ accepted: number; duplicates: number }>
 
-export function createIngest({ db, config }: Context): Ingest {
+export function createIngest({ db, config, measureBatch }: Context): Ingest {
   const store = createBatch<EventItem, EventOutcome>({
-    run: (items) => storeEvents(db, items),
+    run: measureBatch('events', (items) => storeEvents(db, items)),
     schedule: setImmediate,
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,

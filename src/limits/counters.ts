@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type Batch, createBatch } from '../database/batch.ts'
+import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { rateLimited } from './answer.ts'
@@ -34,26 +34,26 @@ export interface Counters {
   ): Promise<Result>
 }
 
-/** For each limit, by its name: its batches of uses and of refunds. */
-type Batches = Map<string, { consume: Batch<Use, Count>; refund: Batch<Use, true> }>
+/** The batches of a limit: its uses and its refunds. */
+type BatchesOf = (limit: Limit) => { consume: Batch<Use, Count>; refund: Batch<Use, true> }
 
-export function createCounters(db: Executor): Counters {
-  const batches: Batches = new Map()
+export function createCounters(db: Executor, measureBatch: MeasureBatch): Counters {
+  const batchesOf = keepBatches(db, measureBatch)
   const counters: Counters = {
     async consume(limit, subject, now) {
       const states: LimitState[] = []
       const quotas = quotasOf(limit, subject)
       try {
-        for (const quota of quotas) states.push(await consumeOne(batches, db, quota, now))
+        for (const quota of quotas) states.push(await consumeOne(batchesOf, quota, now))
       } catch (error) {
         // A refused use takes nothing, so the counters that had room for it get it back.
-        await refundAll(batches, db, quotas.slice(0, states.length), now).catch(() => {})
+        await refundAll(batchesOf, quotas.slice(0, states.length), now).catch(() => {})
         throw error
       }
       return tightest(states)
     },
     async refund(limit, subject, now) {
-      await refundAll(batches, db, quotasOf(limit, subject), now)
+      await refundAll(batchesOf, quotasOf(limit, subject), now)
     },
     async consumeFor(limit, subject, now, work) {
       const state = await counters.consume(limit, subject, now)
@@ -70,9 +70,9 @@ export function createCounters(db: Executor): Counters {
   return counters
 }
 
-async function consumeOne(batches: Batches, db: Executor, quota: Quota, now: number): Promise<LimitState> {
+async function consumeOne(batchesOf: BatchesOf, quota: Quota, now: number): Promise<LimitState> {
   const { limit } = quota
-  const { uses, windowEndsAt } = await batchesOf(batches, db, limit).consume({
+  const { uses, windowEndsAt } = await batchesOf(limit).consume({
     counter: counterOf(quota),
     now,
   })
@@ -85,21 +85,26 @@ async function consumeOne(batches: Batches, db: Executor, quota: Quota, now: num
   return state
 }
 
-async function refundAll(batches: Batches, db: Executor, quotas: Quota[], now: number): Promise<void> {
-  for (const quota of quotas)
-    await batchesOf(batches, db, quota.limit).refund({ counter: counterOf(quota), now })
+async function refundAll(batchesOf: BatchesOf, quotas: Quota[], now: number): Promise<void> {
+  for (const quota of quotas) await batchesOf(quota.limit).refund({ counter: counterOf(quota), now })
 }
 
-function batchesOf(batches: Batches, db: Executor, limit: Limit) {
-  let found = batches.get(limit.name)
-  if (!found) {
-    found = {
-      consume: createBatch({ run: (uses) => repository.countUses(db, limit, uses), maxInFlight: 1 }),
-      refund: createBatch({ run: (uses) => repository.refundUses(db, limit, uses), maxInFlight: 1 }),
+/** A limit's batches are made when it is first used. */
+function keepBatches(db: Executor, measureBatch: MeasureBatch): BatchesOf {
+  const kept = new Map<string, ReturnType<BatchesOf>>()
+  return (limit) => {
+    let batches = kept.get(limit.name)
+    if (!batches) {
+      const consume = measureBatch('limits', (uses: Use[]) => repository.countUses(db, limit, uses))
+      const refund = measureBatch('refunds', (uses: Use[]) => repository.refundUses(db, limit, uses))
+      batches = {
+        consume: createBatch({ run: consume, maxInFlight: 1 }),
+        refund: createBatch({ run: refund, maxInFlight: 1 }),
+      }
+      kept.set(limit.name, batches)
     }
-    batches.set(limit.name, found)
+    return batches
   }
-  return found
 }
 
 /** The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses. */

@@ -16,7 +16,7 @@ const LEVELS = { sent: 'info', postponed: 'warn', failed: 'error', fault: 'error
 /** Sends mail while the service listens, and exports metrics of the waiting mail. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
   const attempts = new Counter({
-    name: 'mail_attempts_total',
+    name: 'gatehouse_mail_attempts_total',
     help: 'Attempts to send a mail, by how they ended: sent, postponed, failed, fault',
     labelNames: ['end'],
     registers: [registry],
@@ -51,8 +51,8 @@ function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 's
         this.set(backlog ? read(backlog) : Number.NaN)
       },
     })
-  gauge('mail_waiting', 'Mails that are not sent yet', ({ waiting }) => waiting)
-  gauge('mail_oldest_seconds', 'How long the oldest of them has waited', ({ oldest }) =>
+  gauge('gatehouse_mail_waiting', 'Mails that are not sent yet', ({ waiting }) => waiting)
+  gauge('gatehouse_mail_oldest_seconds', 'How long the oldest of them has waited', ({ oldest }) =>
     oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0,
   )
 }

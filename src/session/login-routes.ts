@@ -31,6 +31,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
   app.post(
     '/auth/login',
     {
+      config: { countedAs: 'sign_ins' },
       onRequest: (request) =>
         admission.enter({
           network: networkOf(request),

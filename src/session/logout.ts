@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import { createBatch } from '../database/batch.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
 import { endUserSessions, type Logout, logOutSessions } from './ending-repository.ts'
@@ -10,6 +10,7 @@ import type { Session } from './session.ts'
 interface Context {
   db: Kysely<Database>
   system: System
+  measureBatch: MeasureBatch
 }
 
 interface LogoutRequest {
@@ -21,10 +22,10 @@ interface LogoutRequest {
 /** Ends the session, or all sessions of its user. When it resolves, no instance accepts their credentials. */
 export type LogOut = (session: Session, request: LogoutRequest) => Promise<void>
 
-export function createLogout({ db, system }: Context): LogOut {
+export function createLogout({ db, system, measureBatch }: Context): LogOut {
   const endOne = createBatch<Logout, boolean>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: (items) => logOutSessions(db, items),
+    run: measureBatch('logouts', (items) => logOutSessions(db, items)),
     schedule: setImmediate,
   })
 

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../config.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
-import { createBatch } from '../database/batch.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidToken } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
@@ -16,6 +16,7 @@ const RENEW_AFTER_MS = 60_000
 interface Context {
   db: Kysely<Database>
   config: Pick<Config, 'cookieIdleSeconds'>
+  measureBatch: MeasureBatch
 }
 
 export interface SessionLookUp {
@@ -25,13 +26,15 @@ export interface SessionLookUp {
   byCookie(cookie: string, now: number): Promise<Session>
 }
 
-export function createSessionLookUp({ db, config }: Context): SessionLookUp {
+export function createSessionLookUp({ db, config, measureBatch }: Context): SessionLookUp {
   const find = createBatch<{ companyId: string; sessionId: string }, repository.FoundSession>({
-    run: (items) => repository.findSessions(db, items),
+    run: measureBatch('sessions', (items) => repository.findSessions(db, items)),
     schedule: setImmediate,
   })
   const findByCookie = createBatch<Buffer, repository.FoundSession>({
-    run: (hashes) => repository.findSessionsByCookieAcrossCompanies(db, hashes),
+    run: measureBatch('cookie_sessions', (hashes) =>
+      repository.findSessionsByCookieAcrossCompanies(db, hashes),
+    ),
     schedule: setImmediate,
   })
 

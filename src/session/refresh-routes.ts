@@ -19,6 +19,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, refresh
   app.post(
     '/auth/refresh',
     {
+      config: { countedAs: 'refreshes' },
       schema: {
         operationId: 'refresh',
         summary: 'Spend the refresh token for its successor',

@@ -1,19 +1,27 @@
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refusals-repository.ts'
-import { createBatch } from '../database/batch.ts'
+import type { Config } from '../config.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
-import type { Limit } from '../limits/list.ts'
 
 /** Resolves when the refused sign-in is committed. The answer must wait for it. */
 export type RecordRefusal = (refused: RefusedSignIn) => Promise<void>
 
-/** `limit` is that of wrong passwords from everywhere. A flood writes one statement at a time, so that it does not occupy the connections. */
-export function createRefusals(db: Executor, { windowSeconds }: Limit): RecordRefusal {
+interface Context {
+  db: Executor
+  config: Config
+  measureBatch: MeasureBatch
+}
+
+/** A flood writes one statement at a time, so that it does not occupy the connections. */
+export function createRefusals({ db, config, measureBatch }: Context): RecordRefusal {
+  // The window of wrong passwords from everywhere.
+  const { windowSeconds } = config.limits.accountFailures
   const record = createBatch<RefusedSignIn, 'recorded'>({
     maxInFlight: 1,
-    async run(items) {
+    run: measureBatch('refused_sign_ins', async (items) => {
       await recordRefusedSignIns(db, items, windowSeconds)
       return items.map(() => 'recorded')
-    },
+    }),
   })
   return async (refused) => {
     await record(refused)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import type { Config } from '../config.ts'
-import { createBatch } from '../database/batch.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { rateLimited } from '../limits/answer.ts'
@@ -20,6 +20,7 @@ interface Context {
   config: Config
   system: System
   tokens: Tokens
+  measureBatch: MeasureBatch
 }
 
 interface RefreshRequest {
@@ -42,7 +43,7 @@ interface Refreshed {
 export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
 
 export function createRefresh(context: Context): Refresh {
-  const { db, config } = context
+  const { db, config, measureBatch } = context
   const policy = {
     ttlSeconds: config.refreshTokenTtlSeconds,
     raceSeconds: config.refreshRaceSeconds,
@@ -52,7 +53,7 @@ export function createRefresh(context: Context): Refresh {
   }
   const rotate = createBatch<Rotation, RotationOutcome | null>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: createRotation(db, policy),
+    run: measureBatch('refreshes', createRotation(db, policy)),
     schedule: setImmediate,
   })
   /** Refreshes in progress, by token: concurrent requests with the same token share one answer. */

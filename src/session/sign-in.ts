@@ -3,7 +3,7 @@ import { normalizeEmail } from '../company/checks.ts'
 import type { RefusedSignIn } from '../company/refusals-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
-import { type Batch, createBatch } from '../database/batch.ts'
+import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { invalidField, overloaded, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
@@ -32,6 +32,7 @@ interface Context {
   hasher: LimitedHasher
   counters: Counters
   knownClients: KnownClients
+  measureBatch: MeasureBatch
 }
 
 interface Parts extends Context {
@@ -66,11 +67,11 @@ interface SignedIn {
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
 export function createSignIn(context: Context): SignIn {
-  const { db, config } = context
+  const { db, measureBatch } = context
   const parts: Parts = {
     ...context,
-    find: createBatch({ run: (items) => findCandidates(db, items) }),
-    recordRefusal: createRefusals(db, config.limits.accountFailures),
+    find: createBatch({ run: measureBatch('sign_ins', (items) => findCandidates(db, items)) }),
+    recordRefusal: createRefusals(context),
   }
   return (given) => {
     if (isTooLong(given.password))

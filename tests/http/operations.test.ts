@@ -125,18 +125,18 @@ describe('the operations listener', () => {
     const { status, type, text } = await main.get('/metrics')
     expect([status, type]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8'])
     expect(text).toMatch(
-      /^http_request_duration_seconds_count\{method="POST",route="\/api\/auth\/login",status="200"\} \d+$/m,
+      /^gatehouse_http_request_duration_seconds_count\{method="POST",route="\/api\/auth\/login",status="200"\} \d+$/m,
     )
     for (const name of [
-      'database_connections',
-      'database_connections_idle',
-      'database_connections_awaited',
+      'gatehouse_database_connections',
+      'gatehouse_database_connections_idle',
+      'gatehouse_database_connections_awaited',
       'process_cpu_seconds_total',
       'nodejs_eventloop_lag_seconds',
     ]) {
       expect(text).toMatch(new RegExp(`^${name} [\\d.e-]+$`, 'm'))
     }
-    expect(text).toMatch(/^password_hashes_waiting 3$/m)
+    expect(text).toMatch(/^gatehouse_password_hashes_waiting 3$/m)
     // Each line is a comment or a sample.
     for (const line of text.trim().split('\n')) {
       expect(line).toMatch(/^(# (HELP|TYPE) \S+ .+|[a-z_]\w*(\{.*\})? \S+|)$/)

@@ -69,7 +69,7 @@ test('what an instance counts by itself has a count by /48 as well', async () =>
 })
 
 describe('counters in Postgres', () => {
-  const counters = createCounters(db)
+  const counters = createCounters(db, (_name, run) => run)
   const hits = async (name: string) => {
     const { rows } = await sql<{ hits: number }>`
       select hits from rate_counters where counter like ${`${name}:%`} order by hits`.execute(db)

@@ -144,10 +144,12 @@ describe('a mail server that is away', async () => {
     expect(mailbox.mails).toEqual([])
     const metrics = await service.registries[0]?.metrics()
     // Of the resets an earlier one is dropped when its turn comes after a later one's.
-    const waiting = Number(/^mail_waiting (\d+)$/m.exec(metrics ?? '')?.[1])
+    const waiting = Number(/^gatehouse_mail_waiting (\d+)$/m.exec(metrics ?? '')?.[1])
     expect(waiting).toBeGreaterThan(10)
     expect(waiting).toBeLessThanOrEqual(16)
-    expect(Number(/^mail_oldest_seconds (\d+)/m.exec(metrics ?? '')?.[1])).toBeGreaterThanOrEqual(30)
+    expect(Number(/^gatehouse_mail_oldest_seconds (\d+)/m.exec(metrics ?? '')?.[1])).toBeGreaterThanOrEqual(
+      30,
+    )
 
     // An attempt that fails after the clock has moved would be postponed to a time that does not come. While one is
     // in progress, its mail is reserved for five minutes; postponed mails are due within two.
@@ -165,7 +167,7 @@ describe('a mail server that is away', async () => {
     const delivered = mailbox.mails.map(({ recipients }) => recipients.join())
     expect(delivered.filter((to) => to !== person.email).toSorted()).toEqual(addresses.toSorted())
     expect(delivered).toContain(person.email)
-    expect(await service.registries[0]?.metrics()).toMatch(/^mail_waiting 0$/m)
+    expect(await service.registries[0]?.metrics()).toMatch(/^gatehouse_mail_waiting 0$/m)
     expect(service.logs.join('')).toContain('"msg":"mail: postponed"')
   })
 })
