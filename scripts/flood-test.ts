@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import type { Figures } from './flood-test/figures.ts'
+import { FLOODS, TOGETHER_AIMS } from './flood-test/floods/list.ts'
 import { type Options, readOptions, USAGE } from './flood-test/options.ts'
 import { toText } from './flood-test/report/text.ts'
 import { type Plan, runFlood } from './flood-test/run/run-flood.ts'
@@ -44,8 +45,8 @@ async function runAll(options: Options): Promise<Figures[]> {
   const { floods, isAllTogether, floodSeconds, idleSeconds, serviceFolder } = options
   const settings = { floodSeconds, idleSeconds, serviceFolder, postgres }
   const plans: Plan[] = isAllTogether
-    ? [{ name: 'all together', floods, ...settings }]
-    : floods.map((name) => ({ name, floods: [name], ...settings }))
+    ? [{ name: 'all together', floods, aims: TOGETHER_AIMS, maxFiles: undefined, ...settings }]
+    : floods.map((name) => ({ name, floods: [name], ...planOf(name), ...settings }))
   const all: Figures[] = []
   for (const plan of plans) {
     const figures = await runFlood(plan)
@@ -53,6 +54,11 @@ async function runAll(options: Options): Promise<Figures[]> {
     all.push(figures)
   }
   return all
+}
+
+function planOf(name: string): Pick<Plan, 'aims' | 'maxFiles'> {
+  const { aims = [], maxFiles } = FLOODS[name] ?? {}
+  return { aims, maxFiles }
 }
 
 async function writeReport(file: string, figures: Figures[]): Promise<void> {

@@ -48,11 +48,27 @@ export function rowsAtMost(once: number, perMinute: number): Aim {
   }
 }
 
+/** What the flood adds to what honest users write, at its pace. What an hour allows is written at its beginning. */
+export function megabytesAnHourBelow(most: number): Aim {
+  return ({ tables: { flooded, honest }, floodSeconds }) => {
+    const sum = (growths: { bytes: number }[]) => growths.reduce((total, { bytes }) => total + bytes, 0)
+    const added = Math.max(0, sum(flooded) - sum(honest)) / 2 ** 20
+    const anHour = (added * 3600) / floodSeconds
+    const measured = `${added.toFixed(1)} MB in ${floodSeconds} s, at that pace ${anHour.toFixed(0)} MB an hour`
+    return [{ aim: `less than ${most} MB an hour written`, measured, isMet: anHour < most }]
+  }
+}
+
 /** The verdicts on findings that have an aim of their own. */
 export const findingsHold: Aim = ({ findings }) =>
   findings.flatMap(({ what, value, unit, isMet }) =>
-    isMet === undefined ? [] : [{ aim: what, measured: `${Number(value.toFixed(1))} ${unit}`.trim(), isMet }],
+    isMet === undefined ? [] : [{ aim: what, measured: showFinding(value, unit), isMet }],
   )
+
+/** A value with its unit, to one digit after the point. */
+export function showFinding(value: number | string, unit: string): string {
+  return `${typeof value === 'string' ? value : Number(value.toFixed(1))} ${unit}`.trimEnd()
+}
 
 function find(seen: Seen[], kind: Kind): Seen | undefined {
   return seen.find((one) => one.kind === kind)

@@ -25,7 +25,7 @@ export interface Figures {
 /** Something measured beside the honest load. */
 export interface Finding {
   what: string
-  value: number
+  value: number | string
   unit: string
   /** Undefined if nothing is aimed at. */
   isMet?: boolean

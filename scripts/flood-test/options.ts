@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { UsageError } from '../load-test/usage-error.ts'
-import { FLOODS, namesOf } from './floods/list.ts'
+import { FLOODS, namesOf, TOGETHER } from './floods/list.ts'
 
 /** Access tokens of the honest users last 900 s. */
 const MAX_SECONDS = 800
@@ -17,7 +17,7 @@ Linux, where all of 127.0.0.0/8 are addresses to connect from.
 
   --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
   --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s
-  --all-together      all these floods at once
+  --all-together      these floods at once; one of each kind by default
   --service DIR       another checkout of the project, whose service is flooded
   --json FILE         writes the figures as JSON
   --check             exit status 1 if an aim is missed
@@ -42,7 +42,7 @@ export function readOptions(args: string[]): Options | null {
   if (values.help) return null
   const floodSeconds = readSeconds(values.duration)
   return {
-    floods: values.flood === undefined ? Object.keys(FLOODS) : findFloods(values.flood),
+    floods: findFloods(values.flood ?? defaultFloods(values['all-together'])),
     floodSeconds,
     idleSeconds: Math.min(floodSeconds, MAX_IDLE_SECONDS),
     isAllTogether: values['all-together'],
@@ -71,6 +71,10 @@ function parseValues(args: string[]) {
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
+}
+
+function defaultFloods(isAllTogether: boolean): string {
+  return (isAllTogether ? TOGETHER : Object.keys(FLOODS)).join(',')
 }
 
 function findFloods(names: string): string[] {

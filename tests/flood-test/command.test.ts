@@ -36,7 +36,7 @@ test('it floods a service of its own beside honest users, and reports what they 
   expect(Object.keys(attack)).toEqual(expect.arrayContaining([expect.stringMatching(/^(401|429|503)$/)]))
   expect(verdicts.length).toBeGreaterThan(2)
   expect(tables.honest.map(({ table }: { table: string }) => table)).toContain('sessions')
-})
+}, 180_000)
 
 test.each([
   ['--flood rain', 'there is no flood rain'],

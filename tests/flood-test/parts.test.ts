@@ -2,9 +2,16 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
-import { memoryBelow, rowsAtMost, staysFast, succeed } from '../../scripts/flood-test/aims.ts'
+import {
+  findingsHold,
+  megabytesAnHourBelow,
+  memoryBelow,
+  rowsAtMost,
+  staysFast,
+  succeed,
+} from '../../scripts/flood-test/aims.ts'
 import type { Figures } from '../../scripts/flood-test/figures.ts'
-import { namesOf } from '../../scripts/flood-test/floods/list.ts'
+import { namesOf, TOGETHER } from '../../scripts/flood-test/floods/list.ts'
 import { createAnswerReader } from '../../scripts/flood-test/generators/answers.ts'
 import { holdConnections } from '../../scripts/flood-test/generators/held-connections.ts'
 import { getText, postText } from '../../scripts/flood-test/generators/request-text.ts'
@@ -134,6 +141,33 @@ test('rows that honest users write do not count for the flood', () => {
   const figures = figuresOf({ tables: { flooded, honest } })
   expect(rowsAtMost(0, 60)(figures)[0]).toMatchObject({ isMet: true, measured: 'about 60' })
   expect(rowsAtMost(0, 59)(figures)[0]).toMatchObject({ isMet: false })
+})
+
+test('bytes are judged by what an hour at the same pace would write', () => {
+  const table = { table: 'a', rows: 1 }
+  const tables = { flooded: [{ ...table, bytes: 3 * 2 ** 20 }], honest: [{ ...table, bytes: 2 ** 20 }] }
+  const judge = (most: number) => megabytesAnHourBelow(most)(figuresOf({ tables }))[0]
+  expect(judge(121)).toMatchObject({ isMet: true })
+  expect(judge(120)).toMatchObject({
+    isMet: false,
+    measured: '2.0 MB in 60 s, at that pace 120 MB an hour',
+  })
+})
+
+test('a finding without an aim decides nothing', () => {
+  const findings = [
+    { what: 'time', value: 12.34, unit: 'ms', isMet: true },
+    { what: 'mails', value: 3, unit: '' },
+    { what: 'mail', value: 'lost', unit: '', isMet: false },
+  ]
+  expect(findingsHold(figuresOf({ findings }))).toEqual([
+    { aim: 'time', measured: '12.3 ms', isMet: true },
+    { aim: 'mail', measured: 'lost', isMet: false },
+  ])
+})
+
+test('all together are floods that there are', () => {
+  expect(TOGETHER.filter((name) => !namesOf(name).includes(name))).toEqual([])
 })
 
 test('a name stands for a flood or for its family', () => {

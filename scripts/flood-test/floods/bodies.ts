@@ -1,10 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto'
 import { memoryBelow, succeed } from '../aims.ts'
 import type { Attack } from '../generators/attack.ts'
 import { holdConnections } from '../generators/held-connections.ts'
 import { headText } from '../generators/request-text.ts'
 import { ipv4Networks } from '../networks.ts'
 import type { Flood, Victim } from './flood.ts'
+import { signatureHeaders } from './signatures.ts'
 
 /** Bodies that never end, behind the headers of a signed event. */
 
@@ -30,7 +30,7 @@ function sendBodies({ url, companyId }: Victim, announced: number, bytes: Buffer
     url,
     count: CONNECTIONS,
     onOpen(socket, n) {
-      const headers = signatureHeaders(companyId)
+      const headers = signatureHeaders(companyId, Math.floor(Date.now() / 1000))
       socket.write(
         headText('/api/events/ingest', announced, { ...headers, 'X-Forwarded-For': network(n) }),
         'latin1',
@@ -38,14 +38,4 @@ function sendBodies({ url, companyId }: Victim, announced: number, bytes: Buffer
       socket.write(bytes)
     },
   })
-}
-
-/** They look right, but the signature is random. */
-export function signatureHeaders(companyId: string): Record<string, string> {
-  return {
-    'X-Company-Id': companyId,
-    'webhook-id': randomUUID(),
-    'webhook-timestamp': String(Math.floor(Date.now() / 1000)),
-    'webhook-signature': `v1,${randomBytes(32).toString('base64')}`,
-  }
 }

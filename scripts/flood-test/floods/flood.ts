@@ -17,6 +17,8 @@ export interface Flood {
   aims: Aim[]
   /** Starts it, in the process of the attackers. */
   attack?(victim: Victim): Attack
+  /** Prepares the service before the flood. */
+  prepare?(target: FloodTarget): Promise<void>
   /** What somebody does meanwhile, in the process of the flood test, and what they find. */
   meanwhile?(target: FloodTarget, seconds: number): Promise<Finding[]>
   /** How many files the service can open; without it, as many as this machine allows. */

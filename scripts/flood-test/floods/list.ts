@@ -1,6 +1,19 @@
+import { type Aim, findingsHold, memoryBelow, succeed } from '../aims.ts'
 import { hugeBodies, unfinishedBodies } from './bodies.ts'
+import {
+  silentFrom1,
+  silentFrom100,
+  slowReadingFrom1,
+  slowReadingFrom100,
+  slowSendingFrom1,
+  slowSendingFrom100,
+} from './connections.ts'
+import { disk } from './disk.ts'
 import type { Flood } from './flood.ts'
+import { guessing } from './guessing.ts'
+import { mailFrom1, mailFrom100 } from './mail.ts'
 import { pipelinedSessions, pipelinedSignIns, pipelinedUnknown } from './pipelining.ts'
+import { manySessions } from './sessions.ts'
 import {
   signInsFrom1,
   signInsFrom100,
@@ -8,6 +21,7 @@ import {
   signInsFrom5000,
   signInsFromSite,
 } from './sign-ins.ts'
+import { badSignaturesFrom1, badSignaturesFrom100, staleSignatures, unknownCompany } from './signatures.ts'
 
 /** All floods by the name that --flood takes. A name before a dash stands for all that begin with it. */
 export const FLOODS: Record<string, Flood> = {
@@ -21,9 +35,51 @@ export const FLOODS: Record<string, Flood> = {
   'sign-ins-ipv6': signInsFromSite,
   'bodies-unfinished': unfinishedBodies,
   'bodies-huge': hugeBodies,
+  'signatures-1': badSignaturesFrom1,
+  'signatures-100': badSignaturesFrom100,
+  'signatures-stale': staleSignatures,
+  'signatures-unknown': unknownCompany,
+  'mail-1': mailFrom1,
+  'mail-100': mailFrom100,
+  'connections-silent-1': silentFrom1,
+  'connections-silent-100': silentFrom100,
+  'connections-sending-1': slowSendingFrom1,
+  'connections-sending-100': slowSendingFrom100,
+  'connections-reading-1': slowReadingFrom1,
+  'connections-reading-100': slowReadingFrom100,
+  sessions: manySessions,
+  guessing,
+  disk,
 }
 
 /** The names that one of --flood stands for: itself, or all of a family such as `sign-ins`. */
 export function namesOf(given: string): string[] {
   return Object.keys(FLOODS).filter((name) => name === given || name.startsWith(`${given}-`))
 }
+
+/** One of each kind, for all together. Their connections have no place beside that many others of a proxy. */
+export const TOGETHER = [
+  'pipelining-unknown',
+  'sign-ins-100',
+  'sign-ins-ipv6',
+  'bodies-unfinished',
+  'signatures-100',
+  'mail-100',
+  'connections-silent-100',
+  'guessing',
+  'disk',
+]
+
+/** What has to hold under all together. */
+export const TOGETHER_AIMS: Aim[] = [
+  succeed(
+    0.98,
+    'sign-in, known network',
+    'sign-in, known device',
+    'session check',
+    'refresh',
+    'signed event',
+  ),
+  memoryBelow(350),
+  findingsHold,
+]

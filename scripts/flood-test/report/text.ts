@@ -1,4 +1,5 @@
 import { alignColumns } from '../../load-test/report/align.ts'
+import { showFinding } from '../aims.ts'
 import type { Figures } from '../figures.ts'
 import type { Seen } from '../honest/kinds.ts'
 import type { TableGrowth } from '../target/tables.ts'
@@ -17,7 +18,9 @@ export function toText(figures: Figures): string {
     `memory peak: ${showMemory(figures.memoryMb.flooded)} (idle ${showMemory(figures.memoryMb.idle)})`,
     `written: ${showTables(figures.tables.flooded)}`,
     `honest load alone: ${showTables(figures.tables.honest)}`,
-    ...findings.map(({ what, value, unit }) => `${what}: ${Number(value.toFixed(1))} ${unit}`.trimEnd()),
+    ...findings
+      .filter(({ isMet }) => isMet === undefined)
+      .map(({ what, value, unit }) => `${what}: ${showFinding(value, unit)}`),
     '',
     ...verdicts.map(({ aim, measured, isMet }) => `${isMet ? 'met   ' : 'MISSED'}  ${aim}: ${measured}`),
   ].join('\n')

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Postgres } from '../../load-test/database/postgres.ts'
 import { peakMemoryOf, resetPeakMemory } from '../../load-test/process-usage.ts'
+import type { Aim } from '../aims.ts'
 import type { Figures, Finding } from '../figures.ts'
 import type { Flood } from '../floods/flood.ts'
 import { FLOODS } from '../floods/list.ts'
@@ -12,17 +13,17 @@ import { type FloodTarget, openFloodTarget } from '../target/open-target.ts'
 import { growthBetween, measureTables, scaleGrowth, type TableGrowth } from '../target/tables.ts'
 
 export interface Plan {
-  /** How the result is called, and the floods that go on at the same time. */
+  /** How the result is called, the floods that go on at the same time, and what has to hold then. */
   name: string
   floods: string[]
+  aims: Aim[]
+  maxFiles: number | undefined
   floodSeconds: number
   idleSeconds: number
   serviceFolder: string | undefined
   postgres: Postgres
 }
 
-/** Members that honest users are; the attackers guess at others. */
-const HONEST_PEOPLE = 150
 const WARM_UP_MS = 2_000
 /** The floods are at full strength before anything is measured. */
 const RISE_MS = 1_000
@@ -37,14 +38,10 @@ interface Measured {
 export async function runFlood(plan: Plan): Promise<Figures> {
   await using cleanup = new AsyncDisposableStack()
   const floods = plan.floods.flatMap((name) => FLOODS[name] ?? [])
-  const maxFiles = floods.find((flood) => flood.maxFiles !== undefined)?.maxFiles
-  const target = await openFloodTarget(
-    plan.postgres,
-    { serviceFolder: plan.serviceFolder, maxFiles },
-    cleanup,
-  )
-  const { url, people, signingKey } = target
-  const setup = { url, people: people.slice(0, HONEST_PEOPLE), signingKey: signingKey.toString('base64') }
+  const target = await openFloodTarget(plan.postgres, plan, cleanup)
+  const { url, honest: people, signingKey } = target
+  const setup = { url, people, signingKey: signingKey.toString('base64') }
+  for (const flood of floods) await flood.prepare?.(target)
   const honest = await startHonest(setup, cleanup)
   await honest.run(WARM_UP_MS)
   const idle = await measure(target, () => honest.run(plan.idleSeconds * 1000))
@@ -65,7 +62,7 @@ export async function runFlood(plan: Plan): Promise<Figures> {
     findings,
     verdicts: [],
   }
-  return { ...figures, verdicts: distinct(floods.flatMap(({ aims }) => aims).flatMap((aim) => aim(figures))) }
+  return { ...figures, verdicts: plan.aims.flatMap((aim) => aim(figures)) }
 }
 
 async function measureFlooded(
@@ -75,8 +72,8 @@ async function measureFlooded(
   honest: HonestLoad,
   cleanup: AsyncDisposableStack,
 ) {
-  const { url, admin, people } = target
-  const members = people.slice(HONEST_PEOPLE).map(({ email }) => email)
+  const { url, admin, attacked } = target
+  const members = attacked.map(({ email }) => email)
   let attack: Counts = {}
   const findings: Finding[] = []
   const measured = await measure(target, async () => {
@@ -99,9 +96,4 @@ async function measure(target: FloodTarget, run: () => Promise<Seen[]>): Promise
   const peak = peakMemoryOf(target.pid)
   const growth = growthBetween(before, await measureTables(target.connection))
   return { seen, memoryMb: peak === null ? null : peak / 2 ** 20, growth }
-}
-
-/** Floods that run at once can have the same aim. */
-function distinct(verdicts: Figures['verdicts']): Figures['verdicts'] {
-  return [...new Map(verdicts.map((verdict) => [verdict.aim, verdict])).values()]
 }

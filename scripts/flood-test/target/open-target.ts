@@ -20,11 +20,12 @@ export interface FloodTarget {
   pid: number | undefined
   dataFolder: string
   connection: pg.Client
-  /** A client with an address of its own. */
-  client: Client
+  /** The trusted proxy. With `from(network)` it forwards a request of any network. */
+  proxy: Client
   admin: Credentials
-  /** Members who can sign in, with the admin's password. */
-  people: Credentials[]
+  /** Members whom the honest load consists of, and members whom attackers know. All have the admin's password. */
+  honest: Credentials[]
+  attacked: Credentials[]
   signingKey: Buffer
 }
 
@@ -34,8 +35,13 @@ export interface TargetOptions {
   maxFiles: number | undefined
 }
 
-/** The proxy that attackers send through: it names any network as theirs. */
-export const PROXY_ADDRESS = '127.0.0.1'
+const PROXY_ADDRESS = '127.0.0.1'
+const HONEST_MEMBERS = 150
+
+/** The header by which the trusted proxy tells whom it forwards. */
+export function from(network: string): Record<string, string> {
+  return { 'x-forwarded-for': network }
+}
 
 export async function openFloodTarget(
   postgres: Postgres,
@@ -57,13 +63,21 @@ export async function openFloodTarget(
   const { url, pid } = await startService({ variables, logFile, folder: serviceFolder, maxFiles }, cleanup)
   const connection = await openConnection(databaseUrl)
   cleanup.defer(() => connection.end())
-  const client = openClient(url, { connections: 8, localAddress: '127.0.0.2' })
-  cleanup.defer(() => client.close())
-  const admin = await registerCompany(client, dataFolder)
-  const emails = await insertAnalysts(connection, admin.companyId)
-  const people = emails.map((email) => ({ ...admin, email }))
-  const signingKey = await obtainSigningKey(client, admin)
-  return { url, pid, dataFolder, connection, client, admin, people, signingKey }
+  const proxy = openClient(url, { connections: 32, localAddress: PROXY_ADDRESS })
+  cleanup.defer(() => proxy.close())
+  const admin = await registerCompany(proxy, dataFolder)
+  const people = (await insertAnalysts(connection, admin.companyId)).map((email) => ({ ...admin, email }))
+  return {
+    url,
+    pid,
+    dataFolder,
+    connection,
+    proxy,
+    admin,
+    honest: people.slice(0, HONEST_MEMBERS),
+    attacked: people.slice(HONEST_MEMBERS),
+    signingKey: await obtainSigningKey(proxy, admin),
+  }
 }
 
 const RegisterReply = TypeCompiler.Compile(Type.Object({ companyId: Type.String() }))
@@ -73,12 +87,12 @@ async function registerCompany(client: Client, dataFolder: string): Promise<Cred
   const email = 'admin@flood.example'
   const password = randomBytes(18).toString('base64url')
   const company = { companyName: 'Flood test', name: 'Ada', email, password }
-  const { companyId } = parseReply(RegisterReply, await post(client, 201, '/api/auth/register', company))
+  const { companyId } = parseReply(RegisterReply, await postJson(client, 201, '/api/auth/register', company))
   const token = await waitForToken(dataFolder, email, 'verify')
-  await post(client, 200, '/api/auth/verify-email', { token })
+  await postJson(client, 200, '/api/auth/verify-email', { token })
   return { companyId, email, password }
 }
 
-function post(client: Client, status: number, path: string, body: object): Promise<unknown> {
+function postJson(client: Client, status: number, path: string, body: object): Promise<unknown> {
   return client.request(status, { method: 'POST', path, headers: JSON_CONTENT, body: JSON.stringify(body) })
 }

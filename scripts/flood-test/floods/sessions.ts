@@ -1,0 +1,93 @@
+import { insertSessions } from '../../load-test/database/sessions.ts'
+import { JSON_CONTENT } from '../../load-test/http-client.ts'
+import type { Credentials } from '../../load-test/operations/credentials.ts'
+import { findingsHold } from '../aims.ts'
+import type { Finding } from '../figures.ts'
+import { ipv4Networks } from '../networks.ts'
+import { type FloodTarget, from } from '../target/open-target.ts'
+import { signInVia } from '../target/sign-in-via.ts'
+import type { Flood } from './flood.ts'
+
+/** Sessions without end: of members who sign in over and over, and who want to end them all. */
+
+const MAX_SESSIONS = 200
+const SIGN_INS = 240
+const MANY_SESSIONS = 600_000
+const MAX_MS = 100
+const networks = ipv4Networks(SIGN_INS)
+
+export const manySessions: Flood = {
+  about: `${SIGN_INS} sign-ins of one member; the end of ${MANY_SESSIONS.toLocaleString('en')} sessions at once`,
+  aims: [findingsHold],
+  meanwhile: async (target) => [
+    ...(await signInOften(target)),
+    await timeEnd(target, 1, LOGOUT, 0),
+    await timeEnd(target, 2, LOGOUT, MANY_SESSIONS),
+    await timeEnd(target, 3, CHANGE, 0),
+    await timeEnd(target, 4, CHANGE, MANY_SESSIONS),
+  ],
+}
+
+async function signInOften(target: FloodTarget): Promise<Finding[]> {
+  const [credentials] = target.attacked
+  if (!credentials) return []
+  const times: number[] = []
+  let token = ''
+  for (let n = 0; n < SIGN_INS; n += 1) {
+    const startedAt = performance.now()
+    token = await signInVia(target, credentials, networks(n))
+    if (n >= MAX_SESSIONS) times.push(performance.now() - startedAt)
+  }
+  const { text } = await target.proxy.send({ method: 'GET', path: '/api/auth/sessions', token })
+  const live = text.split('"createdAt"').length - 1
+  const median = times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
+  return [
+    { what: `live sessions after ${SIGN_INS} sign-ins`, value: live, unit: '', isMet: live <= MAX_SESSIONS },
+    { what: `a sign-in beyond ${MAX_SESSIONS} sessions`, value: median, unit: 'ms', isMet: median < MAX_MS },
+  ]
+}
+
+interface End {
+  what: string
+  path: string
+  body(credentials: Credentials): object
+}
+
+const LOGOUT: End = { what: 'logout of all', path: '/api/auth/logout?scope=all', body: () => ({}) }
+const CHANGE: End = {
+  what: 'a change of password',
+  path: '/api/auth/password/change',
+  body: ({ password }) => ({ currentPassword: password, newPassword: `${password}-changed` }),
+}
+
+/** How long it takes the nth member to end so many sessions. Only with many of them there is an aim. */
+async function timeEnd(target: FloodTarget, n: number, end: End, sessions: number): Promise<Finding> {
+  const credentials = target.attacked[n]
+  if (!credentials) throw new Error('there are too few members')
+  const token = await signInVia(target, credentials, networks(n))
+  await addSessions(target, credentials, sessions)
+  const startedAt = performance.now()
+  const { status } = await target.proxy.send({
+    method: 'POST',
+    path: end.path,
+    token,
+    headers: { ...JSON_CONTENT, ...from(networks(n)) },
+    body: JSON.stringify(end.body(credentials)),
+  })
+  const ms = performance.now() - startedAt
+  const what = `${end.what} at ${sessions.toLocaleString('en')} further sessions, answered ${status}`
+  return { what, value: ms, unit: 'ms', ...(sessions > 0 && { isMet: status === 204 && ms < MAX_MS }) }
+}
+
+async function addSessions(
+  { connection }: FloodTarget,
+  { companyId, email }: Credentials,
+  count: number,
+): Promise<void> {
+  const { rows } = await connection.query<{ id: string }>(
+    'select user_id as id from users where company_id = $1 and email = $2',
+    [companyId, email],
+  )
+  const ids = rows.map(({ id }) => id)
+  await insertSessions(connection, companyId, ids, { count, wanted: 0 })
+}
