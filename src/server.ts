@@ -5,6 +5,7 @@ import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
+import { requireSessionPooling } from './database/pooler.ts'
 import { waitForDatabase } from './database/wait.ts'
 import { takeLastRequests } from './http/last-requests.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
@@ -86,6 +87,7 @@ async function serve(
   })
   const opsUrl = await ops.listen(config.opsListen)
   await waitForDatabase(connection.health, { signal: stop, say: console.error })
+  await requireSessionPooling(db)
   await migrate(connection.maintenance, console.error)
   stop.throwIfAborted()
 

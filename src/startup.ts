@@ -5,6 +5,7 @@ import { type Config, ConfigError, loadConfig, type MasterKey } from './config.t
 import { DecryptionError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { codeOf, isUnavailable } from './database/faults.ts'
+import { TransactionPoolingError } from './database/pooler.ts'
 import { Problem } from './errors.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
@@ -74,7 +75,8 @@ async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): 
 /** A short text for a failure that an operator can repair; null for a failure that needs its stack. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
-  if (error instanceof ConfigError || error instanceof Problem) return error.message
+  if (error instanceof ConfigError || error instanceof Problem || error instanceof TransactionPoolingError)
+    return error.message
   if (error instanceof DecryptionError) {
     return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`
   }

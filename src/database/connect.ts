@@ -59,37 +59,42 @@ class Client extends pg.Client {
   }
 }
 
-const REQUEST_TIMEOUTS: pg.PoolConfig = {
+/** In milliseconds. `server` has settings of Postgres; the rest are waits of this side. */
+interface Timeouts extends pg.PoolConfig {
+  server: Record<string, number>
+}
+
+const REQUEST_TIMEOUTS: Timeouts = {
   connectionTimeoutMillis: 3_000,
-  lock_timeout: 2_000,
-  statement_timeout: 5_000,
   query_timeout: 8_000,
-  idle_in_transaction_session_timeout: 10_000,
+  server: { lock_timeout: 2_000, statement_timeout: 5_000, idle_in_transaction_session_timeout: 10_000 },
 }
 
 /** The readiness probe answers before these have passed; they end what it left behind. */
-const PROBE_TIMEOUTS: pg.PoolConfig = {
+const PROBE_TIMEOUTS: Timeouts = {
   connectionTimeoutMillis: 1_000,
-  lock_timeout: 1_000,
-  statement_timeout: 1_000,
   query_timeout: 1_000,
+  server: { lock_timeout: 1_000, statement_timeout: 1_000 },
 }
 
 /** A migration that waits for a table holds up every request that comes after it, so it gives up and tries again. */
-const MAINTENANCE_TIMEOUTS: pg.PoolConfig = { lock_timeout: 5_000 }
+const MAINTENANCE_TIMEOUTS: Timeouts = { server: { lock_timeout: 5_000 } }
 
 /**
  * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
  * for the server's answer. A longer wait fails, and the request is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
-  const open = (max: number, timeouts = REQUEST_TIMEOUTS) => {
+  const open = (max: number, { server, ...waits } = REQUEST_TIMEOUTS) => {
+    const settings = Object.entries(server).map(([name, ms]) => `set ${name} = ${ms}`)
     const pool = new pg.Pool({
       connectionString: url,
       max,
       Client,
       application_name: 'gatehouse',
-      ...timeouts,
+      ...waits,
+      // Not with the startup message: poolers such as PgBouncer refuse settings there.
+      onConnect: (client) => client.query(settings.join('; ')),
       types,
       idleTimeoutMillis: 60_000,
       keepAlive: true,

@@ -1,0 +1,82 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { connect as connectSocket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { connect } from '../../src/database/connect.ts'
+import { createServerProcesses, freePort } from '../support/server-process.ts'
+import { openTestService, PASSWORD } from '../support/test-service.ts'
+
+/** The service behind PgBouncer as its package configures it, where the machine has it. */
+
+const hasPgBouncer = spawnSync('pgbouncer', ['--version']).status === 0
+const testService = await openTestService()
+const admin = await testService.addCompany()
+const { launch } = createServerProcesses(testService.url)
+
+/** Starts PgBouncer in front of the database; returns the URL of the database behind it. */
+async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> {
+  const database = new URL(testService.url)
+  const port = await freePort()
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pgbouncer-'))
+  // It refuses to run as root, and reads its files under the other account.
+  await chmod(folder, 0o755)
+  const users = join(folder, 'users.txt')
+  const settings = join(folder, 'pgbouncer.ini')
+  const target = `host=${database.hostname} port=${database.port} user=${database.username} password=${database.password}`
+  await writeFile(users, `"${database.username}" "${database.password}"\n`)
+  await writeFile(
+    settings,
+    `[databases]\n* = ${target}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = plain\nauth_file = ${users}\npool_mode = ${mode}\n`,
+  )
+  const asOther = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
+  const child = spawn('pgbouncer', ['-q', ...asOther, settings], { stdio: 'ignore' })
+  const exit = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGTERM')
+    await exit
+    await rm(folder, { recursive: true })
+  })
+  for (let isUp = false; !isUp; await sleep(50)) {
+    if (child.exitCode !== null) throw new Error(`pgbouncer ended with ${child.exitCode}`)
+    const socket = connectSocket(port, '127.0.0.1')
+    isUp = (await once(socket, 'connect').catch(() => null)) !== null
+    socket.destroy()
+  }
+  const url = new URL(testService.url)
+  url.host = `127.0.0.1:${port}`
+  return url.href
+}
+
+describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
+  test('in session mode the service works, with its timeouts, and no setting of the pooler is needed', async () => {
+    const url = await startPgBouncer('session')
+    const connection = connect({ url, poolSize: 2 })
+    const { rows } = await sql`select current_setting('statement_timeout') as statement,
+      current_setting('lock_timeout') as lock,
+      current_setting('idle_in_transaction_session_timeout') as idle`.execute(connection.db)
+    await connection.close()
+    expect(rows).toEqual([{ statement: '5s', lock: '2s', idle: '10s' }])
+
+    const service = await launch({ DATABASE_URL: url })
+    await service.listening()
+    const { companyId, email } = admin
+    const answer = await fetch(`${service.address}/api/auth/login`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ companyId, email, password: PASSWORD }),
+    })
+    expect(answer.status).toBe(200)
+  })
+
+  test('in transaction mode the start is refused, with what to do', async () => {
+    const service = await launch({ DATABASE_URL: await startPgBouncer('transaction') })
+    expect(await service.exit).toEqual([1, null])
+    expect(service.output()).toMatch(/pooler in transaction mode; set its pool mode to session/)
+    expect(service.output()).not.toMatch(/^\s+at /m)
+  })
+})
