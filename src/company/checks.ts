@@ -3,9 +3,11 @@ import { invalidField, Problem } from '../errors.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
-/** No control characters, no line ends, and no characters that change the direction of the text (bidi). */
-const NAME = /^[^\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]{1,100}$/u
-/** Anyone can cause mail with a name of their choice, and mail programs turn these patterns into links. */
+/** No control characters and no line ends. */
+const NAME = /^[^\p{Cc}\u2028\u2029]{1,100}$/u
+/** Zero-width characters, soft hyphens and what changes the direction of the text: two names can look the same. */
+const INVISIBLE = /\p{Cf}/u
+/** Mail programs turn these patterns into links. Names such as Booking.com are made harmless in the mail itself. */
 const LINK = /:\/\/|www\.|\w\.\w+\//i
 
 /** The parts around `@` and dots. Sign-in accepts every e-mail of this form. */
@@ -31,6 +33,11 @@ export function checkEmail(text: string): string {
 export function checkName(field: 'name' | 'companyName', text: string): string {
   const name = text.normalize('NFC').trim()
   if (!NAME.test(name)) throw invalidField(field, 'must be one line of 1 to 100 characters')
+  if (INVISIBLE.test(name))
+    throw invalidField(
+      field,
+      'must not contain invisible characters (zero-width ones, soft hyphens, direction marks)',
+    )
   if (LINK.test(name)) throw invalidField(field, 'must not contain the address of a page')
   return name
 }

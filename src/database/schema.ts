@@ -207,9 +207,14 @@ interface MailOutbox {
   kind: Fixed<string>
   recipient: Fixed<string>
   facts: Json
+  network: Fixed<string | null>
+  wider_network: Fixed<string | null>
   created_at: Fixed<Date>
   attempts: Generated<number>
   next_attempt_at: Date
+  leased_until: Date | null
+  turn: number | null
+  counted_at: Date | null
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null

@@ -108,6 +108,6 @@ function keepBatches(db: Executor, measureBatch: MeasureBatch): BatchesOf {
 }
 
 /** The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses. */
-function counterOf({ limit, values }: Quota): string {
+export function counterOf({ limit, values }: Quota): string {
   return `${limit.name}:${createHash('sha256').update(JSON.stringify(values)).digest('base64url').slice(0, 22)}`
 }

@@ -1,6 +1,38 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Limit } from './list.ts'
 
+/** Locks a counter, which is made if there is none, until the end of the transaction. */
+export function lockCounter(counter: string, now: Date) {
+  return sql`
+    insert into rate_counters as c (counter, hits, window_ends_at) values (${counter}, 0, ${now})
+    on conflict (counter) do update set hits = c.hits`
+}
+
+/**
+ * Consumes one use of a limit whose counter is locked, but not the last `reserved` uses that are left. Returns a row if
+ * it was consumed.
+ */
+export function consumeUnreserved(
+  { max, windowSeconds }: Limit,
+  { counter, now, reserved }: { counter: string; now: Date; reserved: RawBuilder<unknown> },
+) {
+  const isOver = sql`window_ends_at <= ${now}`
+  return sql`
+    update rate_counters set
+      hits = case when ${isOver} then 1 else hits + 1 end,
+      window_ends_at = case when ${isOver} then ${new Date(now.getTime() + windowSeconds * 1000)} else window_ends_at end
+    where counter = ${counter} and case when ${isOver} then 0 else hits end + ${reserved} < ${max}
+    returning counter`
+}
+
+/** The end of the window if the limit is used up, before this statement; null otherwise. */
+export function endIfUsedUp({ max }: Limit, { counter, now }: { counter: string; now: Date }) {
+  return sql`(
+    select window_ends_at from rate_counters
+    where counter = ${counter} and hits >= ${max} and window_ends_at > ${now}
+  )`
+}
+
 /**
  * A window that is counted in a row of another feature, as SQL: its age in seconds and its number of uses.
  * The age is null before the first window.

@@ -27,8 +27,12 @@ const DEFAULTS = {
   regenerate: limit('regenerate', 5, 3600),
   /** New companies, by network. */
   register: limit('register', 5, 3600),
-  /** Requested mails, by kind, company and e-mail; and all mails to an unverified e-mail, by that e-mail. */
+  /** Requested mails, by kind, company, e-mail and network. */
   mail: limit('mail', 3, 3600),
+  /** Requested mails, by network. It bounds the rows that strangers can write. */
+  mailRequests: limit('mail-requests', 120, 3600),
+  /** All mails to an e-mail that others can cause. Further ones wait. */
+  mailToAddress: limit('mail-to-address', 12, 3600),
   /** Attempts to change a password, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
   /** Attempts to use a one-time token, by network. */

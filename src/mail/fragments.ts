@@ -20,3 +20,27 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
       ${mail.createdAt}
     from ${source}`
 }
+
+/** Selects a row, and locks it until the end of the transaction, if the mail was not sent and is not void. */
+export function lockUnsent(companyId: string, mailId: string) {
+  return sql`
+    select mail_id from mail_outbox
+    where company_id = ${companyId} and mail_id = ${mailId} and sent_at is null and failed_at is null
+    for share`
+}
+
+/**
+ * Deletes the resets that wait or are being sent to `accounts`, a select of `company_id` and `email`. Their links never
+ * work: see `lockUnsent`.
+ */
+export function deleteUnsentResets(accounts: RawBuilder<unknown>) {
+  return sql`
+    with locked as (
+      select m.company_id, m.mail_id
+      from (${accounts}) a join mail_outbox m on m.company_id = a.company_id and m.recipient = a.email
+      where m.kind = 'password_reset' and m.sent_at is null and m.failed_at is null
+      order by m.mail_id
+      for update of m
+    )
+    delete from mail_outbox m using locked l where m.company_id = l.company_id and m.mail_id = l.mail_id`
+}

@@ -1,10 +1,14 @@
 import type { TokenPurpose } from '../database/schema.ts'
-import type { Letter } from './render.ts'
+import { type Letter, withoutLinks } from './render.ts'
 
 /**
  * The text of each mail. To add one, add it here, add its kind to the check of `mail_outbox` in a migration, and
  * call `queueMail` (mail/service.ts) with the e-mail of its recipient, in the transaction of the event that it
- * reports. When the mail is sent, company/compose-mail.ts drops it unless that e-mail is of an active account.
+ * reports, and with the network of the client if a stranger can cause it. When the mail is sent,
+ * company/compose-mail.ts drops it unless that e-mail is of an active account.
+ *
+ * Anyone can register any e-mail under any name. So mail to an e-mail that nobody has proven has no text that
+ * somebody chose; only an invitation says who invites. Chosen text becomes neither markup nor a link.
  */
 
 /** The values that are queued with a mail. Other values are read from the account at sending time. */
@@ -12,13 +16,18 @@ export interface MailData {
   ipAddress?: string | undefined
   userAgent?: string | undefined
   role?: string | undefined
+  /** The name of the member who invites. Without it, an operator does. */
+  invitedBy?: string | undefined
 }
 
 /** All values that a letter can contain. */
 interface LetterContext extends MailData {
   companyId: string
   companyName: string
+  /** The name of the recipient. */
   name: string
+  /** Whether the recipient has proven the e-mail. Otherwise a stranger can have chosen these names. */
+  isProven: boolean
   requestedAt: Date
 }
 
@@ -39,11 +48,10 @@ export const LINKED_LETTERS = {
     purpose: 'verify',
     page: 'verify-email',
     write: (context, link) => ({
-      name: context.name,
-      // Anyone can register any e-mail under any name, so the subject contains no text of the user.
+      name: undefined,
       subject: 'Confirm your e-mail address',
       paragraphs: [
-        `Somebody gave this e-mail address for an account of ${context.companyName}, ${askedFrom(context)}. Confirm that it is yours, and you can sign in:`,
+        `Somebody gave this e-mail address for a new account, ${askedFrom(context)}. Confirm that it is yours, and you can sign in:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nobody can sign in.`,
         companyLine(context),
       ],
@@ -53,9 +61,9 @@ export const LINKED_LETTERS = {
   password_reset: {
     purpose: 'reset',
     page: 'reset-password',
-    write: (context, link) => ({
-      name: context.name,
-      subject: `Reset your password for ${context.companyName}`,
+    write: ({ name, companyName, isProven, ...context }, link) => ({
+      name: isProven ? name : undefined,
+      subject: isProven ? `Reset your password for ${companyName}` : 'Reset your password',
       paragraphs: [
         `Somebody asked to reset your password, ${askedFrom(context)}. To choose a new one:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
@@ -67,11 +75,11 @@ export const LINKED_LETTERS = {
   invitation: {
     purpose: 'invite',
     page: 'accept-invitation',
-    write: ({ name, companyName, role, ...context }, link) => ({
-      name,
+    write: ({ companyName, role, invitedBy, ...context }, link) => ({
+      name: undefined,
       subject: `Your invitation to ${companyName}`,
       paragraphs: [
-        `${companyName} invites you to its account, with the role ${role}.`,
+        `${invitedBy ?? 'An operator'} invites you to the account of ${companyName}, with the role ${role}.`,
         `The link works once, until ${toText(link.until)}. If you do not know ${companyName}, do nothing.`,
         companyLine(context),
       ],
@@ -116,6 +124,25 @@ export const NOTICES = {
   }),
 } as const satisfies Record<string, (context: LetterContext) => Letter>
 
+export function writeLinkedLetter(kind: LinkedKind, context: LetterContext, link: Link): Letter {
+  return LINKED_LETTERS[kind].write(harmless(context), link)
+}
+
+export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext): Letter {
+  return NOTICES[kind](harmless(context))
+}
+
+/** No text that somebody chose becomes a link. */
+function harmless({ name, companyName, invitedBy, userAgent, ...context }: LetterContext): LetterContext {
+  return {
+    ...context,
+    name: withoutLinks(name),
+    companyName: withoutLinks(companyName),
+    invitedBy: invitedBy && withoutLinks(invitedBy),
+    userAgent: userAgent && withoutLinks(userAgent),
+  }
+}
+
 export type LinkedKind = keyof typeof LINKED_LETTERS
 export type MailKind = LinkedKind | keyof typeof NOTICES
 
@@ -127,7 +154,10 @@ function companyLine({ companyId }: Pick<LetterContext, 'companyId'>): string {
   return `The id of the company, which signing in asks for: ${companyId}`
 }
 
-function askedFrom({ ipAddress = 'unknown', requestedAt }: LetterContext): string {
+function askedFrom({
+  ipAddress = 'unknown',
+  requestedAt,
+}: Pick<LetterContext, 'ipAddress' | 'requestedAt'>): string {
   return `from the address ${ipAddress} on ${toText(requestedAt)}`
 }
 

@@ -2,22 +2,23 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import type { DeliveryOptions } from './delivery.ts'
 import { type Backlog, readBacklogAcrossCompanies } from './repository.ts'
-import { createSender, type SenderOptions } from './sender.ts'
+import { createSender } from './sender.ts'
 import { openTransport } from './transport.ts'
 
-interface Options extends Pick<SenderOptions, 'db' | 'system' | 'compose'> {
+interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
   config: Config
   registry: Registry
 }
 
-const LEVELS = { sent: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
+const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
 /** Sends mail while the service listens, and exports metrics of the waiting mail. */
 async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
-    help: 'Attempts to send a mail, by how they ended: sent, postponed, failed, fault',
+    help: 'Attempts to send a mail, by how they ended: sent, waiting, postponed, failed, fault',
     labelNames: ['end'],
     registers: [registry],
   })
@@ -25,6 +26,7 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
   const sender = createSender({
     ...rest,
     transport,
+    limit: config.limits.mailToAddress,
     note(end, context) {
       attempts.inc({ end })
       app.log[LEVELS[end]](context, `mail: ${end}`)
@@ -34,7 +36,8 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
     app.log.info(`Mail goes to ${transport.destination}`)
     sender.start()
   })
-  // When the service starts to drain, it takes no more mail; to close, it waits for the mail in progress.
+  // When the service starts to drain, it takes no more mail. To close, it waits for the mail in progress, and hands
+  // back what it cannot send.
   app.addHook('preClose', async () => void sender.stop())
   app.addHook('onClose', async () => await sender.stop())
   showBacklog(registry, rest)

@@ -1,8 +1,8 @@
 /** Renders a letter as plain text and as HTML. Text that a user chose is escaped and never becomes markup. */
 
 export interface Letter {
-  /** The name in the greeting. */
-  name: string
+  /** The name in the greeting, if it has one. */
+  name: string | undefined
   subject: string
   paragraphs: string[]
   /** Rendered after the first paragraph. */
@@ -17,9 +17,10 @@ export interface RenderedLetter {
 
 export function renderLetter({ name, subject, paragraphs, link }: Letter): RenderedLetter {
   const [first = '', ...rest] = paragraphs
-  const text = [`Hello ${name},`, first, ...(link ? [`${link.label}:\n${link.url}`] : []), ...rest]
+  const greeting = name === undefined ? 'Hello,' : `Hello ${name},`
+  const text = [greeting, first, ...(link ? [`${link.label}:\n${link.url}`] : []), ...rest]
   const html = [
-    paragraph(`Hello ${name},`),
+    paragraph(greeting),
     paragraph(first),
     ...(link
       ? [
@@ -35,7 +36,7 @@ export function renderLetter({ name, subject, paragraphs, link }: Letter): Rende
     text: `${text.join('\n\n')}\n`,
     html: `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>${escapeHtml(subject)}</title></head>
+<head><meta charset="utf-8"><meta name="color-scheme" content="light dark">${NO_LINKS}<title>${escapeHtml(subject)}</title></head>
 <body style="font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:2em auto;padding:0 1em">
 ${html.join('\n')}
 </body>
@@ -44,11 +45,26 @@ ${html.join('\n')}
   }
 }
 
+/** Apple's mail programs otherwise make links of what looks like a telephone number or a place. */
+const NO_LINKS = '<meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no">'
+
 const BUTTON =
   'display:inline-block;padding:0.5em 1em;border-radius:6px;background:#1d4ed8;color:#ffffff;text-decoration:none'
 
 function paragraph(text: string): string {
   return `<p>${escapeHtml(text)}</p>`
+}
+
+/** A dot, also one that domain names treat as a dot (UTS 46), an at sign or a colon, and then a visible character. */
+const JOINS = /[.\u3002\uff0e\uff61@\uff20:\uff1a](?=[^\s\u200a])/g
+
+/**
+ * Text that somebody chose, such as Booking.com, in a form of which mail programs make no link: a hair space follows
+ * each character that could join the parts of a URL, a domain or an e-mail. It is hardly visible, and unlike a
+ * zero-width character it ends a word for every program.
+ */
+export function withoutLinks(text: string): string {
+  return text.replace(JOINS, '$&\u200a')
 }
 
 const ENTITIES: Record<string, string> = {

@@ -4,7 +4,7 @@ import type { MailData, MailKind } from './letters.ts'
 
 /**
  * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a
- * time sends it: that instance first moves the next attempt beyond the time that sending can take.
+ * time sends it: that instance holds a lease, which lasts longer than an attempt.
  */
 
 interface QueuedMail {
@@ -14,10 +14,16 @@ interface QueuedMail {
   recipient: string
   /** Stored in the column `facts`. */
   data: MailData
+  /** The network that asked for it, if others than the recipient can cause such a mail. */
+  network: string | null
   createdAt: Date
 }
 
-export async function insertMail(db: Executor, companyId: string, mail: QueuedMail): Promise<void> {
+interface NewMail extends QueuedMail {
+  widerNetwork: string | null
+}
+
+export async function insertMail(db: Executor, companyId: string, mail: NewMail): Promise<void> {
   await db
     .insertInto('mail_outbox')
     .values({
@@ -26,6 +32,8 @@ export async function insertMail(db: Executor, companyId: string, mail: QueuedMa
       kind: mail.kind,
       recipient: mail.recipient,
       facts: JSON.stringify(mail.data),
+      network: mail.network,
+      wider_network: mail.widerNetwork,
       created_at: mail.createdAt,
       next_attempt_at: mail.createdAt,
     })
@@ -36,25 +44,32 @@ export async function insertMail(db: Executor, companyId: string, mail: QueuedMa
 export interface DueMail extends QueuedMail {
   companyId: string
   attempts: number
+  /** Whether it was counted as one of the mails that its recipient gets. */
+  isCounted: boolean
 }
 
-/** Takes the mails that are longest due, at most `max`; they are not due again before `leaseEndsAt`. */
+/**
+ * Takes the mails that are longest due, at most `max`, with a lease. The lease is by the clock of the database, so it
+ * holds however much the clocks of instances differ; `next_attempt_at` keeps leased mails out of the next polls.
+ */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
-  { now, leaseEndsAt, max }: { now: Date; leaseEndsAt: Date; max: number },
+  { now, leaseMs, max }: { now: Date; leaseMs: number; max: number },
 ): Promise<DueMail[]> {
   const { rows } = await sql<DueMail>`
     with due as (
       select company_id, mail_id from mail_outbox
       where sent_at is null and failed_at is null and next_attempt_at <= ${now}
-      order by next_attempt_at
+        and coalesce(leased_until <= clock_timestamp(), true)
+      order by next_attempt_at, turn, created_at
       limit ${max}
       for update skip locked
     )
-    update mail_outbox m set attempts = m.attempts + 1, next_attempt_at = ${leaseEndsAt}
+    update mail_outbox m set attempts = m.attempts + 1, next_attempt_at = ${new Date(now.getTime() + leaseMs)},
+      leased_until = clock_timestamp() + ${leaseMs} * interval '1 millisecond'
     from due where m.company_id = due.company_id and m.mail_id = due.mail_id
-    returning m.company_id as "companyId", m.mail_id as "mailId", m.kind, m.recipient, m.facts as data,
-      m.created_at as "createdAt", m.attempts`.execute(db)
+    returning m.company_id as "companyId", m.mail_id as "mailId", m.kind, m.recipient, m.facts as data, m.network,
+      m.created_at as "createdAt", m.attempts, m.counted_at is not null as "isCounted"`.execute(db)
   return rows
 }
 
@@ -62,6 +77,8 @@ type AttemptEnd =
   | { sentAt: Date }
   | { failedAt: Date; error: string }
   | { nextAttemptAt: Date; error: string }
+  /** There was no attempt: the mail waits for its turn, or its sender stops. */
+  | { handedBackUntil: Date; error: string | null }
 
 /** Stores how an attempt ended; does nothing if the mail was taken again: then the later attempt decides. */
 export async function settleMail(
@@ -71,18 +88,19 @@ export async function settleMail(
 ): Promise<void> {
   await db
     .updateTable('mail_outbox')
-    .set(
-      'sentAt' in end
-        ? { sent_at: end.sentAt, last_error: null }
-        : 'failedAt' in end
-          ? { failed_at: end.failedAt, last_error: end.error }
-          : { next_attempt_at: end.nextAttemptAt, last_error: end.error },
-    )
+    .set({ ...columnsOf(end), leased_until: null })
     .where('company_id', '=', companyId)
     .where('mail_id', '=', mailId)
     .where('attempts', '=', attempts)
     .where('sent_at', 'is', null)
     .execute()
+
+  function columnsOf(end: AttemptEnd) {
+    if ('sentAt' in end) return { sent_at: end.sentAt, last_error: null }
+    if ('failedAt' in end) return { failed_at: end.failedAt, last_error: end.error }
+    if ('nextAttemptAt' in end) return { next_attempt_at: end.nextAttemptAt, last_error: end.error }
+    return { attempts: attempts - 1, next_attempt_at: end.handedBackUntil, last_error: end.error }
+  }
 }
 
 /** Deletes a mail that must not be sent. */

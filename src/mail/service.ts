@@ -1,14 +1,29 @@
 import type { Executor } from '../database/connect.ts'
+import { widerNetworkOf } from '../limits/client.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
 import { insertMail } from './repository.ts'
+
+interface NewMail {
+  kind: MailKind
+  /** An e-mail in its stored form. */
+  recipient: string
+  data: MailData
+  /** The network of a stranger who can cause such mail to any e-mail. It is sent in turns between the networks. */
+  network?: string
+  now: number
+}
 
 /** Queues a mail in the transaction of the event that it reports; it is sent after the commit. */
 export async function queueMail(
   db: Executor,
   system: System,
   companyId: string,
-  { now, ...mail }: { kind: MailKind; recipient: string; data: MailData; now: number },
+  { now, network, ...mail }: NewMail,
 ): Promise<void> {
-  await insertMail(db, companyId, { ...mail, mailId: newId(system), createdAt: new Date(now) })
+  const networks =
+    network === undefined
+      ? { network: null, widerNetwork: null }
+      : { network, widerNetwork: widerNetworkOf(network) }
+  await insertMail(db, companyId, { ...mail, ...networks, mailId: newId(system), createdAt: new Date(now) })
 }

@@ -1,5 +1,6 @@
-import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { createTransport, type NodemailerError } from 'nodemailer'
 import type { Config } from '../config.ts'
 import type { MailKind } from './letters.ts'
@@ -26,7 +27,8 @@ export interface Transport {
   close(): void
 }
 
-const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 20_000 }
+/** The sender bounds the whole attempt; the last of these is the time between two answers of the server. */
+const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 }
 /** Connections to the mail server; also the number of mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5
 
@@ -69,13 +71,29 @@ function openFolder(folder: string, settings: Settings): Transport {
       const time = message.at.toISOString().replaceAll(':', '-')
       const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
       const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
-      // A link in a mail is as good as a password, and the names of the files are e-mails.
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      await chmod(folder, 0o700)
-      await writeFile(file, bytes, { mode: 0o600 })
+      try {
+        // A link in a mail is as good as a password, and the names of the files are e-mails.
+        await mkdir(folder, { recursive: true, mode: 0o700 })
+        await chmod(folder, 0o700)
+        await writeWhole(file, bytes)
+      } catch (error) {
+        throw new SendFailure(error)
+      }
       return { file }
     },
     close() {},
+  }
+}
+
+/** Writes a file that appears only when it is complete, also on a disk that is full. */
+async function writeWhole(file: string, bytes: Buffer | Readable): Promise<void> {
+  const draft = `${file}.part`
+  try {
+    await writeFile(draft, bytes, { mode: 0o600 })
+    await rename(draft, file)
+  } catch (error) {
+    await rm(draft, { force: true }).catch(() => {})
+    throw error
   }
 }
 
@@ -99,27 +117,18 @@ function domainOf(sender: string): string {
 }
 
 /**
- * A message that was not accepted. The error text consists of codes, the SMTP command and the server. It has
- * none of the server's own text, which can quote an e-mail.
+ * A message that was not accepted. The error text consists of codes, the SMTP command and the server, or of
+ * the code and the system call. It has none of the server's own text, which can quote an e-mail.
  */
 export class SendFailure extends Error {
   override name = 'SendFailure'
-  /**
-   * Whether the server will never accept it: a 5xx to the recipient (RFC 5321, section 4.2.1). Our own
-   * settings can cause other refusals, and those for reasons of policy (RFC 3463, 5.7).
-   */
-  readonly isForGood: boolean
 
   constructor(cause: unknown) {
-    const failure: Partial<NodemailerError & { address: string; port: number }> =
-      cause instanceof Error ? cause : {}
-    const { code = 'unknown', originalCode, address, port, command, responseCode } = failure
+    const failure: Failure = cause instanceof Error ? cause : {}
+    const { code = 'unknown', originalCode, address, port, command, responseCode, syscall } = failure
     const place = address && `${address}:${port}`
-    super([code, originalCode, place, command, responseCode].filter(Boolean).join(' '))
-    this.isForGood =
-      failure.permanent === true &&
-      command === 'RCPT TO' &&
-      responseCode !== 530 &&
-      !/\b5\.7\.\d/.test(failure.response ?? '')
+    super([code, originalCode, place, command, responseCode, syscall].filter(Boolean).join(' '))
   }
 }
+
+type Failure = Partial<NodemailerError & NodeJS.ErrnoException & { address: string; port: number }>

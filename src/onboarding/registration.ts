@@ -28,10 +28,11 @@ export async function register(context: Context, company: NewCompany, { client, 
     const turn = { subject: client.network, isKnown: false }
     const passwordHash = await hasher.inTurn(turn).hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
-    const data = { ipAddress: client.ipAddress }
+    const { ipAddress, network } = client
+    const mail = { kind: 'verify_email', recipient: email, data: { ipAddress }, network, now } as const
     return await db.transaction().execute(async (tx) => {
       const { companyId, userId } = await openCompany(tx, system, { companyName, admin })
-      await queueMail(tx, system, companyId, { kind: 'verify_email', recipient: email, data, now })
+      await queueMail(tx, system, companyId, mail)
       await auditStep(context, tx, companyId, { action: 'register', actor: userId }, { client, now })
       return { companyId, userId, limit }
     })
@@ -56,6 +57,7 @@ type RequestedKind = Extract<LinkedKind, 'verify_email' | 'password_reset'>
  * Queues a mail to this e-mail. The sender drops it if there is no such account.
  * Looks nothing up, so that neither the time nor the content of the answer reveals whether the account
  * exists. Appends no audit entry, because anyone could fill the table, which is never pruned.
+ * @throws Problem rate_limited if the network has requested too many mails for any accounts
  */
 export async function requestMail(
   { db, config, system, counters }: Context,
@@ -65,14 +67,18 @@ export async function requestMail(
 ): Promise<void> {
   const companyId = account.companyId.toLowerCase()
   const recipient = normalizeEmail(account.email)
-  const data = { ipAddress: client.ipAddress }
-  try {
-    // Counted by company too, so that requests in one company do not use up those in another.
-    await counters.consumeFor(config.limits.mail, [kind, companyId, recipient], now, () =>
-      queueMail(db, system, companyId, { kind, recipient, data, now }),
-    )
-  } catch (error) {
-    // Enough mails were requested; the answer is the same.
-    if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
-  }
+  const { ipAddress, network } = client
+  const queue = () => queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
+  // First of all: it bounds the rows of the outbox, and the counters below.
+  await counters.consumeFor(config.limits.mailRequests, byNetwork(network), now, async () => {
+    try {
+      // Counted by company too, so that requests in one company do not use up those in another, and by network, so
+      // that a stranger does not use up those of the owner.
+      const asked = [kind, companyId, recipient, network]
+      await counters.consumeFor(config.limits.mail, asked, now, queue)
+    } catch (error) {
+      // Enough mails were requested; the answer is the same.
+      if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
+    }
+  })
 }

@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database, TokenPurpose } from '../database/schema.ts'
+import { deleteUnsentResets, lockUnsent } from '../mail/fragments.ts'
 
 /**
  * One-time tokens. Deleting the row consumes the token, so one of several concurrent requests succeeds; the
@@ -12,21 +13,27 @@ interface NewToken {
   email: string
   hash: Buffer
   role: string | null
+  /** The mail that brings it. */
+  mailId: string
   /** The time of the request, not of the sending. */
   createdAt: Date
   expiresAt: Date
 }
 
-/** Adds a token; false if a token of a later request exists for the same purpose and e-mail. */
+/**
+ * Adds a token; false if a token of a later request exists for the same purpose and e-mail, or the mail is void. The
+ * mail stays locked until the token is visible, so what voids the mail voids the token too.
+ */
 export async function insertToken(
   db: Executor,
   companyId: string,
-  { purpose, email, hash, role, createdAt, expiresAt }: NewToken,
+  { purpose, email, hash, role, mailId, createdAt, expiresAt }: NewToken,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`
+    with mail as (${lockUnsent(companyId, mailId)})
     insert into one_time_tokens (company_id, purpose, email, token_hash, role, created_at, expires_at)
     select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${createdAt}, ${expiresAt}
-    where not exists (
+    from mail where not exists (
       select from one_time_tokens
       where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at > ${createdAt}
     )`.execute(db)
@@ -109,12 +116,23 @@ export async function consumeTokenAcrossCompanies(
   return rows[0]
 }
 
-/** Deletes the reset tokens of an e-mail, so that no mailed reset link stays valid. */
+/** Makes the resets void whose mail still waits, or is being sent, to the e-mail of a reset token. */
+export async function deleteUnsentResetsAcrossCompanies(
+  tx: Transaction<Database>,
+  hash: Buffer,
+): Promise<void> {
+  const accounts = sql`select company_id, email from one_time_tokens where token_hash = ${hash} and purpose = 'reset'`
+  await deleteUnsentResets(accounts).execute(tx)
+}
+
+/** Makes all resets of an e-mail void that were requested before, whether or not their mail was sent. */
 export async function deleteResetTokens(
   tx: Transaction<Database>,
   companyId: string,
   email: string,
 ): Promise<void> {
+  // First the mails: this waits for a token that is being inserted for one of them, and the next statement sees it.
+  await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
   await sql`
     with locked as (
       select token_hash from one_time_tokens

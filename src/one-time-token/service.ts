@@ -16,18 +16,25 @@ interface NewLinkToken {
 }
 
 /**
- * Issues a token for an e-mail; null if a token of a later request exists for the same purpose. `requestedAt`
- * is the time of the request; the lifetime starts at `now`.
+ * Issues a token for an e-mail; null if a token of a later request exists for the same purpose, or the mail that
+ * brings it is void. `requestedAt` is the time of the request; the lifetime starts at `now`.
  */
 export async function issueToken(
   { db, system }: { db: Executor; system: System },
   companyId: string,
-  about: { purpose: TokenPurpose; email: string; role?: string | undefined; requestedAt: Date; now: number },
+  about: {
+    purpose: TokenPurpose
+    email: string
+    role?: string | undefined
+    mailId: string
+    requestedAt: Date
+    now: number
+  },
 ): Promise<NewLinkToken | null> {
-  const { purpose, email, role = null, requestedAt: createdAt, now } = about
+  const { purpose, email, role = null, mailId, requestedAt: createdAt, now } = about
   const { token, hash } = generateToken(system, purpose)
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
-  const row = { purpose, email, hash, role, createdAt, expiresAt }
+  const row = { purpose, email, hash, role, mailId, createdAt, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
   return { token, expiresAt, replaceOlder: () => repository.deleteOlderTokens(db, companyId, row) }
 }
@@ -59,6 +66,8 @@ export async function consumeToken<Result>(
   const hash = hashToken(purpose, token)
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
+    // In the same lock order as in a password change: mails, tokens, user, sessions.
+    if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()
     return await effect(tx, consumed)

@@ -65,6 +65,8 @@ const defaults = {
     regenerate: { name: 'regenerate', max: 5, windowSeconds: 3600 },
     register: { name: 'register', max: 5, windowSeconds: 3600 },
     mail: { name: 'mail', max: 3, windowSeconds: 3600 },
+    mailRequests: { name: 'mail-requests', max: 120, windowSeconds: 3600 },
+    mailToAddress: { name: 'mail-to-address', max: 12, windowSeconds: 3600 },
     passwordChanges: { name: 'password-changes', max: 10, windowSeconds: 3600 },
     oneTimeTokens: { name: 'one-time-tokens', max: 10, windowSeconds: 60 },
     ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { changeUserStatus } from '../../src/operator/users.ts'
+import { queueMail } from '../../src/mail/service.ts'
+import { changeUserStatus, invite } from '../../src/operator/users.ts'
 import { openMailbox, type ReceivedMail } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
@@ -19,13 +20,23 @@ const service = await openTestService({
     TRUST_PROXY: '127.0.0.1',
   },
 })
-const { join, use, tokenOf } = useService(service, mailbox)
+const { join, use, tokenOf, allSent } = useService(service, mailbox)
+
+const fail = (person: Person, count: number, address = '203.0.113.9') =>
+  Promise.all(
+    Array.from({ length: count }, () =>
+      service.login({ ...person, password: 'not it' }, { headers: { 'x-forwarded-for': address } }),
+    ),
+  )
 
 const headerLines = ({ raw }: ReceivedMail) =>
   raw
     .slice(0, raw.indexOf('\r\n\r\n'))
     .replace(/\r\n[ \t]+/g, ' ')
     .split('\r\n')
+
+/** What keeps mail programs from making a link of a name. */
+const HAIR_SPACE = '\u200a'
 
 /** Both forms of a mail, as one reads them. */
 const wordsOf = ({ email }: ReceivedMail) => {
@@ -42,7 +53,7 @@ describe('every letter', async () => {
     expect(letter.email).toMatchObject({
       from: { name: 'Gatehouse', address: 'gate@example.com' },
       to: [{ name: '', address: person.email }],
-      subject: `Reset your password for Company of ${person.email}`,
+      subject: `Reset your password for Company of ${person.email.replace(/[@.]/g, `$&${HAIR_SPACE}`)}`,
       messageId: expect.stringMatching(/^<[0-9a-f-]{36}@example\.com>$/),
     })
     expect(letter.email.cc ?? []).toEqual([])
@@ -86,20 +97,24 @@ describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', (
     '{{name}} %s',
   ]
 
+  const escaped = (name: string) =>
+    name
+      .replaceAll('&', '&amp;')
+      .replaceAll('<', '&lt;')
+      .replaceAll('>', '&gt;')
+      .replaceAll('"', '&quot;')
+      .replaceAll("'", '&#39;')
+
   test.each(NAMES)('%s', async (name) => {
-    const email = newEmail()
-    const answer = await service.call('/auth/register', {
-      json: { companyName: name, name, email, password: PASSWORD },
-    })
-    expect(answer.status).toBe(201)
+    const { companyId, email } = await service.addCompany({ name, adminName: name })
+    await service.call('/auth/password/forgot', { json: { companyId, email } })
     const letter = await mailbox.mailTo(email)
+    const shown = name.replace(/[.@:](?=\S)/g, `$&${HAIR_SPACE}`)
     expect(letter.recipients).toEqual([email])
     expect(letter.email.to).toEqual([{ name: '', address: email }])
-    expect(letter.email.subject).toBe('Confirm your e-mail address')
-    expect(letter.email.text).toContain(`Hello ${name},`)
-    expect(letter.email.html).toContain(
-      `Hello ${name.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')},`,
-    )
+    expect(letter.email.subject).toBe(`Reset your password for ${shown.replaceAll('=?', '= ?')}`)
+    expect(letter.email.text).toContain(`Hello ${shown},`)
+    expect(letter.email.html).toContain(`Hello ${escaped(shown)},`)
     expect(letter.email.html).not.toMatch(/<(script|img|b|h1)\b/)
     const names = headerLines(letter).map((line) => line.slice(0, line.indexOf(':')).toLowerCase())
     expect(names.toSorted()).toEqual([
@@ -115,6 +130,102 @@ describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', (
   })
 })
 
+describe('no name is a link:', () => {
+  // What mail programs make links of in plain text: a scheme, a domain of at least two labels, an e-mail.
+  const LINK = /[a-z][a-z+.-]*:\S|[^\s@]+@[^\s@]+|[\p{L}\p{N}-]+[.\u3002\uff0e\uff61][\p{L}\p{N}]/giu
+
+  test.each([
+    'evil.example',
+    'Booking.com',
+    'Acme Inc.',
+    'J.R. Smith',
+    'evil\u3002example',
+    'EVIL\uff0eEXAMPLE',
+    'mailto:eve@evil.example',
+    'tel:0123456',
+    'Your bill: evil.example?id=1',
+    '203.0.113.7:8080',
+  ])('%s', async (name) => {
+    const admin = await service.addCompany({ name, adminName: name })
+    const invited = newEmail()
+    await invite(service.context, admin.companyId, { email: invited, role: 'viewer' })
+    await fail(admin, 10)
+    const headers = { 'x-forwarded-for': '198.51.100.9', 'user-agent': encodeURI(name) }
+    expect((await service.login(admin, { headers })).status).toBe(200)
+    const notice = await mailbox.mailTo(admin.email)
+    for (const { email } of [await mailbox.mailTo(invited), notice]) {
+      // Apart from the client's IP address and the link, the rest of the text is the same in every mail.
+      const words = `${email.subject} ${email.text}`
+        .replaceAll('198.51.100.9', '')
+        .replace(/https:\/\/auth\.example\.com\/\S+/, '')
+        .replace(/\d\d:\d\d UTC/g, '')
+      expect(words.replaceAll(HAIR_SPACE, '')).toContain(name)
+      expect(words.match(LINK) ?? []).toEqual([])
+      expect(email.html?.match(/<a /g) ?? []).toHaveLength(email.text?.includes('#token=') ? 1 : 0)
+    }
+  })
+})
+
+describe('mail to an e-mail that nobody has proven has no word of who gave it', () => {
+  const name = 'Reginald the stranger'
+  const companyName = 'You won a prize'
+
+  test.each(['/auth/verify-email/resend', '/auth/password/forgot'])(
+    'at registration and %s',
+    async (path) => {
+      const email = newEmail()
+      const headers = { 'user-agent': 'Prize/1.0' }
+      const json = { companyName, name, email, password: PASSWORD }
+      const { body } = await service.call('/auth/register', { json, headers })
+      const letters = [await mailbox.mailTo(email)]
+      await service.call(path, { json: { companyId: body.companyId, email }, headers })
+      letters.push(await mailbox.mailTo(email))
+      for (const letter of letters) {
+        expect(letter.raw).not.toMatch(/Reginald|prize/i)
+        for (const words of wordsOf(letter)) {
+          expect(words).toMatch(/Hello, /)
+          expect(words).not.toMatch(/Reginald|prize/i)
+          expect(words).toContain(body.companyId)
+        }
+      }
+      expect(letters[0]?.email.subject).toBe('Confirm your e-mail address')
+    },
+  )
+
+  test('and no notice goes to it', async () => {
+    const { companyId, email } = await service.addCompany({ name: companyName, adminName: name })
+    await service.db
+      .updateTable('users')
+      .set({ email_verified_at: null })
+      .where('company_id', '=', companyId)
+      .execute()
+    const mail = {
+      kind: 'sign_in_after_lockout',
+      recipient: email,
+      data: {},
+      now: service.clock.now(),
+    } as const
+    await queueMail(service.db, service.clock, companyId, mail)
+    await allSent()
+    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(email))).toEqual([])
+  })
+
+  test('but an invitation names the company, who invites, and the role', async () => {
+    const { companyId } = await service.addCompany({ name: 'Acme Inc.' })
+    const email = newEmail()
+    await invite(service.context, companyId, { email, role: 'analyst' })
+    const sentence = 'invites you to the account of Acme Inc., with the role analyst.'
+    for (const words of wordsOf(await mailbox.mailTo(email)))
+      expect(words).toContain(`An operator ${sentence}`)
+    const data = { role: 'analyst', invitedBy: 'Ada Lovelace' }
+    service.clock.advance(1)
+    const mail = { kind: 'invitation', recipient: email, data, now: service.clock.now() } as const
+    await queueMail(service.db, service.clock, companyId, mail)
+    for (const words of wordsOf(await mailbox.mailTo(email)))
+      expect(words).toContain(`Ada Lovelace ${sentence}`)
+  })
+})
+
 test('a name that looks like an encoded word is not shown decoded in a subject (RFC 2047)', async () => {
   const company = await service.addCompany({ name: '=?utf-8?q?evil?=' })
   await service.call('/auth/password/forgot', {
@@ -125,13 +236,6 @@ test('a name that looks like an encoded word is not shown decoded in a subject (
 })
 
 describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
-  const fail = (person: Person, count: number, address = '203.0.113.9') =>
-    Promise.all(
-      Array.from({ length: count }, () =>
-        service.login({ ...person, password: 'not it' }, { headers: { 'x-forwarded-for': address } }),
-      ),
-    )
-
   test('of a sign-in after their account had been locked out, once, from wherever it comes', async () => {
     const person = await join()
     await fail(person, 9)
@@ -145,7 +249,7 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('after too many wrong passwords')
     for (const words of wordsOf(letter)) expect(words).toContain('from the address 198.51.100.7')
-    expect(letter.email.text).toContain('“Curious/1.0 <b>”')
+    expect(letter.email.text).toContain(`“Curious/1.${HAIR_SPACE}0 <b>”`)
     expect((await service.login(person, { headers })).status).toBe(200)
     const row = await service.db
       .selectFrom('mail_outbox')

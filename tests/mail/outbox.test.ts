@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -16,9 +16,10 @@ const KIND = 'password_changed' as const
 async function queue(service: TestService, count: number): Promise<string[]> {
   const admin = await service.addCompany()
   const { rows } = await sql<{ email: string }>`
-    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
+    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, email_verified_at,
+      created_at)
     select company_id, gen_random_uuid(), 'reader' || n || '@' || company_id || '.example', 'Reader', role, assignments,
-      status, password_hash, created_at
+      status, password_hash, created_at, created_at
     from users, generate_series(1, ${count}) n where user_id = ${admin.userId}
     returning email`.execute(service.db)
   const { companyId } = admin
@@ -41,14 +42,32 @@ const unsettled = async ({ db }: TestService) =>
 
 const settled = (service: TestService) => expect.poll(() => unsettled(service), { timeout: 25_000 }).toBe(0)
 
+const leased = async ({ db }: TestService) =>
+  (await db.selectFrom('mail_outbox').select('mail_id').where('leased_until', 'is not', null).execute())
+    .length
+
+/** Lets leases end, which are by the clock of the database. */
+async function passTime({ db, clock }: TestService, seconds: number) {
+  clock.advance(seconds)
+  await sql`update mail_outbox set leased_until = leased_until - ${seconds} * interval '1 second'`.execute(db)
+}
+
 /** A sender besides those of the service, on a clock of its own, that fares as it is told. */
-function openSender(service: TestService, send: Transport['send'], clock = service.clock) {
+function openSender(
+  service: TestService,
+  send: Transport['send'],
+  { clock = service.clock, waitFor = Promise.resolve() } = {},
+) {
   const notes: string[] = []
   const sender = createSender({
     db: service.db,
     system: clock,
     transport: { destination: 'nowhere', send, close() {} },
-    compose: async () => ({ name: 'Reader', subject: 'A letter', paragraphs: ['Text.'] }),
+    limit: service.config.limits.mailToAddress,
+    compose: async () => async () => {
+      await waitFor
+      return { name: 'Reader', subject: 'A letter', paragraphs: ['Text.'] }
+    },
     note: (end) => notes.push(end),
   })
   return { ...sender, notes }
@@ -65,7 +84,7 @@ describe('with several instances', async () => {
     expect(delivered.toSorted()).toEqual(addresses.toSorted())
   })
 
-  test('what an instance had taken when it was killed is sent by another, five minutes later', async () => {
+  test('what an instance had taken when it was killed is sent by another, a minute later', async () => {
     const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
     await service.apps[0]?.close()
     const addresses = await queue(service, 20)
@@ -86,11 +105,18 @@ describe('with several instances', async () => {
     survivor.start()
     await expect.poll(() => unsettled(service)).toBe(5)
     expect(sent.length).toBe(15)
-    service.clock.advance(290)
+    // However far a clock is ahead, the lease lasts.
+    service.clock.advance(3600)
+    addresses.push(...(await queue(service, 1)))
+    await expect.poll(() => sent.length).toBe(16)
     await survivor.stop()
-    expect(sent.length).toBe(15)
+    expect(await unsettled(service)).toBe(5)
 
-    service.clock.advance(20)
+    const leases = await sql<{ seconds: number }>`
+      select extract(epoch from leased_until - clock_timestamp())::float8 as seconds from mail_outbox
+      where sent_at is null`.execute(service.db)
+    for (const { seconds } of leases.rows) expect(seconds).toBeLessThanOrEqual(60)
+    await passTime(service, 60)
     const next = openSender(service, async ({ to }) => {
       sent.push(to)
       return {}
@@ -99,6 +125,56 @@ describe('with several instances', async () => {
     await settled(service)
     await next.stop()
     expect(sent.toSorted()).toEqual(addresses.toSorted())
+  })
+
+  test('what an instance has not sent when it stops is sent by another at once, and no attempt counts', async () => {
+    const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await service.apps[0]?.close()
+    const addresses = await queue(service, 7)
+    // The mail server goes silent.
+    const stopping = openSender(service, (_message, signal) => {
+      const { promise, reject } = Promise.withResolvers<never>()
+      signal.addEventListener('abort', () => reject(signal.reason))
+      return promise
+    })
+    stopping.start()
+    await expect.poll(() => leased(service)).toBe(5)
+    await stopping.stop()
+    expect(stopping.notes).toEqual(times(5, () => 'waiting'))
+    const rows = await service.db.selectFrom('mail_outbox').selectAll().execute()
+    for (const row of rows) expect(row).toMatchObject({ attempts: 0, leased_until: null, last_error: null })
+
+    const sent: string[] = []
+    const next = openSender(service, async ({ to }) => {
+      sent.push(to)
+      return {}
+    })
+    next.start()
+    await settled(service)
+    await next.stop()
+    expect(sent.toSorted()).toEqual(addresses.toSorted())
+  })
+
+  test('what an instance composes when it stops is not sent by it', async () => {
+    const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+    await service.apps[0]?.close()
+    await queue(service, 1)
+    const { promise: composed, resolve: compose } = Promise.withResolvers<void>()
+    let sent = 0
+    const sender = openSender(
+      service,
+      async () => {
+        sent += 1
+        return {}
+      },
+      { waitFor: composed },
+    )
+    sender.start()
+    await expect.poll(() => leased(service)).toBe(1)
+    const stopping = sender.stop()
+    compose()
+    await stopping
+    expect([sent, await unsettled(service), await leased(service)]).toEqual([0, 1, 0])
   })
 
   test('a clock that is a minute ahead makes no mail go twice', async () => {
@@ -113,7 +189,7 @@ describe('with several instances', async () => {
     }
     const ahead = createClock()
     ahead.advance(60)
-    const senders = [openSender(service, send), openSender(service, send, ahead)]
+    const senders = [openSender(service, send), openSender(service, send, { clock: ahead })]
     for (const sender of senders) sender.start()
     await settled(service)
     await Promise.all(senders.map((sender) => sender.stop()))
@@ -152,13 +228,17 @@ describe('a mail server that is away', async () => {
     )
 
     // An attempt that fails after the clock has moved would be postponed to a time that does not come. While one is
-    // in progress, its mail is reserved for five minutes; postponed mails are due within two.
+    // in progress, its mail is leased; postponed mails are due within two minutes.
     await expect
       .poll(async () => {
         const now = service.clock.now()
-        const rows = await service.db.selectFrom('mail_outbox').select('next_attempt_at').execute()
-        const delays = rows.map(({ next_attempt_at: at }) => at.getTime() - now)
-        return delays.every((delay) => delay > 0 && delay < 200_000)
+        const rows = await service.db
+          .selectFrom('mail_outbox')
+          .select(['next_attempt_at', 'leased_until'])
+          .execute()
+        return rows.every(
+          ({ next_attempt_at: at, leased_until: leased }) => leased === null && at.getTime() > now,
+        )
       })
       .toBe(true)
     await mailbox.start()
@@ -329,7 +409,7 @@ test('a mail that was accepted and could not be noted at once is noted later, an
   expect(sender.notes).not.toContain('postponed')
 })
 
-test('a recipient that the server does not know fails at once, and no other', async () => {
+test('a recipient that the server refuses is tried again for a day, at growing distance, and delays no other', async () => {
   const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
   await service.apps[0]?.close()
   const [unknown = '', full = '', relayed = '', locked = '', good = ''] = await queue(service, 5)
@@ -346,19 +426,45 @@ test('a recipient that the server does not know fails at once, and no other', as
     dataDir: '',
   })
   const sender = openSender(service, transport.send)
+  const rowOf = (address: string) =>
+    service.db
+      .selectFrom('mail_outbox')
+      .selectAll()
+      .where('recipient', '=', address)
+      .executeTakeFirstOrThrow()
+  const refused = [unknown, full, relayed, locked]
+  const attemptsEnded = (count: number) =>
+    expect
+      .poll(async () =>
+        (await Promise.all(refused.map(rowOf))).map((row) => [row.attempts, row.leased_until]),
+      )
+      .toEqual(refused.map(() => [count, null]))
+  const started = service.clock.now()
   sender.start()
-  await expect
-    .poll(() => sender.notes.toSorted())
-    .toEqual(['failed', 'postponed', 'postponed', 'postponed', 'sent'])
+  await attemptsEnded(1)
+  expect((await rowOf(good)).sent_at).not.toBeNull()
+  expect((await rowOf(unknown)).last_error).toBe('EENVELOPE RCPT TO 550')
+
+  const delays = []
+  let attempt = 1
+  for (let row = await rowOf(unknown); row.failed_at === null; row = await rowOf(unknown)) {
+    delays.push(row.next_attempt_at.getTime() - service.clock.now())
+    const next = Math.max(
+      ...(await Promise.all(refused.map(rowOf))).map((one) => one.next_attempt_at.getTime()),
+    )
+    attempt += 1
+    service.clock.advance((next - service.clock.now()) / 1000)
+    await attemptsEnded(attempt)
+  }
   await sender.stop()
   transport.close()
-  const rows = await service.db.selectFrom('mail_outbox').selectAll().execute()
-  const rowOf = (address: string) => rows.find(({ recipient }) => recipient === address)
-  expect(rowOf(unknown)?.failed_at).not.toBeNull()
-  expect(rowOf(unknown)?.last_error).toBe('EENVELOPE RCPT TO 550')
-  for (const address of [full, relayed, locked]) expect(rowOf(address)?.failed_at).toBeNull()
-  expect(rowOf(good)?.sent_at).not.toBeNull()
-})
+  const hours = (service.clock.now() - started) / 3_600_000
+  expect(hours).toBeGreaterThanOrEqual(24)
+  expect(hours).toBeLessThan(26)
+  expect(delays[0]).toBeLessThanOrEqual(4_000)
+  expect(delays.at(-1)).toBeGreaterThan(1_800_000)
+  for (const address of refused) expect((await rowOf(address)).failed_at).not.toBeNull()
+}, 60_000)
 
 test('a production server that offers no TLS gets no mail', async () => {
   const mailbox = await openMailbox()
@@ -420,4 +526,23 @@ test('mail for who is disabled, or no user any more, is dropped', async () => {
   await settled(service)
   expect(await service.db.selectFrom('mail_outbox').selectAll().execute()).toEqual([])
   expect(mailbox.mails).toEqual([])
+})
+
+test('a folder that cannot be written makes mail wait, with one line that says why, and leaves no part of it', async () => {
+  const service = await openTestService()
+  const folder = join(service.config.dataDir, 'mail')
+  await writeFile(folder, 'in the way')
+  await queue(service, 1)
+  const errors = () => service.db.selectFrom('mail_outbox').select(['last_error', 'failed_at']).execute()
+  await expect.poll(errors).toEqual([{ last_error: 'EEXIST mkdir', failed_at: null }])
+  const lines = () => service.logs.filter((line) => line.includes('mail: postponed'))
+  await expect.poll(() => lines().length).toBeGreaterThan(0)
+  for (const line of lines()) {
+    expect(JSON.parse(line)).toMatchObject({ reason: 'EEXIST mkdir' })
+    expect(line).not.toContain('stack')
+  }
+  await rm(folder)
+  service.clock.advance(3600)
+  await settled(service)
+  expect(await readdir(folder)).toEqual([expect.stringMatching(/\.eml$/)])
 })

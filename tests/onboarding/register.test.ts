@@ -36,6 +36,10 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
     ['a tab in the name', { name: 'Ada\tLovelace' }, '/name'],
     ['a line separator in the name', { name: 'Ada\u2028Lovelace' }, '/name'],
     ['a change of direction in the name', { name: 'Ada\u202egpj.exe' }, '/name'],
+    ['a zero-width space in the name', { name: 'Ada\u200bLovelace' }, '/name'],
+    ['a zero-width joiner in the name', { name: '👩\u200d👧' }, '/name'],
+    ['a soft hyphen in the company name', { companyName: 'Ac\u00adme' }, '/companyName'],
+    ['a tag character in the company name', { companyName: 'Acme\u{e0041}' }, '/companyName'],
     ['a name that is none', { name: 7 }, '/name'],
     ['an address that is none', { email: 'ada' }, '/email'],
     ['an address of 255 characters', { email: `${'x'.repeat(245)}@x.example` }, '/email'],
@@ -117,7 +121,7 @@ test('a registration opens a company in trial with one admin, and mails them; ea
 })
 
 test('names may be of any script, and are stored as one would read them', async () => {
-  const names = [`O'Brien & Söhne <AG>`, 'Ελένη', '株式会社例', 'نیما‌کُن', '👩‍👩‍👧', '  Ada  ']
+  const names = [`O'Brien & Söhne <AG>`, 'Ελένη', '株式会社例', 'نیما', '👩', 'Booking.com', '  Ada  ']
   for (const name of names) {
     const email = newEmail()
     const { status, body } = await service.call('/auth/register', {
@@ -206,30 +210,6 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
     for (let left = turnedAway; left > 0; left -= 1)
       expect((await full.call('/auth/register', { json: valid() })).status).toBe(201)
     expect((await full.call('/auth/register', { json: valid() })).status).toBe(429)
-  })
-
-  test('3 mails an hour to one unproven address, whoever registers it, and asks for more (ASVS 2.4.1)', async () => {
-    const limited = await openTestService({ env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
-    const { allSent } = useService(limited, mailbox)
-    const email = newEmail()
-    const mails = () => mailbox.mails.filter(({ recipients }) => recipients.includes(email))
-    for (let count = 0; count < 4; count += 1) {
-      const { body, status } = await limited.call('/auth/register', { json: { ...valid(), email } })
-      expect(status).toBe(201)
-      for (const path of ['/auth/verify-email/resend', '/auth/password/forgot'])
-        for (let time = 0; time < 4; time += 1)
-          expect((await limited.call(path, { json: { companyId: body.companyId, email } })).status).toBe(202)
-    }
-    await allSent()
-    expect(mails()).toHaveLength(3)
-    limited.clock.advance(3601)
-    const { body } = await limited.call('/auth/register', { json: { ...valid(), email } })
-    await allSent()
-    expect(mails()).toHaveLength(4)
-    const { token } = mails().at(-1) ?? { token: '' }
-    expect((await limited.call('/auth/verify-email', { json: { token } })).body.companyId).toBe(
-      body.companyId,
-    )
   })
 
   test('10 one-time tokens a minute of an address, whatever they are for (ASVS 6.6.3)', async () => {

@@ -195,7 +195,9 @@ export async function openTestService({
 
   let count = 0
   /** Creates a company and returns its admin. */
-  async function addCompany(options: { plan?: string; name?: string } = {}): Promise<Person> {
+  async function addCompany(
+    options: { plan?: string; name?: string; adminName?: string } = {},
+  ): Promise<Person> {
     count += 1
     const email = `admin${count}@company.example`
     const company = { name: `Company ${count}`, ...options, adminEmail: email, password: PASSWORD }

@@ -1,0 +1,149 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Kysely } from 'kysely'
+import type { Database } from '../database/schema.ts'
+import type { Limit } from '../limits/list.ts'
+import { randomFraction, type System } from '../system.ts'
+import { type Letter, renderLetter } from './render.ts'
+import { type DueMail, deleteMail, settleMail } from './repository.ts'
+import { countMail, postponeWaitingAcrossCompanies, WAITED } from './share-repository.ts'
+import { SendFailure, type Transport } from './transport.ts'
+
+/** One attempt to send a mail that was taken, from its letter to the stored result. */
+
+/** Mail is tried for a day, and waits for its turn for a day. */
+const MAX_AGE_MS = 86_400_000
+const FIRST_DELAY_MS = 4_000
+const MAX_DELAY_MS = 3_600_000
+/** How long a mail waits for others whose turn is earlier, if the recipient can get more mail now. */
+const TURN_DELAY_MS = 5_000
+const MAX_NOTE_TRIES = 4
+const NOTE_PAUSE_MS = 5_000
+
+/** A letter; `whenSent` runs after a mail server has accepted it. */
+export interface ComposedLetter extends Letter {
+  whenSent?(): Promise<void>
+}
+
+/** Writes the letter with the data of this moment; null if the mail must not be sent. */
+export type WriteLetter = () => Promise<ComposedLetter | null>
+
+export interface DeliveryOptions {
+  db: Kysely<Database>
+  system: System
+  transport: Transport
+  /** How many mails that others can cause an e-mail gets. */
+  limit: Limit
+  /** Finds out whether the mail has a recipient; null if it must not be sent. */
+  compose(mail: DueMail, now: number): Promise<WriteLetter | null>
+  /** Receives the end of each attempt, with context for the log. */
+  note(end: 'sent' | 'waiting' | 'postponed' | 'failed' | 'fault', context: Record<string, unknown>): void
+}
+
+export interface Delivery extends DeliveryOptions {
+  /** Aborts when the sender stops: nothing more is sent. */
+  stopping: AbortSignal
+  /** Aborts when the sender can wait no longer for what is being sent. */
+  stopped: AbortSignal
+}
+
+/** Sends a mail and stores how that ended. `deadline` aborts before the lease of the mail ends. Never throws. */
+export async function deliver(delivery: Delivery, mail: DueMail, deadline: AbortSignal): Promise<void> {
+  const { db, system, stopping, note } = delivery
+  const { mailId, kind, companyId, attempts: attempt } = mail
+  const about = { mailId, mail: kind, companyId, attempt }
+  let wasSent = false
+  try {
+    const now = system.now()
+    const write = await delivery.compose(mail, now)
+    if (write && !(await hasTurn(delivery, mail, now))) return
+    const letter = write && (await write())
+    if (!letter) return await deleteMail(db, companyId, mailId)
+    stopping.throwIfAborted()
+    const { file } = await send(delivery, mail, letter, deadline)
+    wasSent = true
+    await letter.whenSent?.().catch((error) => note('fault', { ...about, err: error }))
+    await noteSent(delivery, mail)
+    note('sent', { ...about, ...(file !== undefined && { file }) })
+  } catch (error) {
+    // The mail was sent, but the database does not know: after the lease it is sent again.
+    if (wasSent) return note('fault', { ...about, err: error })
+    const reason = reasonOf(delivery, error)
+    const ended = postpone(delivery, mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
+    const { end, ...context } = await ended
+    note(end, { ...about, ...reason, ...context })
+  }
+}
+
+async function send(
+  { system, transport, stopped }: Delivery,
+  { mailId: id, kind, recipient: to }: DueMail,
+  letter: ComposedLetter,
+  deadline: AbortSignal,
+): Promise<{ file?: string }> {
+  const message = { ...renderLetter(letter), id, kind, to, at: new Date(system.now()) }
+  return await transport.send(message, AbortSignal.any([deadline, stopped]))
+}
+
+/** Whether the mail can be sent now: if others can cause it, its recipient gets only so many. */
+async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
+  if (mail.network === null || mail.isCounted) return true
+  const now = new Date(ms)
+  const decision = await db.transaction().execute((tx) => countMail(tx, mail, { limit, now }))
+  if (decision?.isCounted) return true
+  // The mail is gone: its links became void, or another sender has it.
+  if (!decision) return false
+  const expiredBefore = new Date(ms - MAX_AGE_MS)
+  const freeAt = decision.freeAt ?? new Date(ms + TURN_DELAY_MS)
+  const isExpired = mail.createdAt <= expiredBefore
+  await settleMail(
+    db,
+    mail,
+    isExpired ? { failedAt: now, error: WAITED } : { handedBackUntil: freeAt, error: WAITED },
+  )
+  if (decision.freeAt)
+    await postponeWaitingAcrossCompanies(db, mail.recipient, { now, freeAt, expiredBefore })
+  const { mailId, kind, companyId } = mail
+  note(isExpired ? 'failed' : 'waiting', { mailId, mail: kind, companyId, reason: WAITED })
+  return false
+}
+
+/** Retries during a short outage of the database, because a mail that is not marked as sent is sent again. */
+async function noteSent({ db, system, stopping }: Delivery, mail: DueMail): Promise<void> {
+  for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
+    try {
+      return await settleMail(db, mail, { sentAt: new Date(system.now()) })
+    } catch (error) {
+      if (triesLeft === 0 || stopping.aborted) throw error
+      await sleep(NOTE_PAUSE_MS, undefined, { signal: stopping, ref: false }).catch(() => {})
+    }
+  }
+}
+
+function reasonOf({ stopping }: Delivery, error: unknown) {
+  if (stopping.aborted) return { reason: 'the service stops' }
+  return error instanceof SendFailure ? { reason: error.message } : { err: error }
+}
+
+/** Stores that an attempt did not succeed: the mail is tried again later, or it has failed. */
+async function postpone({ db, system, stopping }: Delivery, mail: DueMail, cause: unknown) {
+  const now = system.now()
+  const error = cause instanceof SendFailure ? cause.message : 'internal'
+  if (stopping.aborted) {
+    // The attempt does not count. Another sender can take the mail at once.
+    await settleMail(db, mail, { handedBackUntil: new Date(now), error: null })
+    return { end: 'waiting' } as const
+  }
+  if (now - mail.createdAt.getTime() >= MAX_AGE_MS) {
+    await settleMail(db, mail, { failedAt: new Date(now), error })
+    return { end: 'failed' } as const
+  }
+  const nextAttemptAt = new Date(now + delayAfter(mail.attempts, system))
+  await settleMail(db, mail, { nextAttemptAt, error })
+  return { end: 'postponed', nextAttemptAt } as const
+}
+
+/** Milliseconds: doubled each time, minus a random part of up to half, to spread simultaneous failures. */
+function delayAfter(attempts: number, system: System): number {
+  const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempts - 1))
+  return longest * (1 - randomFraction(system) / 2)
+}

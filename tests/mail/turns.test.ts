@@ -1,0 +1,244 @@
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { openMailbox } from '../support/mailbox.ts'
+import { newEmail } from '../support/onboarding.ts'
+import { openTestService, PASSWORD, times } from '../support/test-service.ts'
+
+/** Mail that strangers can cause to an e-mail: 12 an hour, in turns between the networks that ask for it. */
+
+const mailbox = await openMailbox()
+const service = await openTestService({
+  instances: 2,
+  env: {
+    SMTP_URL: mailbox.url,
+    RATE_LIMIT_SCALE: '1',
+    LIMIT_ANONYMOUS: '100000/60',
+    TRUST_PROXY: '127.0.0.1',
+  },
+})
+
+const HOUR = 3600
+const RESEND = '/auth/verify-email/resend'
+const FORGOT = '/auth/password/forgot'
+let requests = 0
+
+/** Requests go to both instances in turn. */
+function post(path: string, json: object, network: string) {
+  requests += 1
+  return service.call(path, { json, headers: { 'x-forwarded-for': network }, at: requests % 2 })
+}
+
+async function register(email: string, network: string): Promise<{ companyId: string; email: string }> {
+  const json = { companyName: 'Acme', name: 'Ada', email, password: PASSWORD }
+  const { status, body } = await post('/auth/register', json, network)
+  expect(status).toBe(201)
+  return { companyId: body.companyId, email }
+}
+
+const ask = (path: string, { companyId, email }: { companyId: string; email: string }, network: string) =>
+  post(path, { companyId, email }, network)
+
+const mailsTo = (email: string) => mailbox.mails.filter(({ recipients }) => recipients.includes(email))
+const mailsOf = ({ companyId, email }: { companyId: string; email: string }) =>
+  mailsTo(email).filter((mail) => mail.raw.replaceAll('=\r\n', '').includes(companyId))
+
+/** Resolves when each mail was sent or waits for a later time. */
+const allLookedAt = () =>
+  expect
+    .poll(
+      async () => {
+        const now = new Date(service.clock.now())
+        return await service.db
+          .selectFrom('mail_outbox')
+          .select('mail_id')
+          .where('sent_at', 'is', null)
+          .where('failed_at', 'is', null)
+          .where((where) =>
+            where.or([where('next_attempt_at', '<=', now), where('leased_until', 'is not', null)]),
+          )
+          .execute()
+      },
+      { timeout: 20_000 },
+    )
+    .toEqual([])
+
+async function pass(seconds: number) {
+  service.clock.advance(seconds)
+  await allLookedAt()
+}
+
+let email = ''
+let networks = 0
+/** An IPv4 address that no other test has used. */
+function newNetwork(): string {
+  networks += 1
+  return `198.18.${Math.floor(networks / 250)}.${1 + (networks % 250)}`
+}
+
+beforeEach(() => {
+  email = newEmail()
+})
+
+/** Everything that one network can ask for with a few registrations. */
+async function pester(network: string, { companies = 5 } = {}) {
+  const opened = []
+  for (let count = 0; count < companies; count += 1) {
+    const company = await register(email, network)
+    opened.push(company)
+    await Promise.all(
+      times(6, (index) => ask(index % 2 ? RESEND : FORGOT, company, network)).map(async (answer) =>
+        expect((await answer).status).toBe(202),
+      ),
+    )
+  }
+  return opened
+}
+
+test('an e-mail gets 12 in an hour from all instances; the others wait, and none is dropped', async () => {
+  await pester(newNetwork())
+  await allLookedAt()
+  for (let hours = 1; hours <= 2; hours += 1) {
+    expect(mailsTo(email)).toHaveLength(12 * hours)
+    await pass(HOUR - 1)
+    expect(mailsTo(email)).toHaveLength(12 * hours)
+    await pass(1)
+  }
+  expect(mailsTo(email)).toHaveLength(35)
+})
+
+describe('the owner of an e-mail gets their own mail', () => {
+  test('within the hour, however often one network asks for other mail to it, at whatever moment', async () => {
+    const stranger = newNetwork()
+    await pester(stranger)
+    await allLookedAt()
+    for (let hour = 0; hour < 3; hour += 1) {
+      await pass(60)
+      const owned = await register(email, newNetwork())
+      await pass(HOUR - 61)
+      // What comes in the moment before others may be sent has no advantage.
+      await pester(stranger, { companies: hour === 0 ? 0 : 5 })
+      service.clock.advance(1)
+      await pester(stranger, { companies: 0 })
+      await allLookedAt()
+      expect(mailsOf(owned)).toHaveLength(1)
+    }
+    expect(mailsTo(email).length).toBeLessThanOrEqual(48)
+  })
+
+  test('within the day, while 100 networks ask for as many as they can', async () => {
+    const first = newNetwork()
+    const company = await register(email, first)
+    for (const network of [first, ...times(99, newNetwork)])
+      await Promise.all(times(6, (index) => ask(index % 2 ? RESEND : FORGOT, company, network)))
+    const owned = await register(email, newNetwork())
+    const [mine, theirs] = [newNetwork(), newNetwork()]
+    await Promise.all([ask(FORGOT, owned, mine), ask(RESEND, company, theirs)])
+    await allLookedAt()
+    let hours = 0
+    for (; mailsOf(owned).length === 0 && hours < 24; hours += 1) {
+      expect(mailsTo(email)).toHaveLength(12 * (hours + 1))
+      await pass(HOUR)
+    }
+    expect(hours).toBeLessThan(10)
+  }, 120_000)
+
+  test('before the second round of the /64s of a /48, four of which have a mail in a round', async () => {
+    const company = await register(email, newNetwork())
+    for (let index = 0; index < 40; index += 1) await ask(RESEND, company, `2001:db8:7:${index + 1}::1`)
+    const owned = await register(email, newNetwork())
+    await allLookedAt()
+    expect(mailsTo(email)).toHaveLength(12)
+    await pass(HOUR)
+    expect(mailsOf(owned)).toHaveLength(1)
+    const rounds = await sql<{ turn: number; mails: number }>`
+      select turn, count(*)::int as mails from mail_outbox
+      where recipient = ${email} and wider_network = '2001:db8:7::' group by turn order by turn`.execute(
+      service.db,
+    )
+    for (const { mails } of rounds.rows) expect(mails).toBeLessThanOrEqual(4)
+  })
+
+  test('also when a stranger has asked three times for the same company', async () => {
+    const owner = newNetwork()
+    const company = await register(email, owner)
+    const stranger = newNetwork()
+    for (let time = 0; time < 5; time += 1) await ask(RESEND, company, stranger)
+    await allLookedAt()
+    expect(mailsOf(company)).toHaveLength(4)
+    expect((await ask(RESEND, company, owner)).status).toBe(202)
+    await allLookedAt()
+    expect(mailsOf(company)).toHaveLength(5)
+  })
+})
+
+test('an e-mail that is proven gets no more from strangers either, and what its owner causes waits for nobody', async () => {
+  const person = await service.addCompany()
+  for (const network of times(10, newNetwork))
+    for (let time = 0; time < 2; time += 1) await ask(FORGOT, person, network)
+  await allLookedAt()
+  expect(mailsTo(person.email)).toHaveLength(12)
+  const { accessToken } = await service.loginAs(person)
+  const json = { currentPassword: person.password, newPassword: 'quite another password' }
+  expect((await service.call('/auth/password/change', { token: accessToken, json })).status).toBe(204)
+  await allLookedAt()
+  expect(mailsTo(person.email)).toHaveLength(13)
+  expect(mailsTo(person.email).at(-1)?.email.subject).toContain('was changed')
+})
+
+test('a mail that has waited for a day has failed', async () => {
+  const network = newNetwork()
+  await pester(network)
+  await allLookedAt()
+  // The others of its hour were sent by an instance that this one knows nothing of.
+  await sql`update rate_counters set window_ends_at = ${new Date(service.clock.now() + 25 * HOUR * 1000)}
+    where counter like 'mail-to-address:%'`.execute(service.db)
+  await sql`update mail_outbox set next_attempt_at = ${new Date(service.clock.now() + 24 * HOUR * 1000)}
+    where recipient = ${email} and sent_at is null`.execute(service.db)
+  await pass(24 * HOUR)
+  const rows = await service.db.selectFrom('mail_outbox').selectAll().where('recipient', '=', email).execute()
+  expect(rows.filter((row) => row.sent_at)).toHaveLength(12)
+  for (const row of rows.filter((row) => !row.sent_at)) {
+    expect(row.failed_at).not.toBeNull()
+    expect(row.last_error).toContain('as many mails as others can cause')
+  }
+})
+
+describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
+  const rowsOf = async () => {
+    const { rows } = await sql<{ counters: number; mails: number; counterBytes: number }>`
+      select (select count(*)::int from rate_counters where counter like 'mail%') as counters,
+        (select count(*)::int from mail_outbox) as mails`.execute(service.db)
+    return rows[0] ?? { counters: 0, mails: 0 }
+  }
+  const strangeRequest = (network: string) =>
+    ask(FORGOT, { companyId: randomUUID(), email: newEmail() }, network)
+
+  test('by the network: 120 requests an hour, whatever they ask for, and the next one is told so', async () => {
+    const [network, neighbour] = [newNetwork(), newNetwork()]
+    const before = await rowsOf()
+    const answers = await Promise.all(times(300, () => strangeRequest(network)))
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(120)
+    const [refused] = answers.filter(({ status }) => status !== 202)
+    expect([refused?.status, refused?.body.code]).toEqual([429, 'rate_limited'])
+    expect(refused?.headers['ratelimit-policy']).toBe('"mail-requests";q=120;w=3600')
+    expect((await strangeRequest(neighbour)).status).toBe(202)
+    await allLookedAt()
+    const after = await rowsOf()
+    // One for each account, and one for each network.
+    expect(after.counters - before.counters).toBe(121 + 2)
+    // Accounts that do not exist have no mail.
+    expect(after.mails).toBe(before.mails)
+  })
+
+  test('by the /48: four times as many, and a /64 cannot use up those of the others', async () => {
+    const from = (subnet: number) => `2001:db8:48:${subnet.toString(16)}::1`
+    const answers = await Promise.all(times(300, () => strangeRequest(from(0))))
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(120)
+    const before = await rowsOf()
+    const others = await Promise.all(times(500, (index) => strangeRequest(from(1 + index))))
+    expect(others.filter(({ status }) => status === 202)).toHaveLength(360)
+    // One for each /64, and one for each account that was asked about.
+    expect((await rowsOf()).counters - before.counters).toBe(500 + 360)
+  })
+})

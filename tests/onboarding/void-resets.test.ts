@@ -1,0 +1,184 @@
+import { sql } from 'kysely'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { useService } from '../support/onboarding.ts'
+import { openTestService, type Person } from '../support/test-service.ts'
+
+/** After a change of password no reset works that was requested before, wherever its mail is (ASVS 6.4.3, 7.4.3). */
+
+let whileReceiving = async () => {}
+const mailbox = await openMailbox({ onMessage: () => whileReceiving() })
+const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { allSent, tokenOf, use } = useService(service, mailbox)
+
+const forget = async ({ companyId, email }: Person) => {
+  const { status } = await service.call('/auth/password/forgot', { json: { companyId, email } })
+  expect(status).toBe(202)
+}
+
+/** The ways to a new password. `prepare` runs before the reset in question is requested. */
+const WAYS = {
+  change: {
+    prepare: async (person: Person) => (await service.loginAs(person)).accessToken,
+    run: async (token: string, { password: currentPassword }: Person) => {
+      const json = { currentPassword, newPassword: 'quite another password' }
+      return (await service.call('/auth/password/change', { token, json, at: 1 })).status
+    },
+  },
+  reset: {
+    prepare: async (person: Person) => await tokenOf('reset', person, person.email),
+    run: async (token: string) => (await use('reset', token, { at: 1 })).status,
+  },
+}
+
+const resetMailsTo = ({ email }: Person) =>
+  mailbox.mails.filter((mail) => mail.recipients.includes(email) && mail.token.startsWith('reset_'))
+
+async function expectVoid(token: string): Promise<void> {
+  const answer = await use('reset', token, { password: 'the choice of a thief' })
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors[0].path).toBe('/token')
+}
+
+const tokensOf = ({ companyId }: Person) =>
+  service.db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
+
+describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, { prepare, run }) => {
+  test('that was mailed', async () => {
+    const person = await service.addCompany()
+    const credential = await prepare(person)
+    // The token of a reset is replaced by the next one, so only the change has an older one here.
+    const token = run === WAYS.reset.run ? credential : await tokenOf('reset', person, person.email)
+    expect(await run(credential, person)).toBe(204)
+    await expectVoid(token)
+  })
+
+  test('whose mail waits for the mail server', async () => {
+    const person = await service.addCompany()
+    const credential = await prepare(person)
+    const before = resetMailsTo(person).length
+    await mailbox.stop()
+    await forget(person)
+    await expect
+      .poll(
+        async () =>
+          await service.db
+            .selectFrom('mail_outbox')
+            .select('attempts')
+            .where('recipient', '=', person.email)
+            .where('last_error', 'is not', null)
+            .execute(),
+      )
+      .toHaveLength(1)
+    expect(await run(credential, person)).toBe(204)
+    await mailbox.start()
+    service.clock.advance(3600)
+    await allSent()
+    expect(resetMailsTo(person)).toHaveLength(before)
+    expect(await tokensOf(person)).toEqual([])
+  })
+
+  test('whose mail is being sent at that moment', async () => {
+    const person = await service.addCompany()
+    const credential = await prepare(person)
+    const before = resetMailsTo(person).length
+    const { promise: changed, resolve: letGo } = Promise.withResolvers<void>()
+    let isReceiving = false
+    whileReceiving = async () => {
+      isReceiving = true
+      await changed
+    }
+    await forget(person)
+    await expect.poll(() => isReceiving).toBe(true)
+    expect(await run(credential, person)).toBe(204)
+    whileReceiving = async () => {}
+    letGo()
+    await allSent()
+    const sent = resetMailsTo(person)
+    expect(sent).toHaveLength(before + 1)
+    await expectVoid(sent.at(-1)?.token ?? '')
+  })
+
+  test('whose token is being made when the change begins', async () => {
+    const person = await service.addCompany()
+    const credential = await prepare(person)
+    const before = resetMailsTo(person).length
+    const making = await openGate('insert on one_time_tokens')
+    await forget(person)
+    await waiting('advisory', 1)
+    const changed = run(credential, person)
+    // For the mail, which stays locked until its token can be seen.
+    await waiting('transactionid', 1)
+    await making.open()
+    expect(await changed).toBe(204)
+    await allSent()
+    expect(await tokensOf(person)).toEqual([])
+    for (const { token } of resetMailsTo(person).slice(before)) await expectVoid(token)
+  })
+
+  test('whose token would be made before the change is committed', async () => {
+    const person = await service.addCompany()
+    const credential = await prepare(person)
+    const before = resetMailsTo(person).length
+    const counting = await openGate('insert on rate_counters', sql`new.counter like 'mail-to-address:%'`)
+    await forget(person)
+    await waiting('advisory', 1)
+    const committing = await openGate('update on users')
+    const changed = run(credential, person)
+    await waiting('advisory', 2)
+    await counting.open()
+    await waiting('transactionid', 1)
+    await committing.open()
+    expect(await changed).toBe(204)
+    await allSent()
+    expect(await tokensOf(person)).toEqual([])
+    expect(resetMailsTo(person)).toHaveLength(before)
+  })
+})
+
+/** Resolves when so many statements wait for locks of a type. */
+const waiting = (locktype: string, count: number) =>
+  expect
+    .poll(async () => {
+      const { rows } = await sql`
+        select l.pid from pg_locks l join pg_stat_activity a on a.pid = l.pid
+        where a.datname = current_database() and l.locktype = ${locktype} and not l.granted`.execute(
+        service.db,
+      )
+      return rows.length
+    })
+    .toBe(count)
+
+let gates = 0
+
+/** Lets each statement wait that would `act`, until the gate opens. */
+async function openGate(act: string, when = sql`true`) {
+  gates += 1
+  const [key, name] = [gates, `gate_${gates}`]
+  const [, table = ''] = / on (.*)/.exec(act) ?? []
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>()
+  const { promise: isHeld, resolve: hold } = Promise.withResolvers<void>()
+  await sql`create function ${sql.id(name)}() returns trigger language plpgsql as
+    ${sql.lit(`begin perform pg_advisory_xact_lock_shared(${key}); return new; end`)}`.execute(service.db)
+  await sql`create trigger ${sql.id(name)} before ${sql.raw(act)} for each row when (${when})
+    execute function ${sql.id(name)}()`.execute(service.db)
+  const holding = service.db.transaction().execute(async (tx) => {
+    await sql`select pg_advisory_xact_lock(${key}::bigint)`.execute(tx)
+    hold()
+    await opened
+  })
+  await isHeld
+  onTestFinished(async () => {
+    open()
+    await holding
+    await sql`drop trigger ${sql.id(name)} on ${sql.table(table)}`.execute(service.db)
+    await sql`drop function ${sql.id(name)}`.execute(service.db)
+  })
+  return {
+    async open() {
+      open()
+      await holding
+    },
+  }
+}
