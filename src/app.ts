@@ -11,7 +11,6 @@ import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
-import { createAdmission } from './limits/admission.ts'
 import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
 import { mailPlugin } from './mail/plugin.ts'
@@ -53,7 +52,6 @@ export async function buildApp(options: AppOptions) {
 
   const measureBatch = createBatchMeasure(registry)
   const counters = createCounters(db, measureBatch)
-  const admission = createAdmission(hasher)
   const knownClients = createKnownClients({ config, system })
   const context = {
     config,
@@ -75,7 +73,7 @@ export async function buildApp(options: AppOptions) {
       // No credential.
       await api.register(async (open) => {
         await open.register(publicGuard)
-        await open.register(loginRoutes, { config, system, admission, signIn: createSignIn(context) })
+        await open.register(loginRoutes, { config, system, hasher, signIn: createSignIn(context) })
         await open.register(onboardingRoutes, { context })
         await open.register(keySetRoutes, { system })
         await open.register(openapiRoutes)

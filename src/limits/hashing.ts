@@ -13,10 +13,14 @@ export interface Turn {
 
 /** Hashes passwords, a bounded number at a time, in a fair order. */
 export interface LimitedHasher {
-  /** A hasher for one client. Its functions throw Problem overloaded if the client's place in the queue is taken. */
+  /** A hasher for one client. Its functions throw Problem overloaded if the queue has no place for it. */
   inTurn(turn: Turn): PasswordHasher
-  /** Whether the queue has no place for the client now. */
-  refuses(turn: Turn): boolean
+  /**
+   * Refuses a client for which the queue has no place now, before there is any work. While it is not looked up whether
+   * a network is known, it needs a place in either case.
+   * @throws Problem overloaded
+   */
+  requirePlace(turn: Pick<Turn, 'subject'> & Partial<Turn>): void
   /** The number of passwords that wait. */
   readonly waiting: number
 }
@@ -69,11 +73,15 @@ export async function createLimitedHasher(
       hash: (password) => run(turn, () => hasher.hash(password)),
       verify: (phc, password) => run(turn, () => hasher.verify(phc, password)),
     }),
-    refuses: (turn) => taken >= concurrency && queueOf(turn).refuses(turn.subject),
+    requirePlace({ subject, isKnown }) {
+      if (taken < concurrency) return
+      const queues = isKnown === undefined ? [known, unknown] : [queueOf({ subject, isKnown })]
+      if (queues.some((queue) => queue.refuses(subject))) throw overloaded(TOO_MANY_SIGN_INS)
+    },
     get waiting() {
       return known.size + unknown.size
     },
   }
 }
 
-export const TOO_MANY_SIGN_INS = 'Too many sign-ins at once; try again in a moment.'
+const TOO_MANY_SIGN_INS = 'Too many sign-ins at once; try again in a moment.'

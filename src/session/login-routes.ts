@@ -2,9 +2,9 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { responses } from '../http/responses.ts'
-import type { Admission } from '../limits/admission.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf, networkOf } from '../limits/client.ts'
+import type { LimitedHasher } from '../limits/hashing.ts'
 import type { System } from '../system.ts'
 import {
   isFromAnotherSite,
@@ -22,21 +22,20 @@ import type { SignIn } from './sign-in.ts'
 interface Options {
   config: Config
   system: System
-  admission: Admission
+  hasher: Pick<LimitedHasher, 'requirePlace'>
   signIn: SignIn
 }
 
 /** Sign-in; behind the public guard. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system, admission, signIn }) => {
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system, hasher, signIn }) => {
   app.post(
     '/auth/login',
     {
       config: { countedAs: 'sign_ins' },
-      onRequest: (request) =>
-        admission.enter({
-          network: networkOf(request),
-          hasDevice: readDeviceCookie(request) !== undefined,
-        }),
+      // Before the body is read. Others of its network must not keep out a browser that can be known.
+      onRequest: async (request) => {
+        if (readDeviceCookie(request) === undefined) hasher.requirePlace({ subject: networkOf(request) })
+      },
       schema: {
         operationId: 'login',
         summary: 'Sign in',

@@ -5,10 +5,10 @@ import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
-import { invalidField, overloaded, Problem } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
-import { type LimitedHasher, TOO_MANY_SIGN_INS } from '../limits/hashing.ts'
+import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { newId, type System } from '../system.ts'
@@ -92,7 +92,7 @@ async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
   const subject = standing.device ?? client.network
   const turn = { subject, isKnown: standing.isKnown }
   // Before anything is counted, since the client is told to try again.
-  if (hasher.refuses(turn)) throw overloaded(TOO_MANY_SIGN_INS)
+  hasher.requirePlace(turn)
   const limit = await counters.consume(config.limits.signInAttempts, byNetwork(subject), now)
   const guesser = { companyId, email, now, ...turn }
   const guess = await countGuess(parts, guesser, async (isBarred) => {
