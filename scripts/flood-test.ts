@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import type { Figures } from './flood-test/figures.ts'
 import { FLOODS, TOGETHER_AIMS } from './flood-test/floods/list.ts'
@@ -5,6 +6,7 @@ import { type Options, readOptions, USAGE } from './flood-test/options.ts'
 import { toText } from './flood-test/report/text.ts'
 import { type Plan, runFlood } from './flood-test/run/run-flood.ts'
 import { openPostgres } from './load-test/database/postgres.ts'
+import { abortOnInterrupt } from './load-test/interrupt.ts'
 import { describeMachine, describePrograms, readMachine } from './load-test/report/machine.ts'
 import { requireWritable } from './load-test/report/write-report.ts'
 import { UsageError } from './load-test/usage-error.ts'
@@ -29,17 +31,20 @@ async function main(): Promise<void> {
   if (!options) return console.log(USAGE)
   if (process.platform !== 'linux') throw new UsageError('The flood test needs Linux: see --help.')
   await requireWritable({ ...(options.json && { json: options.json }) })
-  const figures = await runAll(options)
+  const signal = abortOnInterrupt()
+  const figures = await runAll(options, signal)
   const missed = figures.flatMap(({ flood, verdicts }) =>
     verdicts.filter(({ isMet }) => !isMet).map(({ aim, measured }) => `${flood}: ${aim}: ${measured}`),
   )
   console.log(`\n${describeMachine(readMachine())}: ${describePrograms(true)}\n`)
-  console.log(missed.length > 0 ? `Aims that were missed:\n${missed.join('\n')}` : 'All aims were met.')
+  if (signal.aborted) console.log('Ended early: this is what was measured until then.')
+  if (missed.length > 0) console.log(`Aims that were missed:\n${missed.join('\n')}`)
+  else if (figures.length > 0) console.log('All aims were met.')
   if (options.json) await writeReport(options.json, figures)
-  if (options.check && missed.length > 0) process.exitCode = 1
+  if (options.check && (missed.length > 0 || signal.aborted)) process.exitCode = 1
 }
 
-async function runAll(options: Options): Promise<Figures[]> {
+async function runAll(options: Options, signal: AbortSignal): Promise<Figures[]> {
   await using cleanup = new AsyncDisposableStack()
   const postgres = await openPostgres(cleanup)
   const { floods, isAllTogether, floodSeconds, idleSeconds, serviceFolder } = options
@@ -49,11 +54,20 @@ async function runAll(options: Options): Promise<Figures[]> {
     : floods.map((name) => ({ name, floods: [name], ...planOf(name), ...settings }))
   const all: Figures[] = []
   for (const plan of plans) {
-    const figures = await runFlood(plan)
+    const opened = cleanup.use(new AsyncDisposableStack())
+    const figures = await Promise.race([runFlood(plan, opened), aborted(signal)])
+    if (!figures) break
+    await opened.disposeAsync()
     console.log(`${toText(figures)}\n`)
     all.push(figures)
   }
   return all
+}
+
+/** Resolves when the signal is aborted. Then what was opened is closed, whatever it is doing. */
+async function aborted(signal: AbortSignal): Promise<null> {
+  if (!signal.aborted) await once(signal, 'abort')
+  return null
 }
 
 function planOf(name: string): Pick<Plan, 'aims' | 'maxFiles'> {

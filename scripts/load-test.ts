@@ -1,4 +1,5 @@
 import { Failure } from './load-test/drive/failure.ts'
+import { abortOnInterrupt } from './load-test/interrupt.ts'
 import { compare, type EarlierReport, readEarlierReport } from './load-test/judge/comparison.ts'
 import { findMissed } from './load-test/judge/thresholds.ts'
 import type { Figures } from './load-test/measure/figures.ts'
@@ -26,7 +27,7 @@ import { UsageError } from './load-test/usage-error.ts'
  *   judge/       limits for CI, and the comparison with an earlier report
  *   report/      the figures as text, JSON and HTML
  *
- * Besides these: options.ts reads the command line; http-client.ts, start-child.ts and process-usage.ts serve
+ * Besides these: options.ts reads the command line; http-client.ts, interrupt.ts, start-child.ts and process-usage.ts serve
  * several folders. Files named *-process.ts run in processes of their own.
  */
 
@@ -43,23 +44,6 @@ async function main(): Promise<void> {
   } catch (error) {
     throw explain(error, options)
   }
-}
-
-/** npm forwards the Ctrl-C that the terminal has sent to us too. Within this time both are one. */
-const SAME_INTERRUPT_MS = 500
-
-/** The first Ctrl-C ends the load, the second one the process. */
-function abortOnInterrupt(): AbortSignal {
-  const stop = new AbortController()
-  let firstAt = 0
-  process.on('SIGINT', () => {
-    if (!stop.signal.aborted) {
-      firstAt = performance.now()
-      console.error('\nending; press Ctrl-C again to leave without a report')
-      stop.abort()
-    } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
-  })
-  return stop.signal
 }
 
 async function measureAll(options: Options, signal: AbortSignal): Promise<Figures[]> {

@@ -7,23 +7,26 @@ import { expect, inject, onTestFinished, test } from 'vitest'
 
 const script = resolve(import.meta.dirname, '../../scripts/flood-test.ts')
 
-async function run(args: string[], env: Record<string, string> = {}) {
+function start(args: string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [script, ...args], {
     env: { PATH: process.env['PATH'], ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const [code, stdout, stderr] = await Promise.all([exit, text(child.stdout), text(child.stderr)])
-  return { code, stdout, stderr }
+  const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
+    ([code, stdout, stderr]) => ({ code, stdout, stderr }),
+  )
+  return { child, ended }
 }
 
 test('it floods a service of its own beside honest users, and reports what they saw', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-flood-report-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const json = join(folder, 'report.json')
-  const { code, stdout, stderr } = await run(`--flood sign-ins-100 --duration 2 --json ${json}`.split(' '), {
+  const { ended } = start(`--flood sign-ins-100 --duration 2 --json ${json}`.split(' '), {
     DATABASE_URL: inject('serverUrl'),
   })
+  const { code, stdout, stderr } = await ended
   expect(stderr).not.toContain('Error')
   // What the aims say about two seconds on a busy machine decides nothing without --check.
   expect(code).toBe(0)
@@ -44,14 +47,27 @@ test.each([
   ['--service /nowhere', '--service must be a checkout of the project'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {
-  const { code, stderr } = await run(line.split(' '))
+  const { code, stderr } = await start(line.split(' ')).ended
   expect(code).toBe(1)
   expect(stderr).toContain(sentence)
   expect(stderr).not.toContain('    at ')
 })
 
+test('Ctrl-C ends the flood and what it has started, and fails a check', async () => {
+  const { child, ended } = start('--flood pipelining --duration 600 --check'.split(' '), {
+    DATABASE_URL: inject('serverUrl'),
+  })
+  child.stderr.on('data', (line) => {
+    if (String(line).includes('the honest load alone')) child.kill('SIGINT')
+  })
+  const { code, stdout } = await ended
+  expect(code).toBe(1)
+  expect(stdout).toContain('Ended early')
+  expect(stdout).not.toContain('All aims were met')
+}, 180_000)
+
 test('the help names every flood', async () => {
-  const { code, stdout } = await run(['--help'])
+  const { code, stdout } = await start(['--help']).ended
   expect(code).toBe(0)
   for (const name of ['pipelining-unknown', 'sign-ins-ipv6', 'bodies-huge']) expect(stdout).toContain(name)
 })

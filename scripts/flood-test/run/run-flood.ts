@@ -35,8 +35,7 @@ interface Measured {
 }
 
 /** Runs floods on a service of their own: first the honest load alone, then beside them. */
-export async function runFlood(plan: Plan): Promise<Figures> {
-  await using cleanup = new AsyncDisposableStack()
+export async function runFlood(plan: Plan, cleanup: AsyncDisposableStack): Promise<Figures> {
   const floods = plan.floods.flatMap((name) => FLOODS[name] ?? [])
   const target = await openFloodTarget(plan.postgres, plan, cleanup)
   const { url, honest: people, signingKey } = target
@@ -44,7 +43,9 @@ export async function runFlood(plan: Plan): Promise<Figures> {
   for (const flood of floods) await flood.prepare?.(target)
   const honest = await startHonest(setup, cleanup)
   await honest.run(WARM_UP_MS)
+  console.error(`${plan.name}: the honest load alone, ${plan.idleSeconds} s`)
   const idle = await measure(target, () => honest.run(plan.idleSeconds * 1000))
+  console.error(`${plan.name}: the flood beside it, ${plan.floodSeconds} s`)
   const { attack, findings, ...flooded } = await measureFlooded(plan, floods, target, honest, cleanup)
   const figures = {
     flood: plan.name,

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
@@ -51,7 +50,6 @@ export async function openFloodTarget(
   const databaseUrl = await createDatabase(postgres, cleanup)
   const name = new URL(databaseUrl).pathname.slice(1)
   const dataFolder = join(postgres.folder, name)
-  await mkdir(dataFolder)
   const variables = {
     DATABASE_URL: databaseUrl,
     MASTER_KEYS: `flood:${randomBytes(32).toString('base64')}`,

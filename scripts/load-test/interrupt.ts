@@ -1,0 +1,16 @@
+/** npm forwards the Ctrl-C that the terminal has sent to us too. Within this time both are one. */
+const SAME_INTERRUPT_MS = 500
+
+/** The first Ctrl-C ends the load, the second one the process. */
+export function abortOnInterrupt(): AbortSignal {
+  const stop = new AbortController()
+  let firstAt = 0
+  process.on('SIGINT', () => {
+    if (!stop.signal.aborted) {
+      firstAt = performance.now()
+      console.error('\nending; press Ctrl-C again to leave without a report')
+      stop.abort()
+    } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
+  })
+  return stop.signal
+}
