@@ -9,6 +9,7 @@ import { memoryLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { bodyPlugin } from './body.ts'
 import { closedSchemasPlugin } from './closed-schemas.ts'
+import { connectionLimit } from './connection-limit.ts'
 import { createTrust, forwardedPlugin } from './forwarded.ts'
 import { framingPlugin } from './framing.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
@@ -28,10 +29,19 @@ interface HttpOptions {
   registry: Registry
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
+  /** What the process's limit of open files allows by default. */
+  maxConnections?: number | undefined
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
-export async function createHttpApp({ config, system, registry, logStream }: HttpOptions) {
+export async function createHttpApp({
+  config,
+  system,
+  registry,
+  logStream,
+  maxConnections = connectionLimit(config.databasePoolSize),
+}: HttpOptions) {
+  const isTrusted = createTrust(config.trustProxy)
   const commonHeaders = await createCommonHeaders()
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
@@ -39,9 +49,17 @@ export async function createHttpApp({ config, system, registry, logStream }: Htt
     // A logger per request would cost more than the one line that it writes, and the line has the request id.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
-    trustProxy: createTrust(config.trustProxy),
+    trustProxy: isTrusted,
     bodyLimit: 16 * 1024,
-    serverFactory: (handle): Server => createListener(handle, { system, commonHeaders, log: () => app.log }),
+    serverFactory: (handle): Server =>
+      createListener(handle, {
+        system,
+        registry,
+        maxConnections,
+        isTrusted,
+        commonHeaders,
+        log: () => app.log,
+      }),
     // The listener answers the requests that Node's parser refuses, in place of Fastify.
     clientErrorHandler: () => {},
     frameworkErrors: answerRouterError(commonHeaders),

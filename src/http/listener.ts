@@ -8,8 +8,10 @@ import {
 } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyBaseLogger } from 'fastify'
+import type { Registry } from 'prom-client'
 import { Problem, statusOf, toReply } from '../errors.ts'
 import { newId, type System } from '../system.ts'
+import { boundConnections } from './connections.ts'
 import type { CommonHeaders } from './headers.ts'
 import { boundPipelining } from './pipelining.ts'
 
@@ -21,6 +23,10 @@ const LINGER_MS = 1_000
 
 interface Options {
   system: System
+  registry: Registry
+  maxConnections: number
+  /** Whether this peer is a proxy whose connections are those of many clients. */
+  isTrusted(ipAddress: string): boolean
   commonHeaders: CommonHeaders
   log(): FastifyBaseLogger
 }
@@ -32,19 +38,18 @@ interface Answers {
 }
 
 export function createListener(handle: RequestListener, options: Options): Server {
-  const server = createServer(
-    {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      // Slow senders: the whole request must arrive within 5 s. Node checks twice a second.
-      headersTimeout: 5_000,
-      requestTimeout: 5_000,
-      connectionsCheckingInterval: 500,
-      keepAliveTimeout: 72_000,
-      // framing.ts refuses a missing Host. Node would answer it without a body.
-      requireHostHeader: false,
-    },
-    boundPipelining(handle),
-  )
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // Slow senders: the whole request must arrive within 5 s. Node checks twice a second.
+    headersTimeout: 5_000,
+    requestTimeout: 5_000,
+    connectionsCheckingInterval: 500,
+    keepAliveTimeout: 72_000,
+    // framing.ts refuses a missing Host. Node would answer it without a body.
+    requireHostHeader: false,
+  })
+  const connections = boundConnections(server, { ...options, max: options.maxConnections })
+  server.on('request', boundPipelining(handle, connections))
   server.setTimeout(30_000)
   // Expectations other than 100-continue are ignored. Node would answer them without a body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))

@@ -1,5 +1,6 @@
-import type { RequestListener } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Connections } from './connections.ts'
 
 /**
  * Bounds the requests of one connection that are received and not answered. Node's parser emits all requests
@@ -9,18 +10,25 @@ import type { Socket } from 'node:net'
 export const MAX_OUTSTANDING = 8
 
 /** Passes requests on, and closes a connection at the first request beyond the bound. */
-export function boundPipelining(handle: RequestListener): RequestListener {
+export function boundPipelining(handle: RequestListener, connections: Connections): RequestListener {
   const outstanding = new WeakMap<Socket, number>()
-  return (request, response) => {
-    const { socket } = request
+
+  function add(socket: Socket, count: 1 | -1): void {
     const before = outstanding.get(socket) ?? 0
-    if (before >= MAX_OUTSTANDING) {
+    outstanding.set(socket, before + count)
+    if (before === 0) connections.note(socket, 'busy')
+    else if (before + count === 0) connections.note(socket, 'idle')
+  }
+
+  return (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    if ((outstanding.get(socket) ?? 0) >= MAX_OUTSTANDING) {
       stopParsing(socket)
       socket.destroy()
       return
     }
-    outstanding.set(socket, before + 1)
-    response.once('close', () => outstanding.set(socket, (outstanding.get(socket) ?? 1) - 1))
+    add(socket, 1)
+    response.once('close', () => add(socket, -1))
     handle(request, response)
   }
 }

@@ -27,7 +27,11 @@ export function withoutPort(forwarded: string): string {
 
 /** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOf(request: FastifyRequest): string {
-  return normalizeIP(ipAddressOf(request), 64)
+  return networkOfAddress(ipAddressOf(request))
+}
+
+export function networkOfAddress(ipAddress: string): string {
+  return normalizeIP(ipAddress, 64)
 }
 
 /** The IPv6 /48 of a network, since one site has that many /64; an IPv4 address is its own. */

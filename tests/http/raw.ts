@@ -8,10 +8,12 @@ export interface RawAnswer {
   body: string
 }
 
-export function open(address: string): Socket {
+/** `from` is the address that the connection comes from, such as 127.0.0.2. */
+export function open(address: string, from?: string): Socket {
   const { hostname, port } = new URL(address)
   // The server may close before it has read everything; what it answered counts nevertheless.
-  return connect(Number(port), hostname).on('error', () => {})
+  const target = { port: Number(port), host: hostname, ...(from && { localAddress: from }) }
+  return connect(target).on('error', () => {})
 }
 
 /** Sends bytes, and resolves with all answers once the server has closed the connection. */

@@ -111,6 +111,7 @@ interface TestServiceOptions {
   clocks?: Clock[]
   /** Shared by the instances; by default, all services of a test file share one. */
   hasher?: LimitedHasher
+  maxConnections?: number
 }
 
 export async function openTestService({
@@ -119,6 +120,7 @@ export async function openTestService({
   envs = [],
   clocks = [],
   hasher = sharedHasher,
+  maxConnections,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
@@ -144,7 +146,8 @@ export async function openTestService({
       const system = clocks[index] ?? shared
       const connection = connect({ url, poolSize: config.databasePoolSize })
       const registry = createRegistry()
-      const app = await buildApp({ config, db: connection.db, system, hasher, registry, logStream })
+      const { db } = connection
+      const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
       const address = await app.listen({ host: '127.0.0.1', port: 0 })
       return { app, connection, registry, address }
     }),

@@ -1,0 +1,173 @@
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { networkOfAddress, widerNetworkOf } from '../limits/client.ts'
+import type { System } from '../system.ts'
+
+/**
+ * Bounds the open connections, so that strangers cannot use up the files of the process. A network has a quarter
+ * of them, trusted proxies excepted. (An IPv6 /48 has four quarters, so it needs no bound of its own.) Beyond a
+ * bound, a new connection takes the place of another; `makeRoom` says of which.
+ */
+
+/** Only after this time is a connection without a request idle: a new one has yet to send its first. */
+const IDLE_MS = 250
+/** A request that takes longer than honest ones do, as those of slow senders and readers. */
+const STALLED_MS = 1_000
+
+interface Options {
+  max: number
+  isTrusted(ipAddress: string): boolean
+  system: Pick<System, 'now'>
+  registry: Registry
+}
+
+interface Connection {
+  socket: Socket
+  /** That it is in: all strangers, a site (IPv4 address or IPv6 /48), a network; or the proxies alone. */
+  groups: Group[]
+  /** When it became idle or busy. */
+  since: number
+}
+
+/** Connections that are counted together, in the order in which they became idle or busy. */
+interface Group {
+  idle: Set<Connection>
+  busy: Set<Connection>
+  /** Removes the group from where it is listed. */
+  forget(): void
+}
+
+export interface Connections {
+  /** Notes that a connection has requests in progress, or none any more. */
+  note(socket: Socket, state: 'idle' | 'busy'): void
+}
+
+export function boundConnections(server: Server, { max, isTrusted, system, registry }: Options): Connections {
+  const perNetwork = Math.max(1, Math.floor(max / 4))
+  const open = new Map<Socket, Connection>()
+  const strangers = newGroup(() => {})
+  const proxies = newGroup(() => {})
+  const sites = new Map<string, Group>()
+  const networks = new Map<string, Group>()
+  const closed = createMetrics(registry, max, () => open.size)
+
+  server.on('connection', (socket: Socket) => {
+    const groups = groupsOf(socket.remoteAddress ?? 'unknown')
+    if (makeRoom(groups)) {
+      open.set(socket, { socket, groups, since: system.now() })
+      note(socket, 'idle')
+      socket.once('close', () => remove(socket))
+    } else {
+      closed.labels('refused').inc()
+      socket.destroy()
+      for (const group of groups) forgetIfEmpty(group)
+    }
+  })
+
+  function groupsOf(ipAddress: string): Group[] {
+    if (isTrusted(ipAddress)) return [proxies]
+    const network = networkOfAddress(ipAddress)
+    return [strangers, groupIn(sites, widerNetworkOf(network)), groupIn(networks, network)]
+  }
+
+  /**
+   * Idle ones go first, longest idle first. If none is idle, the site that has most gives one up; then one goes
+   * whose request stalls, and last one that is new.
+   */
+  function makeRoom([, site, network]: Group[]): boolean {
+    if (network && sizeOf(network) >= perNetwork) {
+      if (!closeIdle(network, IDLE_MS) && !closeStalled(network) && !closeIdle(network, 0)) return false
+    }
+    if (open.size < max) return true
+    if (closeIdle(strangers, IDLE_MS) || closeIdle(proxies, IDLE_MS)) return true
+    return closeOfLargest(site) || closeStalled(strangers) || closeIdle(strangers, 0)
+  }
+
+  function closeIdle({ idle: [longest] }: Group, idleMs: number): boolean {
+    return longest !== undefined && system.now() - longest.since >= idleMs && close(longest, 'idle')
+  }
+
+  function closeStalled({ busy: [longest] }: Group): boolean {
+    return longest !== undefined && system.now() - longest.since >= STALLED_MS && close(longest, 'stalled')
+  }
+
+  /** Unless the site of the new connection would then have as many. */
+  function closeOfLargest(site: Group | undefined): boolean {
+    let largest = site
+    for (const other of sites.values()) if (sizeOf(other) > sizeOf(largest)) largest = other
+    if (!largest || sizeOf(largest) <= sizeOf(site) + 1) return false
+    const [longest] = largest.idle.size > 0 ? largest.idle : largest.busy
+    return longest !== undefined && close(longest, 'share')
+  }
+
+  function close({ socket }: Connection, reason: 'idle' | 'stalled' | 'share'): true {
+    closed.labels(reason).inc()
+    remove(socket)
+    socket.destroy()
+    return true
+  }
+
+  function remove(socket: Socket): void {
+    const connection = open.get(socket)
+    open.delete(socket)
+    for (const group of connection?.groups ?? []) {
+      if (connection) drop(group, connection)
+      forgetIfEmpty(group)
+    }
+  }
+
+  function note(socket: Socket, state: 'idle' | 'busy'): void {
+    const connection = open.get(socket)
+    if (!connection) return
+    connection.since = system.now()
+    for (const group of connection.groups) {
+      drop(group, connection)
+      group[state].add(connection)
+    }
+  }
+
+  return { note }
+}
+
+function newGroup(forget: () => void): Group {
+  return { idle: new Set(), busy: new Set(), forget }
+}
+
+function groupIn(groups: Map<string, Group>, name: string): Group {
+  const group = groups.get(name) ?? newGroup(() => groups.delete(name))
+  groups.set(name, group)
+  return group
+}
+
+function sizeOf(group: Group | undefined): number {
+  return group ? group.idle.size + group.busy.size : 0
+}
+
+function drop(group: Group, connection: Connection): void {
+  group.idle.delete(connection)
+  group.busy.delete(connection)
+}
+
+function forgetIfEmpty(group: Group): void {
+  if (sizeOf(group) === 0) group.forget()
+}
+
+function createMetrics(registry: Registry, max: number, open: () => number): Counter<'reason'> {
+  const registers = [registry]
+  new Gauge({
+    name: 'gatehouse_connections',
+    help: 'Open connections of the public listener',
+    registers,
+    collect() {
+      this.set(open())
+    },
+  })
+  new Gauge({ name: 'gatehouse_connections_max', help: 'Connections that it can hold', registers }).set(max)
+  return new Counter({
+    name: 'gatehouse_connections_closed_total',
+    help: 'Connections closed for want of room: idle, stalled, above their share, or refused',
+    labelNames: ['reason'],
+    registers,
+  })
+}
