@@ -3,7 +3,6 @@ import fp from 'fastify-plugin'
 import { catalogue, Problem, type ProblemCode, statusOf, toReply } from '../errors.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import type { CommonHeaders } from './headers.ts'
-import { logAnswer } from './observe.ts'
 import { toProblem } from './to-problem.ts'
 
 /** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
@@ -13,13 +12,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
     const met = isCutOff ? new Problem('malformed_http', 'The request was cut off.') : toProblem(error)
     logIfOurs(met, request)
     const problem = await countIfRefused(met, request, reply)
-    const { reason, limit } = problem.extras
-    const isLimited = problem.code === 'rate_limited'
-    Object.assign(request.logContext, {
-      code: problem.code,
-      ...(reason && { reason }),
-      ...(isLimited && limit && { limit: limit.name }),
-    })
+    Object.assign(request.logContext, logContextOf(problem))
     // The further bytes of the connection cannot be trusted, or are not worth reading.
     if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
       reply.header('connection', 'close')
@@ -37,6 +30,11 @@ async function plugin(app: FastifyInstance): Promise<void> {
     if (category !== 'authentication' || OWN_COUNTERS.has(problem.code)) return problem
     return await app.limits.refusal(request, reply).then(() => problem, toProblem)
   }
+}
+
+function logContextOf({ code, extras: { reason, limit } }: Problem): FastifyRequest['logContext'] {
+  const isLimited = code === 'rate_limited'
+  return { code, ...(reason && { reason }), ...(isLimited && limit && { limit: limit.name }) }
 }
 
 const OWN_COUNTERS = new Set<ProblemCode>(['invalid_credentials', 'invalid_signature'])
@@ -66,13 +64,18 @@ function challenge(code: ProblemCode, detail: string): string {
     : `${realm}, error="invalid_token", error_description="${detail.replace(/["\\]/g, '')}"`
 }
 
-/** Answers paths that the router refuses before any hook runs: a broken %-escape, a parameter too long. */
+/**
+ * Answers paths that the router refuses before any hook runs: a broken %-escape, a parameter too long. They are
+ * counted like other requests without a credential.
+ */
 export function answerRouterError(commonHeaders: CommonHeaders) {
-  return (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
-    const problem = toProblem(error)
+  return async (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
+    const { limits, observe } = request.server
     reply.headers(commonHeaders(request.id))
+    const problem = await limits.anonymous(request, reply).then(() => toProblem(error), toProblem)
+    request.logContext = logContextOf(problem)
     sendProblem(problem, request, reply)
-    logAnswer(request, reply, { code: problem.code })
+    observe(request, reply)
   }
 }
 

@@ -68,6 +68,16 @@ test('what an instance counts by itself has a count by /48 as well', async () =>
   expect((await ask(9)).headers['ratelimit-policy']).toBe('"anonymous-48";q=12;w=60')
 })
 
+test('a path that the router refuses counts as well, and is measured', async () => {
+  const ask = () => service.call('/%', { method: 'GET', headers: { 'x-forwarded-for': '192.0.2.99' } })
+  const answers = [await ask(), await ask(), await ask(), await ask()]
+  expect(statusesOf(answers)).toEqual([400, 400, 400, 429])
+  expect(answers[3]?.headers['ratelimit-policy']).toBe('"anonymous";q=3;w=60')
+  const text = (await service.registries[0]?.metrics()) ?? ''
+  expect(text).toMatch(/request_duration_seconds_count\{[^}]*status="400"[^}]*\} 3\n/)
+  expect(text).toMatch(/gatehouse_limits_hit_total\{limit="anonymous"\} \d/)
+})
+
 describe('counters in Postgres', () => {
   const counters = createCounters(db, (_name, run) => run)
   const hits = async (name: string) => {
