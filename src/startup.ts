@@ -8,6 +8,7 @@ import { codeOf, isUnavailable } from './database/faults.ts'
 import { TransactionPoolingError } from './database/pooler.ts'
 import { Problem } from './errors.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
+import { LocalDatabaseError } from './local/postgres/files.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
 import type { System } from './system.ts'
 
@@ -75,12 +76,16 @@ async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): 
 /** A short text for a failure that an operator can repair; null for a failure that needs its stack. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
-  if (error instanceof ConfigError || error instanceof Problem || error instanceof TransactionPoolingError)
-    return error.message
+  const isExplained = [ConfigError, Problem, LocalDatabaseError, TransactionPoolingError].some(
+    (known) => error instanceof known,
+  )
+  if (isExplained) return error.message
   if (error instanceof DecryptionError) {
     return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`
   }
   const code = codeOf(error)
+  if (code === 'ENOSPC') return `The disk is full: ${error.message}.`
+  if (code === '53100') return `The disk of the database is full: ${error.message}.`
   if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
   if (code === '42501') {
     return `The database refuses: ${error.message}. Grant the role of DATABASE_URL select, insert, update and delete on all tables.`

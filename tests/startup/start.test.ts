@@ -1,20 +1,20 @@
 import { execFile } from 'node:child_process'
-import { chmod, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 
 const run = promisify(execFile)
-const script = resolve(import.meta.dirname, '../../scripts/start')
+const scripts = resolve(import.meta.dirname, '../../scripts')
 
-/** Runs a copy of the start script where `node` is a program that says only its version and what it is given. */
-async function startWith(version: string | null, env: Record<string, string> = {}) {
+/** Runs copies of the shell scripts where `node` is a program that says only its version and what it is given. */
+async function runWith(version: string | null, args: string[], env: Record<string, string> = {}) {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-start-'))
   onTestFinished(() => rm(folder, { recursive: true }))
-  const [bin, copy] = [join(folder, 'bin'), join(folder, 'scripts/start')]
+  const bin = join(folder, 'bin')
   await mkdir(bin)
-  await cp(script, copy, { recursive: true })
+  for (const name of ['start', 'with-node']) await cp(join(scripts, name), join(folder, 'scripts', name))
   if (version !== null) {
     const node = `#!/bin/sh\n[ "$1" = --version ] && echo ${version} && exit\necho "$UV_THREADPOOL_SIZE $*"\n`
     await writeFile(join(bin, 'node'), node)
@@ -22,11 +22,31 @@ async function startWith(version: string | null, env: Record<string, string> = {
   }
   // The tools that the script uses, but no Node.
   const PATH = `${bin}:/usr/bin:/bin`
-  return await run('/bin/sh', [copy, '--extra'], { env: { PATH, ...env } })
+  return await run('/bin/sh', args, { cwd: folder, env: { PATH, ...env } })
 }
 
+const startWith = (version: string | null, env?: Record<string, string>) =>
+  runWith(version, ['scripts/start', '--extra'], env)
+
 test.for(['v20.20.2', 'v22.18.9', 'v9.9.9'])('Node %s is refused with what to do', async (version) => {
-  await expect(startWith(version)).rejects.toMatchObject({ code: 1, stderr: /npm ci.*Node 22\.19 or newer/s })
+  const refusal = {
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^Node v[\d.]+ is too old\. [^\n]*`npm ci`[^\n]* Node 22\.19 or newer\.\n$/,
+    ),
+  }
+  await expect(startWith(version)).rejects.toMatchObject(refusal)
+  await expect(runWith(version, ['scripts/with-node', 'a.ts'])).rejects.toMatchObject(refusal)
+})
+
+test('every command of package.json that runs TypeScript refuses a Node that is too old', async () => {
+  const { scripts }: { scripts: Record<string, string> } = JSON.parse(
+    await readFile(resolve(import.meta.dirname, '../../package.json'), 'utf8'),
+  )
+  const withNode = Object.entries(scripts).filter(([, command]) => /\.ts\b|scripts\//.test(command))
+  expect(withNode.map(([name]) => name)).toEqual(expect.arrayContaining(['start', 'admin', 'send-event']))
+  for (const [, command] of withNode) expect(command).toMatch(/^exec scripts\/(start$|with-node )/)
 })
 
 test.for(['v22.19.0', 'v22.20.1', 'v24.0.0', 'v26.10.0'])(

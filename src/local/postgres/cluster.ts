@@ -8,6 +8,7 @@ import {
   dropLeftovers,
   giveTo,
   isRoot,
+  LocalDatabaseError,
   makeFolder,
   messageOf,
   run,
@@ -56,8 +57,8 @@ export function locateBinaries(platform: string = process.platform, arch: string
   } catch (error) {
     const what = `No Postgres for ${platform}-${arch} is installed.`
     const why =
-      'npm install brings it, unless optional packages are left out or there is none for the platform.'
-    throw new Error(`${what} ${why} ${wayOut}`, { cause: error })
+      '`npm ci` brings it, unless development or optional packages are left out or there is none for the platform.'
+    throw new LocalDatabaseError(`${what} ${why} ${wayOut}`, { cause: error })
   }
 }
 

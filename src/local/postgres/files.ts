@@ -14,6 +14,11 @@ export interface Account {
 /** Nothing of our environment: the server does not need it, and secrets must not reach other processes. */
 export const childEnv = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' }
 
+/** The local database cannot be used; the message says why, and what to do. */
+export class LocalDatabaseError extends Error {
+  override name = 'LocalDatabaseError'
+}
+
 const scratchPrefix = 'postgres.tmp-'
 const scratchInUse = new Set<string>()
 const execute = promisify(execFile)

@@ -13,7 +13,7 @@ import {
   type Site,
   wayOut,
 } from './cluster.ts'
-import { childEnv, hasCode, isAlive, messageOf, run, unless } from './files.ts'
+import { childEnv, hasCode, isAlive, LocalDatabaseError, messageOf, run, unless } from './files.ts'
 
 /**
  * The Postgres that is used if none is configured: a real server from npm, with its data in the data folder.
@@ -49,9 +49,13 @@ export async function startEmbeddedPostgres(
     const url = `postgres://gatehouse:${site.password}@127.0.0.1:${port}/gatehouse?sslmode=disable`
     return { url, stop }
   } catch (error) {
-    const what = `The local database in ${options.dataDir} could not be started.`
+    const what = `The local database in ${options.dataDir} could not be started`
+    // Postgres and initdb say it in English, since they get no locale of ours.
+    if (hasCode(error, 'ENOSPC') || messageOf(error).includes('No space left on device')) {
+      throw new LocalDatabaseError(`${what}, because the disk is full.`, { cause: error })
+    }
     const advice = hasCode(error, 'EACCES', 'EPERM') ? 'Run as the user to whom the folder belongs. ' : ''
-    throw new Error(`${what}\n${messageOf(error)}\n${advice}${wayOut}`, { cause: error })
+    throw new LocalDatabaseError(`${what}.\n${messageOf(error)}\n${advice}${wayOut}`, { cause: error })
   }
 }
 
