@@ -18,6 +18,7 @@ import { getText, postText } from '../../scripts/flood-test/generators/request-t
 import { sendSteadily } from '../../scripts/flood-test/generators/steady-requests.ts'
 import type { Seen } from '../../scripts/flood-test/honest/kinds.ts'
 import { ipv4Networks, ipv6Site, loopbackAddress } from '../../scripts/flood-test/networks.ts'
+import { toText } from '../../scripts/flood-test/report/text.ts'
 import { growthBetween, scaleGrowth } from '../../scripts/flood-test/target/tables.ts'
 
 /** A server on loopback; returns its URL. */
@@ -164,6 +165,14 @@ test('a finding without an aim decides nothing', () => {
     { aim: 'time', measured: '12.3 ms', isMet: true },
     { aim: 'mail', measured: 'lost', isMet: false },
   ])
+})
+
+test('figures of a machine that has no time for the honest load alone are said not to count', () => {
+  const text = (share: number) =>
+    toText(figuresOf({ idle: [seen('refresh', { share })], flooded: [seen('refresh', {})] }))
+  expect(text(0.97)).toContain('too busy for the figures to count')
+  expect(text(0.98)).not.toContain('too busy')
+  expect(text(1)).toMatch(/^refresh +100\/100 100\.0 %/m)
 })
 
 test('all together are floods that there are', () => {

@@ -13,6 +13,7 @@ export function toText(figures: Figures): string {
     `${flood}: ${about}`,
     '',
     ...alignColumns(honestRows(figures)),
+    ...idleRemark(figures),
     '',
     `attackers: ${showCounts(figures.attack)}`,
     `memory peak: ${showMemory(figures.memoryMb.flooded)} (idle ${showMemory(figures.memoryMb.idle)})`,
@@ -24,6 +25,14 @@ export function toText(figures: Figures): string {
     '',
     ...verdicts.map(({ aim, measured, isMet }) => `${isMet ? 'met   ' : 'MISSED'}  ${aim}: ${measured}`),
   ].join('\n')
+}
+
+/** Where the machine has no time for the honest load alone, a flood shows nothing. */
+function idleRemark({ idle }: Figures): string[] {
+  const hasFailed = idle.some(({ share }) => share === null || share < 0.98)
+  return hasFailed
+    ? ['The honest load alone did not succeed: this machine was too busy for the figures to count.']
+    : []
 }
 
 function honestRows({ idle, flooded, idleSeconds, floodSeconds }: Figures): string[][] {
