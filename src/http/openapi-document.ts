@@ -9,6 +9,7 @@ import type { HEADERS } from './openapi.ts'
 /** The document is built once, when it is first requested. */
 async function routes(app: FastifyInstance): Promise<void> {
   let document: Document | undefined
+  let text: string | undefined
 
   app.get(
     '/openapi.json',
@@ -23,6 +24,10 @@ async function routes(app: FastifyInstance): Promise<void> {
     async (_request, reply) => {
       reply.header('cache-control', 'public, max-age=300')
       document ??= readDocument(app)
+      // It is large, and anybody can ask for it: it is written as JSON once.
+      text ??= JSON.stringify(document)
+      const written = text
+      reply.type('application/json; charset=utf-8').serializer(() => written)
       return document
     },
   )
