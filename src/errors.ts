@@ -12,6 +12,7 @@ export const catalogue = {
   event_id_conflict: [409, 'validation', 'Event id conflict'],
   version_conflict: [409, 'validation', 'Version conflict'],
   idempotency_conflict: [409, 'validation', 'Idempotency conflict'],
+  last_admin: [409, 'validation', 'Last admin'],
   payload_too_large: [413, 'validation', 'Payload too large'],
   unsupported_media_type: [415, 'validation', 'Unsupported media type'],
   headers_too_large: [431, 'validation', 'Request header fields too large'],

@@ -131,7 +131,7 @@ function startPruning(
   async function prune(): Promise<void> {
     setTimeout(prune, PRUNE_EVERY_MS).unref()
     try {
-      const pruned = await pruneAcrossCompanies(db, config, system.now(), stopping.signal)
+      const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
       log.info({ pruned }, 'housekeeping')
     } catch (error) {
       log.warn({ err: error }, 'housekeeping failed')

@@ -45,3 +45,22 @@ export async function pruneRefusedSignInsAcrossCompanies(
   )
   return Number(numAffectedRows)
 }
+
+/** Deletes at most `max` addresses of a company's entries, which stay; returns how many. */
+export async function deleteAuditAddresses(db: Executor, companyId: string, max: number): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from audit_addresses where company_id = ${companyId} and audit_id in (
+      select audit_id from audit_addresses where company_id = ${companyId} order by audit_id limit ${max}
+    )`.execute(db)
+  return Number(numAffectedRows)
+}
+
+/** Deletes at most `max` sums of a company's refused sign-ins; returns how many. */
+export async function deleteRefusedSignIns(db: Executor, companyId: string, max: number): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from refused_sign_ins where company_id = ${companyId} and (minute, network, kind) in (
+      select minute, network, kind from refused_sign_ins where company_id = ${companyId}
+      order by minute, network, kind limit ${max}
+    )`.execute(db)
+  return Number(numAffectedRows)
+}

@@ -86,6 +86,13 @@ export function noSuchPlan(): Problem {
   return invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
 }
 
+export function lastAdmin(): Problem {
+  return new Problem(
+    'last_admin',
+    'The company would be left without an active admin: make another user its admin first.',
+  )
+}
+
 export function emailTaken(): Problem {
   return invalidField('email', 'belongs to a user of this company already')
 }

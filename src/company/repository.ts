@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '../database/schema.ts'
+import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
 
 /** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
 
@@ -72,6 +72,7 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
     .selectFrom('companies')
     .select('name')
     .where('company_id', '=', companyId)
+    .where('status', '!=', 'deleting')
     .executeTakeFirst()
   return row?.name
 }
@@ -91,7 +92,7 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
   return row !== undefined
 }
 
-/** False if there is no such company. */
+/** False if there is no such company, or its deletion has begun. */
 export async function setCompanyStatus(
   db: Executor,
   companyId: string,
@@ -101,28 +102,62 @@ export async function setCompanyStatus(
     .updateTable('companies')
     .set({ status })
     .where('company_id', '=', companyId)
+    .where('status', '!=', 'deleting')
     .returning('company_id')
     .executeTakeFirst()
   return updated !== undefined
 }
 
-/** Returns the user's id; undefined if the company has no user with that id or e-mail. */
-export async function setUserStatus(
+/** Changes a user; false if the company has no such user, or the user was deleted. */
+export async function updateUser(
   db: Executor,
   companyId: string,
-  user: { userId: string } | { email: string },
-  status: UserStatus,
-): Promise<string | undefined> {
+  userId: string,
+  change: { status: 'active' | 'disabled' } | { role: string } | { locked_out_at: null },
+): Promise<boolean> {
   const updated = await db
     .updateTable('users')
-    .set({ status })
+    .set(change)
     .where('company_id', '=', companyId)
-    .where((where) =>
-      'userId' in user ? where('user_id', '=', user.userId) : where('email', '=', user.email),
-    )
+    .where('user_id', '=', userId)
+    .where('status', '!=', 'deleted')
     .returning('user_id')
     .executeTakeFirst()
-  return updated?.user_id
+  return updated !== undefined
+}
+
+/** Leaves nothing of a user but the id; false if the company has no such user. */
+export async function eraseUser(db: Executor, companyId: string, userId: string): Promise<boolean> {
+  const erased = await db
+    .updateTable('users')
+    .set({
+      status: 'deleted',
+      email: null,
+      name: '',
+      password_hash: '',
+      assignments: [],
+      locked_out_at: null,
+    })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('status', '!=', 'deleted')
+    .returning('user_id')
+    .executeTakeFirst()
+  return erased !== undefined
+}
+
+/** The ids of the active admins, locked in key order: of two who are to go at once, the second sees the first go. */
+export async function lockActiveAdmins(tx: Transaction<Database>, companyId: string): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('users')
+    .select('user_id')
+    .where('company_id', '=', companyId)
+    .where('role', '=', 'admin')
+    .where('status', '=', 'active')
+    .orderBy('user_id')
+    .forNoKeyUpdate()
+    .execute()
+  return rows.map(({ user_id: userId }) => userId)
 }
 
 /** False if there is no such company. */

@@ -1,8 +1,8 @@
 import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, Database, SubscriptionStatus, UserStatus } from '../database/schema.ts'
+import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
-import { checkEmail, emailTaken, noSuchCompany, noSuchRole, noSuchUser } from './checks.ts'
+import { checkEmail, emailTaken, lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './checks.ts'
 import { findAccountsByEmail } from './identity-repository.ts'
 import * as repository from './repository.ts'
 
@@ -69,16 +69,51 @@ export async function changeCompanyStatus(
   if (!(await repository.setCompanyStatus(tx, companyId, status))) throw noSuchCompany()
 }
 
-/** Returns the user's id. @throws Problem not_found */
+/** @throws Problem not_found, last_admin */
 export async function changeUserStatus(
   tx: Transaction<Database>,
   companyId: string,
-  user: { userId: string } | { email: string },
-  status: UserStatus,
-): Promise<string> {
-  const userId = await repository.setUserStatus(tx, companyId, user, status)
-  if (userId === undefined) throw noSuchUser()
-  return userId
+  userId: string,
+  status: 'active' | 'disabled',
+): Promise<void> {
+  if (status === 'disabled') await requireOtherAdmin(tx, companyId, userId)
+  if (!(await repository.updateUser(tx, companyId, userId, { status }))) throw noSuchUser()
+}
+
+/** @throws Problem not_found, last_admin; a foreign key refuses unknown roles */
+export async function changeUserRole(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  role: string,
+): Promise<void> {
+  if (role !== 'admin') await requireOtherAdmin(tx, companyId, userId)
+  if (!(await repository.updateUser(tx, companyId, userId, { role }))) throw noSuchUser()
+}
+
+/** Leaves nothing of the user but the id. @throws Problem not_found, last_admin */
+export async function eraseUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+  await requireOtherAdmin(tx, companyId, userId)
+  if (!(await repository.eraseUser(tx, companyId, userId))) throw noSuchUser()
+}
+
+/** @throws Problem not_found */
+export async function clearLockout(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  if (!(await repository.updateUser(tx, companyId, userId, { locked_out_at: null }))) throw noSuchUser()
+}
+
+/** @throws Problem last_admin if the user is the only active admin */
+async function requireOtherAdmin(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  const admins = await repository.lockActiveAdmins(tx, companyId)
+  if (admins.length === 1 && admins[0] === userId) throw lastAdmin()
 }
 
 /** @throws Problem not_found */

@@ -6,8 +6,8 @@ type Fixed<T> = ColumnType<T, T, never>
 type Json = ColumnType<unknown, string, never>
 
 /** The values that check constraints of the database allow. */
-export type CompanyStatus = 'active' | 'suspended'
-export type UserStatus = 'active' | 'disabled'
+export type CompanyStatus = 'active' | 'suspended' | 'deleting'
+export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
 export type TokenPurpose = 'verify' | 'reset' | 'invite'
 export type SessionKind = 'token' | 'cookie'
@@ -42,6 +42,7 @@ interface Companies {
   created_at: Fixed<Date>
   session_epoch: Generated<number>
   session_epoch_reason: EndReason | null
+  deletion_began_at: Date | null
 }
 
 interface Subscriptions {
@@ -54,7 +55,8 @@ interface Subscriptions {
 interface Users {
   company_id: Fixed<string>
   user_id: Fixed<string>
-  email: string
+  /** Null for deleted users only. */
+  email: string | null
   name: string
   role: string
   assignments: string[]
@@ -150,6 +152,7 @@ interface SigningKeys {
   sealed_private_key: string
   created_at: Fixed<Date>
   signs_from: Fixed<Date>
+  revoked_at: Date | null
 }
 
 interface RateCounters {

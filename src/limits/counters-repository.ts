@@ -61,3 +61,8 @@ function countsOf(byCounter: Map<string, Use[]>) {
   const hits = [...byCounter.values()].map(({ length }) => length)
   return sql`unnest(${[...byCounter.keys()]}::text[], ${hits}::int[]) as i (counter, hits)`
 }
+
+/** Deletes the counters whose names begin with `prefix`. It reads the whole table: for operators only. */
+export async function deleteCountersLike(db: Executor, prefix: string): Promise<void> {
+  await sql`delete from rate_counters where starts_with(counter, ${prefix})`.execute(db)
+}

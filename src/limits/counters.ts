@@ -6,7 +6,7 @@ import { rateLimited } from './answer.ts'
 import type { Count, Use } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
 import type { Limit, LimitState } from './list.ts'
-import { type Quota, quotasOf, type Subject, tightest } from './subject.ts'
+import { byNetwork, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
 
 /**
  * Counters in Postgres, so that all instances share them. One statement counts and decides, so parallel
@@ -107,7 +107,26 @@ function keepBatches(db: Executor, measureBatch: MeasureBatch): BatchesOf {
   }
 }
 
-/** The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses. */
+/** Clears the counters of a limit whose subjects begin with company and e-mail. */
+export async function clearCounters(
+  db: Executor,
+  limit: Limit,
+  account: readonly [companyId: string, email: string],
+): Promise<void> {
+  // Any IPv6 network names both counters of a network.
+  for (const { limit: one } of quotasOf(limit, byNetwork('::', ...account)))
+    await repository.deleteCountersLike(db, counterOf({ limit: one, values: account }))
+}
+
+/**
+ * The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses; the first two by
+ * themselves, so that the names of all counters of an account begin with the same text.
+ */
 export function counterOf({ limit, values }: Quota): string {
-  return `${limit.name}:${createHash('sha256').update(JSON.stringify(values)).digest('base64url').slice(0, 22)}`
+  const hashes = [values.slice(0, 2), values.slice(2)].filter((part) => part.length > 0).map(hashOf)
+  return `${limit.name}:${hashes.join('.')}`
+}
+
+function hashOf(part: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(part)).digest('base64url').slice(0, 22)
 }

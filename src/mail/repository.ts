@@ -124,3 +124,12 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
     where sent_at is null and failed_at is null`.execute(db)
   return rows[0] ?? { waiting: 0, oldest: null }
 }
+
+/** Deletes all mails of a recipient, sent or not. */
+export async function deleteMailsTo(db: Executor, companyId: string, recipient: string): Promise<void> {
+  await db
+    .deleteFrom('mail_outbox')
+    .where('company_id', '=', companyId)
+    .where('recipient', '=', recipient)
+    .execute()
+}

@@ -2,7 +2,7 @@ import type { Executor } from '../database/connect.ts'
 import { widerNetworkOf } from '../limits/client.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
-import { insertMail } from './repository.ts'
+import { deleteMailsTo, insertMail } from './repository.ts'
 
 interface NewMail {
   kind: MailKind
@@ -27,3 +27,6 @@ export async function queueMail(
       : { network, widerNetwork: widerNetworkOf(network) }
   await insertMail(db, companyId, { ...mail, ...networks, mailId: newId(system), createdAt: new Date(now) })
 }
+
+/** Forgets a recipient: mails to it that wait are not sent, and none of those that were stays. */
+export const forgetRecipient = deleteMailsTo

@@ -14,3 +14,15 @@ export async function pruneTokensAcrossCompanies(db: Executor, before: Date, max
       and t.token_hash = l.token_hash`.execute(db)
   return Number(numAffectedRows)
 }
+
+/** Deletes the tokens of a company, at most `max`, in the order in which requests lock them; returns how many. */
+export async function deleteTokens(db: Executor, companyId: string, max: number): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    with locked as (
+      select token_hash from one_time_tokens where company_id = ${companyId}
+      order by token_hash limit ${max} for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(db)
+  return Number(numAffectedRows)
+}

@@ -144,3 +144,19 @@ export async function deleteResetTokens(
     where t.company_id = ${companyId} and t.purpose = 'reset' and t.email = ${email}
       and t.token_hash = l.token_hash`.execute(tx)
 }
+
+/** Deletes all tokens of an e-mail. */
+export async function deleteTokensOf(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<void> {
+  await sql`
+    with locked as (
+      select token_hash from one_time_tokens where company_id = ${companyId} and email = ${email}
+      order by token_hash
+      for update
+    )
+    delete from one_time_tokens t using locked l
+    where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(tx)
+}

@@ -1,4 +1,4 @@
-import { newEntry } from '../audit/entry.ts'
+import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Executor } from '../database/connect.ts'
 import type { System } from '../system.ts'
@@ -9,7 +9,7 @@ export async function auditOperator(
   system: System,
   companyId: string,
   at: Date,
-  act: { action: string; subject?: string | undefined },
+  act: Pick<AuditEntry, 'action' | 'subject' | 'details'>,
 ): Promise<void> {
   await appendAudit(db, companyId, newEntry(system, at, { ...act, outcome: 'done', actor: 'operator' }))
 }

@@ -1,9 +1,10 @@
+import type { Kysely } from 'kysely'
 import {
   maintainAuditTrail,
   pruneAuditAddressesAcrossCompanies,
   pruneRefusedSignInsAcrossCompanies,
 } from '../audit/prune-repository.ts'
-import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
 import { pruneCounters } from '../limits/prune-repository.ts'
 import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
 import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
@@ -12,11 +13,13 @@ import {
   pruneKnownClientsAcrossCompanies,
   pruneSessionsAcrossCompanies,
 } from '../session/prune-repository.ts'
+import type { System } from '../system.ts'
+import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
 
 /**
  * Housekeeping: deletes rows that are no longer needed, a bounded number per statement, so that locks are
  * short. It can be interrupted, repeated and run concurrently: each run skips the locked rows of the others.
- * Events stay.
+ * Events stay. Companies that nobody has verified go.
  */
 
 const DAY_MS = 86_400_000
@@ -30,6 +33,7 @@ const KEPT_MS = {
   auditAddresses: 90 * DAY_MS,
   refusedSignIns: 90 * DAY_MS,
   knownClients: 300_000,
+  unverifiedCompanies: 7 * DAY_MS,
 }
 const MAX_ROWS = 1_000
 
@@ -43,12 +47,16 @@ interface Pruned {
   auditAddresses: number
   refusedSignIns: number
   knownClients: number
+  companies: number
 }
 
 /** Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. */
 export async function pruneAcrossCompanies(
-  db: Executor,
-  { auditRetentionDays }: { auditRetentionDays: number },
+  {
+    db,
+    system,
+    config: { auditRetentionDays },
+  }: { db: Kysely<Database>; system: System; config: { auditRetentionDays: number } },
   now: number,
   signal?: AbortSignal,
 ): Promise<Pruned> {
@@ -78,6 +86,10 @@ export async function pruneAcrossCompanies(
     auditAddresses: await repeat(pruneAuditAddressesAcrossCompanies, KEPT_MS.auditAddresses),
     refusedSignIns: await repeat(pruneRefusedSignInsAcrossCompanies, KEPT_MS.refusedSignIns),
     knownClients: await repeat(pruneKnownClientsAcrossCompanies, KEPT_MS.knownClients),
+    companies: await deleteDueCompaniesAcrossCompanies(
+      { db, system },
+      { before: before(KEPT_MS.unverifiedCompanies), now, signal },
+    ),
     sessions: await pruneSessions(),
     auditMonths: await maintainAuditTrail(db, auditRetentionDays),
   }

@@ -2,10 +2,17 @@ import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'
 import type { System } from '../system.ts'
-import { addKey, resealKeys } from '../token/key-rotation.ts'
+import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
 import { auditOperator } from './audit.ts'
+
+interface Context {
+  db: Kysely<Database>
+  sealer: Sealer
+  system: System
+}
 
 /**
  * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
@@ -16,11 +23,7 @@ export async function rotateKeys({
   db,
   sealer,
   system,
-}: {
-  db: Kysely<Database>
-  sealer: Sealer
-  system: System
-}): Promise<{ keyId: string; signsFrom: Date; resealedSecrets: number }> {
+}: Context): Promise<{ keyId: string; signsFrom: Date; resealedSecrets: number }> {
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
   await resealKeys(db, sealer)
   const now = new Date(system.now())
@@ -30,4 +33,22 @@ export async function rotateKeys({
     return key
   })
   return { keyId, signsFrom, resealedSecrets }
+}
+
+/**
+ * Retires a leaked key: its tokens are dead at once. If it signs, another key takes its place.
+ * @throws Problem not_found if there is no such key, or it was retired before
+ */
+export async function retireKey(
+  { db, sealer, system }: Context,
+  keyId: string,
+  now: number,
+): Promise<{ keyId: string; replacedBy: string | null }> {
+  const at = new Date(now)
+  return await db.transaction().execute(async (tx) => {
+    const successor = await revokeKey(tx, { sealer, system }, keyId, at)
+    if (successor === undefined) throw new Problem('not_found', 'There is no such key that is not retired.')
+    await auditOperator(tx, system, PLATFORM, at, { action: 'keys_retire', subject: keyId })
+    return { keyId, replacedBy: successor?.keyId ?? null }
+  })
 }

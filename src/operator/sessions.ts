@@ -1,7 +1,12 @@
 import type { Kysely } from 'kysely'
+import { PLATFORM } from '../audit/entry.ts'
 import { noSuchCompany, noSuchUser } from '../company/checks.ts'
 import type { Database } from '../database/schema.ts'
-import { endCompanySessions, endUserSessions } from '../session/ending-repository.ts'
+import {
+  endCompanySessions,
+  endSessionsAcrossCompanies,
+  endUserSessions,
+} from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 
@@ -11,11 +16,14 @@ interface Context {
 }
 
 /** Ends all sessions of a company. @throws Problem not_found */
-export async function endSessionsOfCompany({ db, system }: Context, companyId: string): Promise<void> {
-  const now = new Date(system.now())
+export async function endSessionsOfCompany(
+  { db, system }: Context,
+  companyId: string,
+  now: number,
+): Promise<void> {
   await db.transaction().execute(async (tx) => {
     if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
-    await auditOperator(tx, system, companyId, now, { action: 'sessions_end' })
+    await auditOperator(tx, system, companyId, new Date(now), { action: 'sessions_end' })
   })
 }
 
@@ -24,10 +32,22 @@ export async function endSessionsOfUser(
   { db, system }: Context,
   companyId: string,
   userId: string,
+  now: number,
 ): Promise<void> {
-  const now = new Date(system.now())
   await db.transaction().execute(async (tx) => {
     if (!(await endUserSessions(tx, companyId, userId, 'ended_by_operator'))) throw noSuchUser()
-    await auditOperator(tx, system, companyId, now, { action: 'sessions_end', subject: userId })
+    await auditOperator(tx, system, companyId, new Date(now), { action: 'sessions_end', subject: userId })
+  })
+}
+
+/**
+ * Ends all sessions of all companies, as after the restore of a backup, in which sessions are live that have
+ * ended since; returns the number of companies.
+ */
+export async function endAllSessions({ db, system }: Context, now: number): Promise<number> {
+  return await db.transaction().execute(async (tx) => {
+    const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
+    await auditOperator(tx, system, PLATFORM, new Date(now), { action: 'sessions_end_all' })
+    return companies
   })
 }

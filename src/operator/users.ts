@@ -1,10 +1,24 @@
 import type { Kysely } from 'kysely'
-import { checkEmail, checkName, checkPassword, emailTaken } from '../company/checks.ts'
+import { forgetEmail } from '../audit/repository.ts'
+import {
+  checkEmail,
+  checkName,
+  checkPassword,
+  emailTaken,
+  normalizeEmail,
+  noSuchUser,
+} from '../company/checks.ts'
+import { findUser } from '../company/listing-repository.ts'
 import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import type { Database, UserStatus } from '../database/schema.ts'
-import { queueMail } from '../mail/service.ts'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+import { clearCounters } from '../limits/counters.ts'
+import type { Limits } from '../limits/list.ts'
+import { forgetRecipient, queueMail } from '../mail/service.ts'
+import { deleteTokensOf } from '../one-time-token/repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
+import { forgetClients } from '../session/known-clients-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
@@ -15,6 +29,9 @@ interface Context {
   db: Kysely<Database>
   system: System
 }
+
+/** How an operator names a user. */
+type NamedUser = { userId: string } | { email: string }
 
 interface NewUser {
   email: string
@@ -51,22 +68,97 @@ export async function createUser(
 
 /**
  * Disables a user and ends all sessions of the user, or enables a user, who must then sign in again.
- * @throws Problem not_found
+ * @throws Problem not_found, last_admin
  */
 export async function changeUserStatus(
   { db, system }: Context,
   companyId: string,
-  user: { userId: string } | { email: string },
-  status: UserStatus,
+  user: NamedUser,
+  status: 'active' | 'disabled',
 ): Promise<{ userId: string }> {
   const now = new Date(system.now())
   const action = status === 'disabled' ? 'user_disable' : 'user_enable'
   return await db.transaction().execute(async (tx) => {
-    const userId = await companies.changeUserStatus(tx, companyId, user, status)
+    const { userId } = await requireUser(tx, companyId, user)
+    await companies.changeUserStatus(tx, companyId, userId, status)
     if (status === 'disabled') await endUserSessions(tx, companyId, userId, 'user_disabled')
     await auditOperator(tx, system, companyId, now, { action, subject: userId })
     return { userId }
   })
+}
+
+/** Changes the role of a user, from the next request on. @throws Problem not_found, invalid_request, last_admin */
+export async function changeUserRole(
+  { db, system }: Context,
+  companyId: string,
+  user: NamedUser,
+  role: string,
+  now: number,
+): Promise<{ userId: string; before: string }> {
+  const change = db.transaction().execute(async (tx) => {
+    const { userId, role: before } = await requireUser(tx, companyId, user)
+    await companies.changeUserRole(tx, companyId, userId, role)
+    const details = { before: { role: before }, after: { role } }
+    const act = { action: 'user_role', subject: userId, details }
+    await auditOperator(tx, system, companyId, new Date(now), act)
+    return { userId, before }
+  })
+  return await change.catch(explainUnknownName)
+}
+
+/**
+ * Lets a user sign in again who was locked out by wrong passwords, from wherever they came.
+ * @throws Problem not_found
+ */
+export async function unlockUser(
+  { db, system, config: { limits } }: Context & { config: { limits: Limits } },
+  companyId: string,
+  user: NamedUser,
+  now: number,
+): Promise<{ userId: string }> {
+  return await db.transaction().execute(async (tx) => {
+    const { userId, email } = await requireUser(tx, companyId, user)
+    await companies.clearLockout(tx, companyId, userId)
+    for (const limit of [limits.signInFailures, limits.accountFailures])
+      await clearCounters(tx, limit, [companyId, email])
+    const act = { action: 'user_unlock', subject: userId }
+    await auditOperator(tx, system, companyId, new Date(now), act)
+    return { userId }
+  })
+}
+
+/**
+ * Deletes a user: e-mail, name and password are gone for good and the sessions end. The id stays, because audit
+ * entries and the signing secret name it.
+ * @throws Problem not_found, last_admin
+ */
+export async function deleteUser(
+  { db, system }: Context,
+  companyId: string,
+  user: NamedUser,
+  now: number,
+): Promise<{ userId: string }> {
+  return await db.transaction().execute(async (tx) => {
+    const { userId, email } = await requireUser(tx, companyId, user)
+    // The same lock order as in a password reset: tokens, user, sessions.
+    await deleteTokensOf(tx, companyId, email)
+    await companies.eraseUser(tx, companyId, userId)
+    await endUserSessions(tx, companyId, userId, 'user_deleted')
+    await forgetClients(tx, companyId, userId)
+    await forgetRecipient(tx, companyId, email)
+    await forgetEmail(tx, companyId, email)
+    const act = { action: 'user_delete', subject: userId }
+    await auditOperator(tx, system, companyId, new Date(now), act)
+    return { userId }
+  })
+}
+
+/** @throws Problem not_found */
+export async function requireUser(db: Executor, companyId: string, user: NamedUser) {
+  const named = 'email' in user ? { email: normalizeEmail(user.email) } : user
+  const found = await findUser(db, companyId, named)
+  if (!found) throw noSuchUser()
+  return found
 }
 
 /**

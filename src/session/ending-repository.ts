@@ -33,6 +33,15 @@ export async function endCompanySessions(
   return moved !== undefined
 }
 
+/** Ends all sessions of all companies in one write; returns the number of companies. */
+export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    with locked as (select company_id from companies order by company_id for no key update)
+    update companies c set session_epoch = session_epoch + 1, session_epoch_reason = ${reason}
+    from locked l where c.company_id = l.company_id`.execute(db)
+  return Number(numAffectedRows)
+}
+
 /** Ends all sessions of a user in one write; false if the company has no such user. */
 export async function endUserSessions(
   db: Executor,

@@ -16,3 +16,13 @@ export async function learnClients(
     ${learning(owner, learns, until)}
     select`.execute(tx)
 }
+
+/** Forgets all clients of a user. */
+export async function forgetClients(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  await sql`
+    delete from known_clients where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+}

@@ -3,6 +3,7 @@ import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { aliased } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
+import { isKeyInForce } from '../token/fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason } from './session-fragments.ts'
 
@@ -13,15 +14,19 @@ export type FoundSession = Session | null
 const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endReason('s', 'a')} as "endReason",
   ${aliased('a', ACCOUNT_COLUMNS)}`
 
-/** Finds sessions by their ids. One outcome per item, in order. */
+/** Whether the key that signed the token is in force. */
+export type FoundByToken = (Session & { isKeyInForce: boolean }) | null
+
+/** Finds sessions by the ids in their tokens. One outcome per item, in order. */
 export async function findSessions(
   db: Executor,
-  items: { companyId: string; sessionId: string }[],
-): Promise<FoundSession[]> {
-  const { rows } = await sql<Session & { ord: number }>`
-    select i.ord::int, ${columns}
-    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ sessionId }) => sessionId)}::uuid[])
-      with ordinality as i (company_id, session_id, ord)
+  items: { companyId: string; sessionId: string; keyId: string }[],
+): Promise<FoundByToken[]> {
+  const { rows } = await sql<Session & { isKeyInForce: boolean; ord: number }>`
+    select i.ord::int, ${isKeyInForce(sql`i.key_id`)} as "isKeyInForce", ${columns}
+    from unnest(${items.map(({ companyId }) => companyId)}::uuid[],
+      ${items.map(({ sessionId }) => sessionId)}::uuid[], ${items.map(({ keyId }) => keyId)}::text[])
+      with ordinality as i (company_id, session_id, key_id, ord)
     join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
     join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
   return inOrder(items.length, rows)

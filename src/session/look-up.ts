@@ -4,7 +4,7 @@ import { hashOpaque } from '../crypto/opaque.ts'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidToken } from '../token/claims.ts'
-import type { VerifiedClaims } from '../token/service.ts'
+import type { Tokens, VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
@@ -16,6 +16,7 @@ const RENEW_AFTER_MS = 60_000
 interface Context {
   db: Kysely<Database>
   config: Pick<Config, 'cookieIdleSeconds'>
+  tokens: Pick<Tokens, 'reloadKeys'>
   measureBatch: MeasureBatch
 }
 
@@ -26,8 +27,8 @@ export interface SessionLookUp {
   byCookie(cookie: string, now: number): Promise<Session>
 }
 
-export function createSessionLookUp({ db, config, measureBatch }: Context): SessionLookUp {
-  const find = createBatch<{ companyId: string; sessionId: string }, repository.FoundSession>({
+export function createSessionLookUp({ db, config, tokens, measureBatch }: Context): SessionLookUp {
+  const find = createBatch<{ companyId: string; sessionId: string; keyId: string }, repository.FoundByToken>({
     run: measureBatch('sessions', (items) => repository.findSessions(db, items)),
     schedule: setImmediate,
   })
@@ -48,8 +49,13 @@ export function createSessionLookUp({ db, config, measureBatch }: Context): Sess
 
   return {
     async byToken(claims, now) {
-      const session = await find({ companyId: claims.cid, sessionId: claims.sid })
-      if (session?.kind !== 'token' || session.userId !== claims.sub) throw invalidToken()
+      const found = await find({ companyId: claims.cid, sessionId: claims.sid, keyId: claims.keyId })
+      if (found?.kind !== 'token' || found.userId !== claims.sub) throw invalidToken()
+      const { isKeyInForce, ...session } = found
+      if (!isKeyInForce) {
+        tokens.reloadKeys()
+        throw invalidToken()
+      }
       return requireLive(session, now)
     },
     async byCookie(cookie, now) {

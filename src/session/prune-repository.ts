@@ -64,3 +64,12 @@ export async function pruneSessionsAcrossCompanies(
     from page order by company_id desc, session_id desc limit 1`.execute(db)
   return rows[0] ?? { ...last, deleted: 0, hasMore: false }
 }
+
+/** Deletes at most `max` sessions of a company; returns how many. */
+export async function deleteSessions(db: Executor, companyId: string, max: number): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from sessions where company_id = ${companyId} and session_id in (
+      select session_id from sessions where company_id = ${companyId} order by session_id limit ${max}
+    )`.execute(db)
+  return Number(numAffectedRows)
+}

@@ -34,7 +34,8 @@ export function requireLive(session: Session, now: number): Session {
 export function endReasonOf(session: Session, now: number): EndReason | null {
   if (session.endReason) return session.endReason
   if (session.expiresAt.getTime() <= now) return 'expired'
-  if (session.userStatus !== 'active') return 'user_disabled'
+  if (session.userStatus !== 'active')
+    return session.userStatus === 'deleted' ? 'user_deleted' : 'user_disabled'
   if (session.companyStatus !== 'active') return 'company_suspended'
   return null
 }

@@ -4,6 +4,8 @@ import { Time, Uuid } from '../http/fields.ts'
 
 const Hint = Type.String({ description: 'the last four characters of the secret' })
 
+const CreatorEmail = Type.Union([Type.String(), Type.Null()], { description: 'null if the user was deleted' })
+
 /** All other fields are null if `configured` is false. */
 export const StatusReply = Type.Object({
   configured: Type.Boolean(),
@@ -11,7 +13,7 @@ export const StatusReply = Type.Object({
   hint: Type.Union([Hint, Type.Null()]),
   algorithm: Type.Union([Type.Literal('HMAC-SHA256'), Type.Null()]),
   createdAt: Type.Union([Time, Type.Null()]),
-  createdBy: Type.Union([Type.Object({ id: Uuid, email: Type.String() }), Type.Null()]),
+  createdBy: Type.Union([Type.Object({ id: Uuid, email: CreatorEmail }), Type.Null()]),
   lastUsedAt: Type.Union([Time, Type.Null()]),
 })
 

@@ -12,6 +12,10 @@ import { insertKey, listKeys, type PublicJwk } from './repository.ts'
  */
 
 const RELOAD_MS = 60_000
+/** Of the keys that sign or are published: a revoked one must not do either for long. */
+const RELOAD_SOON_MS = 5_000
+/** Of unknown keys: the successor of a revoked key signs at once. Strangers can name keys that do not exist. */
+const RELOAD_MISSED_MS = 250
 
 export interface KeyRing {
   /** The key that signs at this moment. */
@@ -20,6 +24,8 @@ export interface KeyRing {
   byHeader(header: string, now: number): Promise<Key | undefined>
   /** The public keys (RFC 7517) that have not retired, including keys that do not sign yet. */
   published(now: number): Promise<PublicJwk[]>
+  /** Reads the keys again with the next use: the database has refused one of them. */
+  reload(): void
 }
 
 interface KeyRingOptions {
@@ -43,9 +49,9 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   let byHeader = await loadKeys(options)
   let reloading: Promise<void> | undefined
 
-  /** Keys are published ahead, so one reload per minute is enough. A failed reload keeps the old keys. */
-  async function current(now: number): Promise<Map<string, Key>> {
-    if (Math.abs(now - loadedAt) > RELOAD_MS) {
+  /** Keys are published ahead, so one reload per minute is enough to verify. A failed reload keeps the old keys. */
+  async function current(now: number, maxAgeMs: number): Promise<Map<string, Key>> {
+    if (Math.abs(now - loadedAt) > maxAgeMs) {
       reloading ??= loadKeys(options)
         .then((loaded) => {
           byHeader = loaded
@@ -62,26 +68,29 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
 
   return {
     async signing(now) {
-      const keys = [...(await current(now)).values()]
+      const keys = [...(await current(now, RELOAD_SOON_MS)).values()]
       // The first key signs even if the clock of this instance is behind.
       const key = keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
       if (!key) throw new Error('the database has no signing key')
       return key
     },
     async byHeader(header, now) {
-      return (await current(now)).get(header)
+      return (await current(now, RELOAD_MS)).get(header) ?? (await current(now, RELOAD_MISSED_MS)).get(header)
     },
     async published(now) {
-      return [...(await current(now)).values()]
+      return [...(await current(now, RELOAD_SOON_MS)).values()]
         .filter((key) => !key.isRetired(now))
         .map(({ publicJwk }) => publicJwk)
+    },
+    reload() {
+      loadedAt = Number.NEGATIVE_INFINITY
     },
   }
 }
 
-/** By token header, oldest first. A key retires when its tokens from before the next key have expired. */
+/** Without the revoked ones, by token header, oldest first. A key retires when its tokens from before the next key have expired. */
 async function loadKeys(options: KeyRingOptions): Promise<Map<string, Key>> {
-  const stored = await listKeys(options.db)
+  const stored = (await listKeys(options.db)).filter(({ revokedAt }) => revokedAt === null)
   const lastsMs = (options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS) * 1000
   return new Map(
     stored.map((key, index) => {

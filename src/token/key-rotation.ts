@@ -4,7 +4,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import type { System } from '../system.ts'
 import { contextOf, generateKey } from './keys.ts'
-import { insertKey, listKeys, resealKey, type StoredKey } from './repository.ts'
+import { insertKey, listKeys, resealKey, type StoredKey, setRevoked } from './repository.ts'
 
 /** Replaces the keys of access tokens. */
 
@@ -26,7 +26,11 @@ export async function addKey(
   const sequence = (newest?.sequence ?? 0) + 1
   const key = generateKey({ sealer, system }, { sequence, createdAt, signsFrom })
   if (await insertKey(tx, key)) return key
-  throw new Error('another rotation ran at the same time; look at `keys list`')
+  throw anotherRotation()
+}
+
+function anotherRotation(): Error {
+  return new Error('another rotation ran at the same time; look at `keys list`')
 }
 
 /**
@@ -44,4 +48,31 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
     if (sealer.isCurrent(before)) continue
     await resealKey(db, keyId, { before, after: sealer.seal(privateKey, contextOf(keyId)) })
   }
+}
+
+/**
+ * Revokes a leaked key: from the commit on no instance accepts its tokens. If it is the one that signs, a new key
+ * takes its place at once, from the same moment on, so that every instance finds it whatever its clock shows.
+ * Returns the new key, null if there is none; undefined if the key is unknown or was revoked before.
+ * @throws if another rotation adds a key at the same time
+ */
+export async function revokeKey(
+  tx: Transaction<Database>,
+  { sealer, system }: { sealer: Sealer; system: System },
+  keyId: string,
+  at: Date,
+): Promise<StoredKey | null | undefined> {
+  if (!(await setRevoked(tx, keyId, at))) return undefined
+  const keys = await listKeys(tx)
+  const revoked = keys.find((key) => key.keyId === keyId)
+  const newest = keys.at(-1)
+  if (!revoked || !newest || revoked.signsFrom > at) return null
+  const isReplaced = keys.some(
+    (key) => key.sequence > revoked.sequence && !key.revokedAt && key.signsFrom <= at,
+  )
+  if (isReplaced) return null
+  const { signsFrom } = revoked
+  const key = generateKey({ sealer, system }, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
+  if (await insertKey(tx, key)) return key
+  throw anotherRotation()
 }

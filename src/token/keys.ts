@@ -40,6 +40,7 @@ export function generateKey(
   const keyId = system.randomBytes(12).toString('base64url')
   return {
     ...when,
+    revokedAt: null,
     keyId,
     publicJwk: { kty: 'EC', crv: 'P-256', x, y, kid: keyId, alg: 'ES256', use: 'sig' },
     sealedPrivateKey: sealer.seal(privateKey.export({ format: 'der', type: 'pkcs8' }), contextOf(keyId)),

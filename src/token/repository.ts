@@ -20,6 +20,8 @@ export interface StoredKey {
   sealedPrivateKey: string
   createdAt: Date
   signsFrom: Date
+  /** From then on no token of the key is accepted; null for a key that did not leak. */
+  revokedAt: Date | null
 }
 
 /** All keys, oldest first. */
@@ -33,6 +35,7 @@ export async function listKeys(db: Executor): Promise<StoredKey[]> {
       'sealed_private_key as sealedPrivateKey',
       'created_at as createdAt',
       'signs_from as signsFrom',
+      'revoked_at as revokedAt',
     ])
     .orderBy('sequence')
     .execute()
@@ -49,6 +52,7 @@ export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> 
       sealed_private_key: key.sealedPrivateKey,
       created_at: key.createdAt,
       signs_from: key.signsFrom,
+      revoked_at: key.revokedAt,
     })
     .onConflict((conflict) => conflict.column('sequence').doNothing())
     .returning('sequence')
@@ -68,4 +72,16 @@ export async function resealKey(
     .where('key_id', '=', keyId)
     .where('sealed_private_key', '=', before)
     .execute()
+}
+
+/** False if there is no such key, or it was revoked before. */
+export async function setRevoked(db: Executor, keyId: string, at: Date): Promise<boolean> {
+  const revoked = await db
+    .updateTable('signing_keys')
+    .set({ revoked_at: at })
+    .where('key_id', '=', keyId)
+    .where('revoked_at', 'is', null)
+    .returning('key_id')
+    .executeTakeFirst()
+  return revoked !== undefined
 }

@@ -11,6 +11,7 @@ import {
 } from './claims.ts'
 import { headerPartOf } from './compact.ts'
 import type { KeyRing } from './key-ring.ts'
+import type { Key } from './keys.ts'
 import type { RefreshKeys } from './refresh-keys.ts'
 
 /**
@@ -28,10 +29,15 @@ export interface Tokens {
   /** @throws Problem invalid_token or token_expired */
   verifyRefresh(token: string, now: number): RefreshClaims
   publishedKeys: KeyRing['published']
+  /** Call it when the database says that the key of a verified token was revoked. */
+  reloadKeys: KeyRing['reload']
 }
 
-/** The session of an access token, and its times. Permissions come from the database, never from a token. */
-export type VerifiedClaims = Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'exp'>
+/**
+ * The session of an access token, its times, and the id of its key. The look-up of the session must confirm that
+ * the key is not revoked. Permissions come from the database, never from a token.
+ */
+export type VerifiedClaims = Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'exp'> & { keyId: string }
 
 interface Context {
   ring: KeyRing
@@ -55,7 +61,7 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
       const header = known ? token.slice(0, token.indexOf('.')) : headerOf(token)
       const key = await ring.byHeader(header, now)
       if (!key) throw invalidToken()
-      const claims = known ?? toVerified(readAccessClaims(payloadOf(() => key.verify(token))))
+      const claims = known ?? toVerified(readAccessClaims(payloadOf(() => key.verify(token))), key)
       checkTimes('access', claims, now)
       // All genuine tokens of a retired key have expired, so this one is not genuine.
       if (key.isRetired(now)) throw invalidToken()
@@ -71,11 +77,12 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
       return claims
     },
     publishedKeys: ring.published,
+    reloadKeys: ring.reload,
   }
 }
 
-function toVerified({ sub, cid, sid, iat, exp }: AccessClaims): VerifiedClaims {
-  return { sub, cid, sid, iat, exp }
+function toVerified({ sub, cid, sid, iat, exp }: AccessClaims, { keyId }: Key): VerifiedClaims {
+  return { sub, cid, sid, iat, exp, keyId }
 }
 
 function headerOf(token: string): string {

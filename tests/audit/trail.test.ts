@@ -53,7 +53,7 @@ describe('addresses', () => {
 
   test('go after 90 days, and the entries stay', async () => {
     const [old, young] = [await insertAsBefore(ago(91)), await insertAsBefore(ago(89))]
-    const { auditAddresses } = await pruneAcrossCompanies(db, service.config, Date.now())
+    const { auditAddresses } = await pruneAcrossCompanies(service.context, Date.now())
     expect(auditAddresses).toBe(1)
     expect(await entriesOf(old)).toMatchObject([{ actor: 'operator', ip_address: null }])
     expect(await entriesOf(young)).toMatchObject([{ actor: 'operator', ip_address: '192.0.2.1' }])

@@ -30,7 +30,7 @@ describe('an address', () => {
     for (const { reason } of refused) {
       expect(reason).toMatchObject({ code: 'invalid_request', extras: { errors: [{ path: '/email' }] } })
     }
-    const users = (await usersOf(companyId)).filter(({ email }) => email.startsWith('k'))
+    const users = (await usersOf(companyId)).filter(({ email }) => email?.startsWith('k'))
     expect(users.map(({ email }) => email)).toEqual(['kay@company.example'])
   })
 

@@ -309,6 +309,7 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
   test('nothing any more once they are disabled', async () => {
     const person = await join()
     const { refreshToken } = await service.loginAs(person)
+    await service.addUser(person, 'admin')
     await changeUserStatus(service.context, person.companyId, person, 'disabled')
     expect((await service.refresh(refreshToken)).status).toBe(401)
     await service.call('/auth/password/forgot', {

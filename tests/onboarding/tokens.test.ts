@@ -181,6 +181,7 @@ describe('a reset', () => {
   test('does nothing for a user who was disabled meanwhile, and tells nobody why', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
+    await service.addUser(person, 'admin')
     await changeUserStatus(service.context, person.companyId, person, 'disabled')
     const before = await usersOf(person)
     expectNoSuchToken(await use('reset', token))

@@ -162,6 +162,23 @@ test('sessions end ends those of a user or of the whole company, and refuses unk
   }
 })
 
+test('sessions end --all ends those of every company, as a restored backup needs it', async () => {
+  const people = [await service.addCompany(), await service.addCompany()]
+  const sessions = await Promise.all(people.map((person) => service.loginAs(person)))
+  for (const options of ['', '--all --company 01990000-0000-7000-8000-000000000000']) {
+    expect((await admin(`sessions end ${options}`.trim())).stderr).toMatch(/--all alone/)
+  }
+  expect((await admin('sessions end --all --json')).json()).toEqual({
+    companies: expect.any(Number),
+    sessions: 'ended',
+  })
+  for (const { refreshToken, accessToken } of sessions) {
+    expect((await service.getSession({ token: accessToken })).body.reason).toBe('ended_by_operator')
+    expect((await service.refresh(refreshToken)).body.reason).toBe('ended_by_operator')
+  }
+  for (const person of people) expect((await service.login(person)).status).toBe(200)
+})
+
 test('invite queues a mail to an address that is no user yet, and prune tidies up', async () => {
   const { companyId, email } = await service.addCompany()
   const line = `invite --company ${companyId}`
@@ -201,6 +218,135 @@ test('keys rotate adds a key that signs in ten minutes, and keys list shows both
   expect(keys).toHaveLength(before.length + 1)
   expect(keys.at(-1)).toMatchObject({ keyId, signsFrom })
   expect(Date.parse(signsFrom) - Date.parse(keys.at(-1).createdAt)).toBe(600_000)
+})
+
+test('company list and show tell what there is', async () => {
+  const { companyId, email } = await service.addCompany({ name: 'Zeppelin' })
+  await service.addUser({ companyId })
+  const { companies } = (await admin('company list --limit 1000 --json')).json()
+  const listed = {
+    companyId,
+    name: 'Zeppelin',
+    status: 'active',
+    plan: 'growth',
+    subscription: 'trialing',
+    users: 2,
+  }
+  expect(companies).toContainEqual({ ...listed, createdAt: expect.any(String) })
+  expect((await admin('company list --limit 1 --json')).json().companies).toHaveLength(1)
+  const shown = (await admin(`company show ${companyId.toUpperCase()} --json`)).json()
+  expect(shown).toMatchObject({ ...listed, admins: [email], signingSecretVersion: null })
+})
+
+test('company delete ends everything of it; what does not exist is refused', async () => {
+  const person = await service.addCompany()
+  const { accessToken } = await service.loginAs(person)
+  const { companyId } = person
+  const deleted = (await admin(`company delete ${companyId} --json`)).json()
+  expect(deleted).toEqual({ companyId, status: 'deleted', events: 0, sessions: 1, users: 1 })
+  expect((await service.getSession({ token: accessToken })).status).toBe(401)
+  const { entries } = (await admin(`audit --company ${companyId} --json`)).json()
+  expect(entries[0]).toMatchObject({ action: 'company_delete', outcome: 'done', actor: 'operator' })
+  for (const command of ['company resume', 'company suspend']) {
+    const { code, stderr } = await admin(`${command} ${companyId}`)
+    expect([code, stderr]).toEqual([1, 'There is no company with this id.\n'])
+  }
+})
+
+test('user list, show, role, unlock and delete work by address and by id', async () => {
+  const owner = await service.addCompany()
+  const { companyId, userId, email } = await service.addUser(owner, 'analyst')
+  const of = `--company ${companyId}`
+  const { users } = (await admin(`user list ${of} --json`)).json()
+  expect(users.map((user: { email: string }) => user.email).toSorted()).toEqual(
+    [owner.email, email].toSorted(),
+  )
+  const changed = (
+    await admin(`user role ${of} --email ${email.toUpperCase()} --role developer --json`)
+  ).json()
+  expect(changed).toEqual({ companyId, userId, role: 'developer', before: 'analyst' })
+  expect((await admin(`user show ${of} --user ${userId} --json`)).json()).toMatchObject({
+    companyId,
+    userId,
+    email,
+    role: 'developer',
+    status: 'active',
+    lockedOutAt: null,
+  })
+  expect((await admin(`user role ${of} --user ${userId} --role boss`)).stderr).toMatch(/admin, analyst/)
+  expect((await admin(`user unlock ${of} --user ${userId} --json`)).json().status).toBe('unlocked')
+  expect((await admin(`user delete ${of} --email ${email} --json`)).json()).toEqual({
+    companyId,
+    userId,
+    status: 'deleted',
+  })
+  for (const command of ['show', 'unlock', 'enable', 'delete']) {
+    const { code, stderr } = await admin(`user ${command} ${of} --user ${userId}`)
+    expect([code, stderr]).toEqual([1, 'The company has no such user.\n'])
+  }
+  const refused = await admin(`user role ${of} --email ${owner.email} --role viewer --json`)
+  expect([refused.code, refused.stdout]).toEqual([1, ''])
+  expect(refused.stderr).toMatch(/without an active admin/)
+  const { entries } = (await admin(`audit ${of} --limit 3 --json`)).json()
+  expect(entries).toMatchObject([
+    { action: 'user_delete', subject: userId, details: null },
+    { action: 'user_unlock', subject: userId },
+    {
+      action: 'user_role',
+      subject: userId,
+      details: { before: { role: 'analyst' }, after: { role: 'developer' } },
+    },
+  ])
+})
+
+test('audit shows the newest first, with what was refused', async () => {
+  const person = await service.addCompany()
+  service.clock.advance(1)
+  const { session } = await service.loginAs(person)
+  await service.login({ ...person, password: 'wrong' })
+  const { entries, refusedSignIns } = (await admin(`audit --company ${person.companyId} --json`)).json()
+  expect(entries[0]).toEqual({
+    id: expect.any(String),
+    occurredAt: new Date(service.clock.now()).toISOString(),
+    action: 'sign_in',
+    outcome: 'done',
+    actor: person.userId,
+    subject: null,
+    details: null,
+    sessionId: session.id,
+    ipAddress: '127.0.0.1',
+  })
+  expect(entries.at(-1).action).toBe('company_create')
+  expect(refusedSignIns).toMatchObject([{ network: '127.0.0.1', count: 1, lastEmail: person.email }])
+})
+
+test('keys retire kills the tokens of a key; an unknown one is refused', async () => {
+  const person = await service.addCompany()
+  const { accessToken } = await service.loginAs(person)
+  const [header = ''] = accessToken.split('.')
+  const { kid } = JSON.parse(Buffer.from(header, 'base64url').toString())
+  const { keyId, replacedBy } = (await admin(`keys retire --json -- ${kid}`)).json()
+  expect([keyId, replacedBy]).toEqual([kid, expect.any(String)])
+  expect((await service.getSession({ token: accessToken })).body.code).toBe('invalid_token')
+  const { code, stderr } = await admin(`keys retire -- ${kid}`)
+  expect([code, stderr]).toEqual([1, 'There is no such key that is not retired.\n'])
+})
+
+test('ids survive npm, which replaces them in the command line that it repeats', async () => {
+  const { companyId, userId } = await service.addCompany()
+  for (const [line, ids] of [
+    [`company suspend ${companyId}`, [companyId]],
+    [`user show --company ${companyId} --user ${userId}`, [companyId, userId]],
+    [`company list`, [companyId]],
+  ] as const) {
+    const child = spawn('npm', ['run', 'admin', '--', ...line.split(' ')], {
+      cwd: resolve(import.meta.dirname, '../..'),
+      env: { ...process.env, DATABASE_URL: service.url, MASTER_KEYS },
+    })
+    child.stdin.end()
+    const stdout = await text(child.stdout)
+    for (const id of ids) expect(stdout).toContain(id)
+  }
 })
 
 test('what operators do is in the audit trail (ASVS 16.2.1)', async () => {

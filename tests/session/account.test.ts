@@ -318,7 +318,7 @@ describe('a change of the password', () => {
       ],
     ]
     test.each(meanwhile)('%s (ASVS 7.4.2, 8.3.2)', async (_what, happen) => {
-      const person = await service.addCompany()
+      const person = await service.addUser(await service.addCompany())
       const { accessToken } = await service.loginAs(person)
       const hash = () =>
         service.db

@@ -136,7 +136,7 @@ describe(`ending all of ${MANY} sessions`, () => {
     ],
     [
       'an operator',
-      ({ companyId }) => endSessionsOfCompany(service.context, companyId),
+      ({ companyId }) => endSessionsOfCompany(service.context, companyId, service.clock.now()),
       'ended_by_operator',
       false,
     ],

@@ -155,7 +155,7 @@ export async function openTestService({
   const [first] = running
   if (!first) throw new Error('a service has at least one instance')
   const { db } = first.connection
-  const context = { db, hasher: operatorHasher, system: shared }
+  const context = { db, config, hasher: operatorHasher, system: shared }
   const dispatcher = new Agent({ connections: 128, pipelining: 1 })
 
   async function close() {

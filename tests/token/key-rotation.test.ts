@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
-import { rotateKeys } from '../../src/operator/keys.ts'
+import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { PUBLISH_AHEAD_SECONDS } from '../../src/token/key-rotation.ts'
 import { createClock, openTestService, type TestService } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from './forge.ts'
@@ -165,11 +165,60 @@ test('an instance that cannot read the keys goes on with those it has (ASVS 16.5
   const { accessToken } = await service.loginAs(admin)
   const before = await publishedAt(service, 0)
   service.clock.advance(RELOAD_SECONDS)
-  await service.db.schema.alterTable('signing_keys').renameTo('signing_keys_away').execute()
+  const rows = await service.db.selectFrom('signing_keys').select(['key_id', 'sealed_private_key']).execute()
+  await service.db.updateTable('signing_keys').set({ sealed_private_key: 'unreadable' }).execute()
   expect((await service.getSession({ token: accessToken })).status).toBe(200)
   expect(await publishedAt(service, 0)).toEqual(before)
-  await service.db.schema.alterTable('signing_keys_away').renameTo('signing_keys').execute()
+  for (const { key_id: keyId, ...row } of rows) {
+    await service.db.updateTable('signing_keys').set(row).where('key_id', '=', keyId).execute()
+  }
   const { keyId } = await rotate(service)
   service.clock.advance(RELOAD_SECONDS)
   expect(await publishedAt(service, 0)).toEqual([...before, keyId])
+})
+
+function retire({ db, config, clock }: TestService, keyId: string) {
+  const sealer = createSealer(config.masterKeys, clock.randomBytes)
+  return retireKey({ db, sealer, system: clock }, keyId, clock.now())
+}
+
+describe('a key that has leaked', async () => {
+  const service = await openTestService({ instances: 2 })
+  const person = await service.addCompany()
+
+  test('is dead with all its tokens at once, on every instance, however lately they passed (ASVS 11.2.2)', async () => {
+    const { token, kid } = await issueAt(service, 0, person)
+    const { refreshToken } = await service.loginAs(person)
+    const { replacedBy } = await retire(service, kid)
+    for (const at of [0, 1]) {
+      const { status, body } = await service.getSession({ token, at })
+      expect([status, body.code]).toEqual([401, 'invalid_token'])
+    }
+    // The sessions live on: a refresh brings a token of the new key.
+    for (const at of [0, 1]) expect(await publishedAt(service, at)).toEqual([replacedBy])
+    const { body } = await service.refresh(refreshToken)
+    expect(kidOf(body.accessToken)).toBe(replacedBy)
+    for (const at of [0, 1]) expect((await issueAt(service, at, person)).kid).toBe(replacedBy)
+  })
+
+  test('and does not sign yet is not replaced', async () => {
+    const { token, kid } = await issueAt(service, 0, person)
+    const { keyId: next } = await rotate(service)
+    expect(await retire(service, next)).toEqual({ keyId: next, replacedBy: null })
+    service.clock.advance(PUBLISH_AHEAD_SECONDS + 1)
+    expect((await issueAt(service, 0, person)).kid).toBe(kid)
+    expect((await service.getSession({ token })).status).toBe(200)
+    expect(await publishedAt(service, 0)).toEqual([kid])
+  })
+
+  test('is replaced on an instance whose clock is behind, too', async () => {
+    const clocks = [createClock(), createClock()]
+    clocks[1]?.advance(-60)
+    const late = await openTestService({ instances: 2, clocks })
+    const admin = await late.addCompany()
+    const { kid } = await issueAt(late, 0, admin)
+    for (const clock of clocks) clock.advance(6)
+    const { replacedBy } = await retire(late, kid)
+    expect((await issueAt(late, 1, admin)).kid).toBe(replacedBy)
+  })
 })

@@ -1,0 +1,98 @@
+import { parseArgs } from 'node:util'
+import { ID } from '../../src/system.ts'
+import type { Context } from './context.ts'
+import { UsageError } from './usage.ts'
+
+/** The form of a command, and how a command line is read. */
+
+const OPTIONS = {
+  json: { type: 'boolean' },
+  help: { type: 'boolean' },
+  all: { type: 'boolean' },
+  name: { type: 'string' },
+  'admin-email': { type: 'string' },
+  'admin-name': { type: 'string' },
+  plan: { type: 'string' },
+  company: { type: 'string' },
+  email: { type: 'string' },
+  role: { type: 'string' },
+  user: { type: 'string' },
+  status: { type: 'string' },
+  limit: { type: 'string' },
+} as const
+
+type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
+export type Values = Partial<Record<Exclude<Option, 'all'>, string>> & { all?: boolean }
+export type Result = Record<string, unknown>
+
+export interface Command {
+  required?: Option[]
+  optional?: Option[]
+  /** What follows the name of the command. */
+  takes?: 'company' | 'key'
+  run(context: Context, values: Values, id: string): Promise<Result>
+}
+
+/** Reads a command line; null means that the usage is to be printed. @throws UsageError */
+export function readCommand(commands: Record<string, Command>, args: string[]) {
+  const { values, positionals } = parse(args)
+  const { json = false, help = false, ...given } = values
+  if (help || positionals.length === 0) return null
+  const [first = ''] = positionals
+  const name = commands[first] ? first : positionals.slice(0, 2).join(' ')
+  const command = commands[name]
+  if (!command) throw new UsageError(`there is no command "${name}"`)
+  const id = readId(name, command, positionals.slice(name.split(' ').length))
+  const options = readOptions(name, command, given)
+  return { name, command, id, options, json }
+}
+
+function readId(name: string, { takes }: Command, [id = '', ...rest]: string[]): string {
+  if (rest.length > 0 || (takes ? id === '' : id !== '')) {
+    throw new UsageError(takes ? `"${name}" takes one ${takes} id` : `"${name}" does not take "${id}"`)
+  }
+  return takes === 'company' ? toId(id) : id
+}
+
+function readOptions(name: string, { required = [], optional = [] }: Command, options: Values): Values {
+  for (const option of required) if (!options[option]) throw new UsageError(`"${name}" needs --${option}`)
+  for (const option of Object.keys(options)) {
+    if (![...required, ...optional].some((known) => known === option)) {
+      throw new UsageError(`"${name}" does not take --${option}`)
+    }
+  }
+  const { company, user } = options
+  return {
+    ...options,
+    ...(company !== undefined && { company: toId(company) }),
+    ...(user !== undefined && { user: toId(user) }),
+  }
+}
+
+/** Ids have several spellings; the service uses lower case. */
+function toId(text: string): string {
+  const id = text.toLowerCase()
+  if (ID.test(id)) return id
+  throw new UsageError(`"${text}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
+}
+
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** The user that --user or --email names. @throws UsageError */
+export function userOf({ user, email }: Values): { userId: string } | { email: string } {
+  if (user !== undefined && email === undefined) return { userId: user }
+  if (email !== undefined && user === undefined) return { email }
+  throw new UsageError('name the user by --user or by --email')
+}
+
+/** How many rows a list shows. @throws UsageError */
+export function limitOf({ limit = '100' }: Values): number {
+  if (/^[1-9]\d{0,5}$/.test(limit)) return Number(limit)
+  throw new UsageError('--limit is a number from 1 to 999999')
+}

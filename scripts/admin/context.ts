@@ -1,0 +1,43 @@
+import { fstatSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { createPasswordHasher } from '../../src/crypto/password.ts'
+import { generatePassword } from '../../src/crypto/password-policy.ts'
+import { createSealer } from '../../src/crypto/sealing.ts'
+import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
+import { open } from '../../src/startup.ts'
+import { realSystem } from '../../src/system.ts'
+import { UsageError } from './usage.ts'
+
+/** What commands work with: the database, the keys, and a password. */
+
+export type Context = Awaited<ReturnType<typeof openContext>>
+
+/** @throws UsageError if migrations are pending and the command is not the one that runs them */
+export async function openContext({ canMigrate }: { canMigrate: boolean }) {
+  const system = realSystem
+  const { config, connection } = await open(process.env, system)
+  const { maintenance: db, close } = connection
+  try {
+    const pending = canMigrate || !config.databaseUrl ? [] : await pendingMigrations(db)
+    if (pending.length > 0) {
+      throw new UsageError(`the database lacks ${pending.join(', ')}: run \`npm run admin -- migrate\` first`)
+    }
+    const migrated = await migrate(db)
+    const sealer = createSealer(config.masterKeys, system.randomBytes)
+    return { db, config, close, migrated, system, sealer, hasher: await createPasswordHasher() }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** The password from standard input, or a generated one, which is printed. */
+export async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
+  const input = fstatSync(0)
+  const piped = input.isFIFO() || input.isFile() || input.isSocket()
+  if (piped && !input.isFile()) console.error('Reading the password from standard input, to its end.')
+  const given = piped ? (await text(process.stdin)).replace(/\r?\n$/, '') : ''
+  if (given !== '') return { password: given, shown: {} }
+  const password = generatePassword(realSystem.randomBytes)
+  return { password, shown: { password } }
+}

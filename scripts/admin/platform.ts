@@ -1,0 +1,57 @@
+import { listEntries, listRefusedSignIns } from '../../src/audit/repository.ts'
+import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
+import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
+import { endAllSessions, endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
+import { listKeys } from '../../src/token/repository.ts'
+import { type Command, limitOf } from './command-line.ts'
+import { UsageError } from './usage.ts'
+
+export const PLATFORM_COMMANDS: Record<string, Command> = {
+  migrate: { run: async ({ migrated }) => ({ migrated }) },
+
+  'sessions end': {
+    optional: ['company', 'user', 'all'],
+    async run(context, { company: companyId, user: userId, all = false }) {
+      const now = context.system.now()
+      if (all === (companyId !== undefined) || (all && userId !== undefined))
+        throw new UsageError('"sessions end" needs --company, or --all alone')
+      if (companyId === undefined) return { companies: await endAllSessions(context, now), sessions: 'ended' }
+      if (userId === undefined) {
+        await endSessionsOfCompany(context, companyId, now)
+        return { companyId, sessions: 'ended' }
+      }
+      await endSessionsOfUser(context, companyId, userId, now)
+      return { companyId, userId, sessions: 'ended' }
+    },
+  },
+
+  audit: {
+    required: ['company'],
+    optional: ['limit'],
+    async run({ db }, { company: companyId = '', ...values }) {
+      const limit = limitOf(values)
+      const entries = await listEntries(db, companyId, limit)
+      return { companyId, entries, refusedSignIns: await listRefusedSignIns(db, companyId, limit) }
+    },
+  },
+
+  'keys rotate': { run: async (context) => ({ ...(await rotateKeys(context)) }) },
+  'keys retire': {
+    takes: 'key',
+    run: async (context, _values, keyId) => ({
+      ...(await retireKey(context, keyId, context.system.now())),
+    }),
+  },
+  'keys list': {
+    run: async ({ db }) => ({
+      keys: (await listKeys(db)).map(({ keyId, createdAt, signsFrom, revokedAt }) => ({
+        keyId,
+        createdAt,
+        signsFrom,
+        retiredAt: revokedAt,
+      })),
+    }),
+  },
+
+  prune: { run: async (context) => ({ ...(await pruneAcrossCompanies(context, context.system.now())) }) },
+}

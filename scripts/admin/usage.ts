@@ -1,0 +1,32 @@
+export const USAGE = `Usage: npm run admin -- <command> [--json]
+
+  migrate
+  company create --name N --admin-email E [--admin-name A] [--plan P]
+  company list [--limit L]
+  company show|suspend|resume|delete ID
+  user create --company ID --email E --role R [--name N]
+  user list --company ID [--limit L]
+  user show|disable|enable|unlock|delete --company ID (--user U | --email E)
+  user role --company ID (--user U | --email E) --role R
+  invite --company ID --email E --role R
+  subscription set --company ID --status S [--plan P]
+  sessions end --company ID [--user U]
+  sessions end --all
+  audit --company ID [--limit L]
+  keys rotate
+  keys list
+  keys retire KID
+  prune
+
+R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
+canceled or suspended. Lists show the newest 100, or L; users by e-mail.
+
+"company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens are dead at
+once. "sessions end --all" is for a restored backup, which brings back sessions that had ended.
+
+A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
+it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
+lines out of it, in which npm replaces ids by ***.`
+
+/** A command that cannot run; the message says why. */
+export class UsageError extends Error {}

@@ -1,0 +1,84 @@
+import { sql } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { CompanyStatus, SubscriptionStatus, UserStatus } from '../database/schema.ts'
+
+/** What operators see of companies and their users. */
+
+interface ListedCompany {
+  companyId: string
+  name: string
+  status: CompanyStatus
+  plan: string
+  subscription: SubscriptionStatus
+  users: number
+  createdAt: Date
+}
+
+const listedCompany = sql`
+  c.company_id as "companyId", c.name, c.status, s.plan, s.status as subscription,
+  (select count(*)::int from users u where u.company_id = c.company_id and u.status <> 'deleted') as users,
+  c.created_at as "createdAt"`
+
+/** The newest companies first. */
+export async function listCompaniesAcrossCompanies(db: Executor, limit: number): Promise<ListedCompany[]> {
+  const { rows } = await sql<ListedCompany>`
+    select ${listedCompany} from companies c left join subscriptions s on s.company_id = c.company_id
+    order by c.created_at desc, c.company_id desc limit ${limit}`.execute(db)
+  return rows
+}
+
+interface ShownCompany extends ListedCompany {
+  currentPeriodEnd: Date
+  /** The e-mails of active admins. */
+  admins: string[]
+  signingSecretVersion: number | null
+}
+
+export async function findCompany(db: Executor, companyId: string): Promise<ShownCompany | undefined> {
+  const { rows } = await sql<ShownCompany>`
+    select ${listedCompany}, s.current_period_end as "currentPeriodEnd",
+      array(select u.email from users u where u.company_id = c.company_id and u.role = 'admin'
+        and u.status = 'active' order by u.email) as admins,
+      (select v.version from signing_secrets v where v.company_id = c.company_id) as "signingSecretVersion"
+    from companies c left join subscriptions s on s.company_id = c.company_id
+    where c.company_id = ${companyId}`.execute(db)
+  return rows[0]
+}
+
+interface ShownUser {
+  userId: string
+  email: string
+  name: string
+  role: string
+  assignments: string[]
+  status: UserStatus
+  emailVerifiedAt: Date | null
+  lockedOutAt: Date | null
+  createdAt: Date
+}
+
+const shownUser = sql`
+  user_id as "userId", email, name, role, assignments, status, email_verified_at as "emailVerifiedAt",
+  locked_out_at as "lockedOutAt", created_at as "createdAt"`
+
+/** The users of a company by e-mail, without those that are deleted. */
+export async function listUsers(db: Executor, companyId: string, limit: number): Promise<ShownUser[]> {
+  const { rows } = await sql<ShownUser>`
+    select ${shownUser} from users where company_id = ${companyId} and status <> 'deleted'
+    order by email limit ${limit}`.execute(db)
+  return rows
+}
+
+/** The user of an id or an e-mail, unless deleted. */
+export async function findUser(
+  db: Executor,
+  companyId: string,
+  user: { userId: string } | { email: string },
+): Promise<ShownUser | undefined> {
+  const is = 'userId' in user ? sql`user_id = ${user.userId}` : sql`email = ${user.email}`
+  const { rows } = await sql<ShownUser>`
+    select ${shownUser} from users where company_id = ${companyId} and ${is} and status <> 'deleted'`.execute(
+    db,
+  )
+  return rows[0]
+}

@@ -1,0 +1,104 @@
+import type { Kysely } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { deleteAuditAddresses, deleteRefusedSignIns } from '../audit/prune-repository.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { noSuchCompany } from '../company/checks.ts'
+import * as companies from '../company/removal-repository.ts'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+import { deleteEvents } from '../ingest/prune-repository.ts'
+import { deleteMails } from '../mail/prune-repository.ts'
+import { deleteTokens } from '../one-time-token/prune-repository.ts'
+import { deleteSessions } from '../session/prune-repository.ts'
+import { deleteSecret } from '../signing-secret/prune-repository.ts'
+import type { System } from '../system.ts'
+import { auditOperator } from './audit.ts'
+
+/**
+ * Deletion of companies: first a mark, from whose commit on nobody is let in, then the rows in bounded statements.
+ * It can be interrupted at any point and run concurrently: housekeeping goes on with it. What stays is the
+ * audit trail, without addresses, until its retention.
+ */
+
+const MAX_ROWS = 1_000
+
+interface Context {
+  db: Kysely<Database>
+  system: System
+}
+
+/** How many rows of a company were deleted. */
+interface Deleted {
+  events: number
+  sessions: number
+  users: number
+}
+
+/** Deletes a company. @throws Problem not_found */
+export async function deleteCompany(
+  { db, system }: Context,
+  companyId: string,
+  now: number,
+): Promise<Deleted> {
+  await db.transaction().execute(async (tx) => {
+    if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
+    await auditOperator(tx, system, companyId, new Date(now), { action: 'company_delete' })
+  })
+  return await deleteRows(db, companyId)
+}
+
+/**
+ * Deletes companies that were opened before `before` and that nobody has verified since, and goes on with
+ * deletions that have begun. Returns how many are gone for good.
+ */
+export async function deleteDueCompaniesAcrossCompanies(
+  { db, system }: Context,
+  { before, now, signal }: { before: Date; now: number; signal?: AbortSignal | undefined },
+): Promise<number> {
+  for (const companyId of await companies.listUnverifiedAcrossCompanies(db, before, MAX_ROWS)) {
+    if (signal?.aborted) return 0
+    await markUnverified({ db, system }, companyId, now)
+  }
+  let deleted = 0
+  for (const companyId of await companies.listDeletingAcrossCompanies(db)) {
+    await deleteRows(db, companyId, signal)
+    if (signal?.aborted) return deleted
+    if (await companies.removeCompany(db, companyId)) deleted += 1
+  }
+  return deleted
+}
+
+/** Rolls back the transaction: somebody has verified an e-mail meanwhile. */
+class Verified extends Error {}
+
+async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<void> {
+  const marking = db.transaction().execute(async (tx) => {
+    // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
+    await deleteTokens(tx, companyId, MAX_ROWS)
+    if (!(await companies.markUnverified(tx, companyId))) throw new Verified()
+    const about = { action: 'company_lapse', outcome: 'done', actor: null }
+    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+  })
+  await marking.catch((error: unknown) => {
+    if (!(error instanceof Verified)) throw error
+  })
+}
+
+/** Deletes the rows of a company whose deletion has begun, and makes its own row unreadable. */
+async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal): Promise<Deleted> {
+  async function repeat(deleteSome: typeof deleteEvents): Promise<number> {
+    let deleted = 0
+    for (let last = MAX_ROWS; last === MAX_ROWS && !signal?.aborted; deleted += last)
+      last = await deleteSome(db, companyId, MAX_ROWS)
+    return deleted
+  }
+
+  const events = await repeat(deleteEvents)
+  const sessions = await repeat(deleteSessions)
+  for (const deleteSome of [deleteTokens, deleteMails, deleteAuditAddresses, deleteRefusedSignIns])
+    await repeat(deleteSome)
+  await deleteSecret(db, companyId)
+  const users = await repeat(companies.deleteUsers)
+  await companies.blankCompany(db, companyId)
+  return { events, sessions, users }
+}
