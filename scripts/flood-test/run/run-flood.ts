@@ -81,13 +81,22 @@ async function measureFlooded(
     const victim = { url, companyId: admin.companyId, members }
     const attackers = await startAttack({ floods: names, victim }, cleanup)
     await sleep(RISE_MS)
-    const meanwhile = floods.map((flood) => flood.meanwhile?.(target, floodSeconds) ?? [])
+    const meanwhile = floods.map((flood) => observe(flood, target, floodSeconds))
     const seen = await honest.run(floodSeconds * 1000)
     findings.push(...(await Promise.all(meanwhile)).flat())
     attack = await attackers.stop()
     return seen
   })
   return { ...measured, attack, findings }
+}
+
+/** What cannot be observed because the service does not answer is a finding too. */
+async function observe(flood: Flood, target: FloodTarget, seconds: number): Promise<Finding[]> {
+  try {
+    return (await flood.meanwhile?.(target, seconds)) ?? []
+  } catch (error) {
+    return [{ what: `${flood.about}: observed to the end`, value: String(error), unit: '', isMet: false }]
+  }
 }
 
 async function measure(target: FloodTarget, run: () => Promise<Seen[]>): Promise<Measured> {
