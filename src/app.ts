@@ -2,6 +2,7 @@ import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import { createMailComposer } from './company/compose-mail.ts'
 import type { Config } from './config.ts'
+import { createIsBreached } from './crypto/breached-passwords.ts'
 import { createSealer } from './crypto/sealing.ts'
 import type { Connection } from './database/connect.ts'
 import { createHttpApp } from './http/http-app.ts'
@@ -55,6 +56,9 @@ export async function buildApp(options: AppOptions) {
   const measureBatch = createBatchMeasure(registry)
   const counters = createCounters(db, measureBatch)
   const knownClients = createKnownClients({ config, system })
+  const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
+    app.notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
+  )
   const context = {
     config,
     db,
@@ -64,6 +68,7 @@ export async function buildApp(options: AppOptions) {
     counters,
     knownClients,
     measureBatch,
+    isBreached,
     tokens: app.tokens,
   }
   const compose = createMailComposer(context)

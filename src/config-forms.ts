@@ -17,6 +17,16 @@ export function originOf(text: string): string | null {
   return url.href === `${url.origin}/` ? url.origin : null
 }
 
+/** Whether a text is an http(s) URL to which a path can be added. */
+export function isPlainUrl(text: string): boolean {
+  const url = URL.parse(text)
+  return (
+    url !== null &&
+    /^https?:$/.test(url.protocol) &&
+    `${url.origin}${url.pathname}`.replace(/\/$/, '') === text
+  )
+}
+
 /** Whether an origin is reached only from this machine, where nobody can read what is sent without TLS. */
 export function isLoopback(origin: string): boolean {
   const hostname = URL.parse(origin)?.hostname ?? ''

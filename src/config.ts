@@ -4,6 +4,7 @@ import {
   areMasterKeys,
   containsClients,
   isCidr,
+  isPlainUrl,
   isSender,
   isSmtpUrl,
   list,
@@ -57,6 +58,7 @@ const Environment = Type.Object({
   MAIL_FROM: text(),
   DASHBOARD_ORIGINS: text(),
   TRUST_PROXY: text(),
+  BREACHED_PASSWORDS_URL: text(),
   DRAIN_DELAY_SECONDS: Type.Optional(Type.Integer({ minimum: 0, maximum: 600 })),
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
@@ -87,6 +89,10 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
   ],
   MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
+  BREACHED_PASSWORDS_URL: [
+    isPlainUrl,
+    'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
+  ],
   DASHBOARD_ORIGINS: [
     (origins) => list(origins).every((origin) => originOf(origin) === origin),
     'be a list of origins such as https://app.example.com',
@@ -191,6 +197,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     trustProxy: list(read.TRUST_PROXY),
     /** How long requests are still taken after the wish to stop, so that a balancer notices first. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
+    breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,
     /** Said in the log at start. */
     warnings: warningsOf(read),

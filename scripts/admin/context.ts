@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
+import { createIsBreached } from '../../src/crypto/breached-passwords.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
@@ -24,7 +25,13 @@ export async function openContext({ canMigrate }: { canMigrate: boolean }) {
     }
     const migrated = await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
-    return { db, config, close, migrated, system, sealer, hasher: await createPasswordHasher() }
+    const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
+      console.error(
+        `The service of breached passwords gives no answer (${cause}), so the password passes without it.`,
+      ),
+    )
+    const hasher = await createPasswordHasher()
+    return { db, config, close, migrated, system, sealer, isBreached, hasher }
   } catch (error) {
     await close()
     throw error

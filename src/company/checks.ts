@@ -1,4 +1,4 @@
-import { passwordFault } from '../crypto/password-policy.ts'
+import { type IsBreached, type Person, passwordFault } from '../crypto/password-policy.ts'
 import { invalidField, Problem } from '../errors.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
@@ -42,18 +42,23 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   return name
 }
 
-/** @throws Problem invalid_request if the policy refuses this password for this person */
-export function checkPassword(
+/**
+ * Not in a transaction: it takes its time, and can ask another service.
+ * @throws Problem invalid_request if the policy refuses this password for this person, overloaded
+ */
+export async function checkPassword(
   field: 'password' | 'newPassword',
   password: string,
-  person: { email: string; companyName: string },
-): void {
-  const fault = passwordFault(password, person)
+  person: Person,
+  isBreached?: IsBreached,
+): Promise<void> {
+  const fault = await passwordFault(password, person, isBreached)
   if (fault) throw invalidField(field, fault)
 }
 
 /**
- * Returns the names and the e-mail of a new company and its admin, in their stored form.
+ * Returns the names and the e-mail of a new company and its admin, in their stored form. The password is checked
+ * apart, since that costs more.
  * @throws Problem invalid_request for the first value that is not accepted
  */
 export function checkNewCompany(given: {
@@ -61,12 +66,10 @@ export function checkNewCompany(given: {
   /** Default: the e-mail. */
   name?: string | undefined
   email: string
-  password: string
 }): { companyName: string; name: string; email: string } {
   const email = checkEmail(given.email)
   const companyName = checkName('companyName', given.companyName)
   const name = given.name === undefined ? email : checkName('name', given.name)
-  checkPassword('password', given.password, { email, companyName })
   return { companyName, name, email }
 }
 

@@ -1,35 +1,46 @@
-import { createRequire } from 'node:module'
+import { estimate } from './password-strength.ts'
 
-/** Which passwords can be chosen (ASVS 6.2): long enough, not too long, not common. No composition rules. */
+/**
+ * Which passwords can be chosen (ASVS 6.2): long enough, not too long, hard to guess, and in no breach. No
+ * composition rules.
+ */
 
-const MIN_LENGTH = 8
+export const MIN_LENGTH = 8
 export const MAX_LENGTH = 128
+export const MIN_GUESSES = 1e8
 
-const require = createRequire(import.meta.url)
-let common: Set<string> | undefined
-
-/** Loaded on first use: the lists take several megabytes, and most processes never check a new password. */
-function commonPasswords(): Set<string> {
-  if (common) return common
-  const { dictionary }: typeof import('@zxcvbn-ts/language-common') = require('@zxcvbn-ts/language-common')
-  common = new Set(dictionary['passwords-common'].filter((word) => word.length >= MIN_LENGTH))
-  return common
+/** What is known of the person, and so is easy to guess. */
+export interface Person {
+  email: string
+  companyName: string
+  name?: string | undefined
 }
 
-/** Why the person cannot choose the password, as the end of a sentence about it; null if the person can. */
-export function passwordFault(
+/** Whether a password is known from a breach. Answers no if that cannot be found out. */
+export type IsBreached = (password: string) => Promise<boolean>
+
+/**
+ * Why the person cannot choose the password, as the end of a sentence about it; null if the person can.
+ * @throws Problem overloaded
+ */
+export async function passwordFault(
   password: string,
-  person: { email: string; companyName: string },
-): string | null {
+  person: Person,
+  isBreached?: IsBreached,
+): Promise<string | null> {
   const length = lengthOf(password)
   if (length < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
   if (length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`
   const folded = fold(password)
-  if (folded === fold(person.email) || folded === fold(person.companyName)) {
-    return 'must not be the e-mail address or the company name'
+  if ([person.email, person.companyName, person.name ?? ''].map(fold).includes(folded)) {
+    return 'must not be the e-mail address, the name or the company name'
   }
-  return commonPasswords().has(folded)
-    ? 'is on the list of common passwords; choose one that nobody would guess'
+  const { guesses, parts } = await estimate(password.normalize('NFC'), hintsOf(person))
+  if (guesses < MIN_GUESSES) {
+    return `is too easy to guess, since it ${describe(parts)}; a few words that do not belong together are better`
+  }
+  return (await isBreached?.(password))
+    ? 'is known from a breach of another service; choose one that you have used nowhere'
     : null
 }
 
@@ -41,6 +52,39 @@ export function isTooLong(password: string): boolean {
 /** A password of 120 random bits. */
 export function generatePassword(randomBytes: (size: number) => Buffer): string {
   return randomBytes(15).toString('base64url')
+}
+
+/** What each pattern of zxcvbn, and each of its dictionaries, stands for. */
+const PATTERNS: Record<string, string> = {
+  repeat: 'repeated characters',
+  sequence: 'a sequence such as abc or 123',
+  wordSequence: 'a sequence of words',
+  spatial: 'neighbouring keys',
+  date: 'a date',
+  regex: 'a year',
+}
+const DICTIONARIES: Record<string, string> = {
+  userInputs: 'a part of your e-mail address, your name or the company name',
+  'passwords-common': 'a common password',
+  'firstnames-en': 'a name',
+  'lastnames-en': 'a name',
+}
+
+function describe(parts: { pattern: string; dictionary: string }[]): string {
+  const named = parts.map(({ pattern, dictionary }) =>
+    pattern === 'dictionary' ? (DICTIONARIES[dictionary] ?? 'a common word') : PATTERNS[pattern],
+  )
+  const known = [...new Set(named)].filter((name) => name !== undefined)
+  if (known.length === 0) return 'is short'
+  const list = new Intl.ListFormat('en-GB').format(known)
+  return `is ${known.length < new Set(named).size ? 'little more than' : 'made of'} ${list}`
+}
+
+/** The e-mail, the names and their words. */
+function hintsOf({ email, companyName, name = '' }: Person): string[] {
+  const whole = [email, email.split('@', 1)[0] ?? '', companyName, name].map(fold)
+  const words = whole.flatMap((text) => text.split(/[^\p{L}\p{N}]+/u)).filter((word) => word.length > 2)
+  return [...new Set([...whole, ...words])].filter((hint) => hint !== '')
 }
 
 function lengthOf(password: string): number {

@@ -27,6 +27,8 @@ const DEFAULTS = {
   regenerate: limit('regenerate', 5, 3600),
   /** New companies, by network. */
   register: limit('register', 5, 3600),
+  /** Passwords of registrations that are estimated, by network. */
+  passwordChecks: limit('password-checks', 10, 60),
   /** Requested mails, by kind, company, e-mail and network. */
   mail: limit('mail', 3, 3600),
   /** Requested mails, by network. It bounds the rows that strangers can write. */

@@ -2,6 +2,7 @@ import type { Kysely, Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Config } from '../config.ts'
+import type { IsBreached } from '../crypto/password-policy.ts'
 import type { Database } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
@@ -20,6 +21,7 @@ export interface Context {
   hasher: LimitedHasher
   counters: Counters
   knownClients: KnownClients
+  isBreached?: IsBreached | undefined
 }
 
 /** The client of a request, and its time in milliseconds. */

@@ -29,7 +29,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const limit = await countAttempt(context, received)
   const invitation = await peekToken(db, 'invite', token, now)
   const name = checkName('name', acceptance.name)
-  checkPassword('password', password, invitation)
+  await checkPassword('password', password, { ...invitation, name }, context.isBreached)
   const turn = { subject: received.client.network, isKnown: true }
   const passwordHash = await hasher.inTurn(turn).hash(password)
   const at = new Date(now)

@@ -18,7 +18,8 @@ export async function resetPassword(
   const { db, system, hasher, knownClients } = context
   const { client, now } = received
   const limit = await countAttempt(context, received)
-  checkPassword('newPassword', newPassword, await peekToken(db, 'reset', token, now))
+  const person = await peekToken(db, 'reset', token, now)
+  await checkPassword('newPassword', newPassword, person, context.isBreached)
   const passwordHash = await hasher.inTurn({ subject: client.network, isKnown: true }).hash(newPassword)
   const at = new Date(now)
   const data = { ipAddress: client.ipAddress }

@@ -1,7 +1,8 @@
-import { checkNewCompany, normalizeEmail } from '../company/checks.ts'
+import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
-import { Problem } from '../errors.ts'
+import type { Person } from '../crypto/password-policy.ts'
+import { Problem, statusOf } from '../errors.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { LinkedKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
@@ -25,6 +26,7 @@ export async function register(context: Context, company: NewCompany, { client, 
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, byNetwork(client.network), now, async (limit) => {
+    await checkChosen(context, company.password, { email, name, companyName }, { client, now })
     const turn = { subject: client.network, isKnown: false }
     const passwordHash = await hasher.inTurn(turn).hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
@@ -37,6 +39,25 @@ export async function register(context: Context, company: NewCompany, { client, 
       return { companyId, userId, limit }
     })
   })
+}
+
+/** A refused password uses up no registration. It has a limit of its own, since its estimate costs something. */
+async function checkChosen(
+  { config, counters, isBreached }: Context,
+  password: string,
+  person: Person,
+  { client: { network }, now }: Received,
+): Promise<void> {
+  const { register, passwordChecks } = config.limits
+  try {
+    await counters.consume(passwordChecks, byNetwork(network), now)
+    await checkPassword('password', password, person, isBreached)
+  } catch (error) {
+    if (error instanceof Problem && statusOf(error.code) < 500) {
+      await counters.refund(register, byNetwork(network), now).catch(() => {})
+    }
+    throw error
+  }
 }
 
 /** Verifies an e-mail by its mailed token. @throws Problem invalid_request, rate_limited */

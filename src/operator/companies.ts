@@ -1,7 +1,8 @@
 import type { Kysely } from 'kysely'
-import { checkNewCompany } from '../company/checks.ts'
+import { checkNewCompany, checkPassword } from '../company/checks.ts'
 import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
+import type { IsBreached } from '../crypto/password-policy.ts'
 import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
@@ -30,11 +31,17 @@ interface NewCompany {
  * @throws Problem invalid_request for a name, e-mail or password that is not accepted, or an unknown plan
  */
 export async function createCompany(
-  { db, hasher, system }: Context & { hasher: PasswordHasher },
+  {
+    db,
+    hasher,
+    system,
+    isBreached,
+  }: Context & { hasher: PasswordHasher; isBreached?: IsBreached | undefined },
   { companyId: id, plan, password, ...given }: NewCompany,
 ): Promise<{ companyId: string; userId: string; email: string }> {
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
-  const { companyName, name, email } = checkNewCompany({ ...names, password })
+  const { companyName, name, email } = checkNewCompany(names)
+  await checkPassword('password', password, { email, name, companyName }, isBreached)
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const admin = { name, email, passwordHash, emailVerifiedAt: now, createdAt: now }

@@ -11,6 +11,7 @@ import {
 import { findUser } from '../company/listing-repository.ts'
 import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
+import type { IsBreached } from '../crypto/password-policy.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { clearCounters } from '../limits/counters.ts'
@@ -46,14 +47,19 @@ interface NewUser {
  * @throws Problem not_found for an unknown company, invalid_request for a value that is not accepted
  */
 export async function createUser(
-  { db, hasher, system }: Context & { hasher: PasswordHasher },
+  {
+    db,
+    hasher,
+    system,
+    isBreached,
+  }: Context & { hasher: PasswordHasher; isBreached?: IsBreached | undefined },
   companyId: string,
   { role, password, ...given }: NewUser,
 ): Promise<{ userId: string }> {
   const companyName = await companies.requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
   const name = given.name === undefined ? email : checkName('name', given.name)
-  checkPassword('password', password, { email, companyName })
+  await checkPassword('password', password, { email, name, companyName }, isBreached)
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const user = { email, name, role, passwordHash, emailVerifiedAt: now, createdAt: now }

@@ -4,7 +4,7 @@ import { appendAudit } from '../audit/repository.ts'
 import { checkPassword } from '../company/checks.ts'
 import { findAccountsByEmail, replacePasswordHash } from '../company/identity-repository.ts'
 import type { Config } from '../config.ts'
-import { isTooLong } from '../crypto/password-policy.ts'
+import { type IsBreached, isTooLong } from '../crypto/password-policy.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
@@ -25,6 +25,7 @@ interface Context {
   system: System
   hasher: LimitedHasher
   counters: Counters
+  isBreached?: IsBreached | undefined
 }
 
 interface Change {
@@ -45,7 +46,6 @@ export function createPasswordChange(context: Context): ChangePassword {
   return async (session, change) => {
     const { companyId, userId } = session
     const { currentPassword, newPassword, client, now } = change
-    checkPassword('newPassword', newPassword, session)
     if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
       throw invalidField('newPassword', 'must be another than the current one')
     if (isTooLong(currentPassword)) throw wrongPassword()
@@ -53,6 +53,7 @@ export function createPasswordChange(context: Context): ChangePassword {
     const changer = byNetwork(client.network, companyId, userId)
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
+      await checkPassword('newPassword', newPassword, session, context.isBreached)
       const before = await matchCurrent(context, session, change)
       const after = await context.hasher.inTurn(turnOf(change)).hash(newPassword)
       if (!(await replace(context, session, { before, after }, change))) throw wrongPassword()

@@ -51,6 +51,7 @@ const defaults = {
   refreshRaceSeconds: 1,
   refreshGraceSeconds: 0,
   mail: { smtpUrl: undefined, requireTls: false, from: 'gatehouse <no-reply@localhost>' },
+  breachedPasswordsUrl: undefined,
   dashboardOrigins: [],
   trustProxy: [],
   logLevel: 'info',
@@ -64,6 +65,7 @@ const defaults = {
     refresh: { name: 'refresh', max: 30, windowSeconds: 60 },
     regenerate: { name: 'regenerate', max: 5, windowSeconds: 3600 },
     register: { name: 'register', max: 5, windowSeconds: 3600 },
+    passwordChecks: { name: 'password-checks', max: 10, windowSeconds: 60 },
     mail: { name: 'mail', max: 3, windowSeconds: 3600 },
     mailRequests: { name: 'mail-requests', max: 120, windowSeconds: 3600 },
     mailToAddress: { name: 'mail-to-address', max: 12, windowSeconds: 3600 },
@@ -124,6 +126,7 @@ describe('the configuration', () => {
       REFRESH_GRACE_SECONDS: '5',
       MAIL_FROM: 'Gatehouse <gate@example.com>',
       DASHBOARD_ORIGINS: 'https://app.example.com, https://admin.example.com:8443',
+      BREACHED_PASSWORDS_URL: 'https://api.pwnedpasswords.com/range',
       TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
       DATABASE_POOL_SIZE: '20',
       LOG_LEVEL: 'warn',
@@ -155,6 +158,7 @@ describe('the configuration', () => {
       drainDelaySeconds: 7,
       mail: { smtpUrl: PRODUCTION.SMTP_URL, requireTls: true, from: 'Gatehouse <gate@example.com>' },
       dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
+      breachedPasswordsUrl: 'https://api.pwnedpasswords.com/range',
       trustProxy: ['10.0.0.0/8', '192.0.2.1', '2001:db8::/32'],
       logLevel: 'warn',
       limits: {
@@ -218,6 +222,16 @@ describe('the configuration', () => {
     [
       'MAIL_FROM',
       ['gate', '<gate@x.example', 'a@x.example, b@x.example', 'A <a@x.example>\r\nBcc: b@x.example'],
+    ],
+    [
+      'BREACHED_PASSWORDS_URL',
+      [
+        'api.example',
+        'ftp://api.example',
+        'https://api.example/range/',
+        'https://u:p@api.example',
+        'https://api.example/?x',
+      ],
     ],
     ['TRUST_PROXY', ['true', '1', 'proxy.internal', '10.0.0.0/', '10.0.0.0/8/8', '300.0.0.1', '::/129']],
     ['MASTER_KEYS', [KEY, `:${KEY}`, `id:${KEY}x`, 'id:c2hvcnQ=', `a:${KEY},a:${OTHER_KEY}`, `a b:${KEY}`]],

@@ -1,14 +1,21 @@
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { dictionary } from '@zxcvbn-ts/language-common'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createIsBreached } from '../../src/crypto/breached-passwords.ts'
 import { isTooLong, passwordFault } from '../../src/crypto/password-policy.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { openTestService } from '../support/test-service.ts'
 
-const person = { email: 'someone@company.example', companyName: 'Ämter & Söhne GmbH' }
+const person = { email: 'someone@company.example', companyName: 'Ämter & Söhne GmbH', name: 'Grace Hopper' }
+/** 128 characters that are hard to guess. */
+const LONG = createHash('sha512').update('long').digest('hex')
+
 const TOO_SHORT = 'must have at least 8 characters'
 const TOO_LONG = 'must have at most 128 characters'
-const IS_CONTEXT = 'must not be the e-mail address or the company name'
-const IS_COMMON = expect.stringContaining('common passwords')
+const IS_CONTEXT = 'must not be the e-mail address, the name or the company name'
 
 describe('a password to be chosen', () => {
   test.each([
@@ -19,14 +26,14 @@ describe('a password to be chosen', () => {
     ['8 emoji', '🦊🐻🐼🐨🐯🦁🐮🐷', null],
     ['7, one of them two code points', 'k9#Lq2e\u0301', TOO_SHORT],
     ['8, one of them two code points', 'k9#Lq2!e\u0301', null],
-    ['128', `${'z'.repeat(127)}!`, null],
+    ['128', LONG, null],
     ['129', 'z'.repeat(129), TOO_LONG],
-    ['128 emoji', '🦊'.repeat(128), null],
+    ['128 emoji', '🦊🐻🐼🐨🐯🦁🐮🐷'.repeat(16), null],
     ['129 emoji', '🦊'.repeat(129), TOO_LONG],
-    ['128 of two code points each', 'e\u0301'.repeat(128), null],
+    ['128, one of them two code points', `${LONG.slice(1)}e\u0301`, null],
     ['129 of two code points each', 'e\u0301'.repeat(129), TOO_LONG],
-  ])('has 8 to 128 characters: %s (ASVS 6.2.1, 6.2.9)', (_, password, fault) => {
-    expect(passwordFault(password, person)).toBe(fault)
+  ])('has 8 to 128 characters: %s (ASVS 6.2.1, 6.2.9)', async (_, password, fault) => {
+    expect(await passwordFault(password, person)).toBe(fault)
   })
 
   test.each([
@@ -35,19 +42,47 @@ describe('a password to be chosen', () => {
     ['only capitals', 'QVTZKWPJMX'],
     ['spaces', 'a b c d e f g'],
     ['another script', 'пароль-длинный'],
-  ])('needs no mixture: %s will do (ASVS 6.2.5)', (_, password) => {
-    expect(passwordFault(password, person)).toBeNull()
+  ])('needs no mixture: %s will do (ASVS 6.2.5)', async (_, password) => {
+    expect(await passwordFault(password, person)).toBeNull()
   })
 
-  test.each(['password', 'Password1', '12345678', 'QWERTYUIOP', 'iloveyou', 'PaSsWoRd'])(
-    'is none of the common ones: %s (ASVS 6.2.4)',
-    (password) => expect(passwordFault(password, person)).toEqual(IS_COMMON),
+  test.each([
+    ['iloveyou', 'a common password'],
+    ['Password1', 'a common password'],
+    ['P@ssw0rd123', 'a common password'],
+    ['QWERTYUIOP', 'a common password'],
+    ['zzzzzzzzzzzz', 'repeated characters'],
+    ['abcabcabcabcabcabc', 'repeated characters'],
+    ['passwordpasswordpasswordpassword', 'repeated characters'],
+    [`${'z'.repeat(127)}!`, 'little more than repeated characters'],
+    ['🦊'.repeat(128), 'repeated characters'],
+    ['abcdefghijklmn', 'a sequence such as abc'],
+    ['monday-tuesday', 'a sequence of words'],
+    ["sdfghjkl;'", 'neighbouring keys'],
+    ['1984-05-23', 'a date'],
+    ['january2026', 'a common word and a year'],
+    ['someone2026', 'a part of your e-mail address, your name or the company name and a year'],
+    ['hopper1906', 'a part of your e-mail address, your name or the company name'],
+    ['söhne1234', 'a part of your e-mail address, your name or the company name'],
+  ])(
+    'takes 100 million guesses, or the refusal says what is weak: %s is %s (ASVS 6.2.4, 6.2.11)',
+    async (password, what) => {
+      const fault = await passwordFault(password, person)
+      expect(fault).toMatch(/^is too easy to guess, since it is /)
+      expect(fault).toContain(what)
+      expect(fault?.toLowerCase()).not.toContain(password.toLowerCase())
+    },
   )
 
-  test('is none of at least 3000 common ones that are long enough (ASVS 6.2.4)', () => {
-    const common = dictionary['passwords-common'].filter((word) => word.length >= 8)
-    expect(common.length).toBeGreaterThan(3000)
-    expect(common.filter((word) => passwordFault(word, person) === null)).toEqual([])
+  test('is none of the common ones, of which more than 3000 are long enough (ASVS 6.2.4)', async () => {
+    const all = dictionary['passwords-common'].filter((word) => word.length >= 8)
+    // Those that are longer than what is seen at once, and every hundredth of the others.
+    const common = all.filter((word, index) => word.length > 24 || index % 100 === 0)
+    expect(all.length).toBeGreaterThan(3000)
+    expect(common.length).toBeGreaterThan(100)
+    const easy: string[] = []
+    for (const word of common) if ((await passwordFault(word, person)) !== null) easy.push(word)
+    expect(easy).toEqual(common)
   })
 
   test.each([
@@ -56,9 +91,119 @@ describe('a password to be chosen', () => {
     person.companyName,
     person.companyName.toLowerCase(),
     person.companyName.normalize('NFD'),
-  ])('is neither the address nor the company: %s (ASVS 6.2.11)', (password) => {
-    expect(passwordFault(password, person)).toBe(IS_CONTEXT)
-    expect(passwordFault(`${password}!`, person)).toBeNull()
+    person.name,
+  ])('is neither the address nor a name: %s (ASVS 6.2.11)', async (password) => {
+    expect(await passwordFault(password, person)).toBe(IS_CONTEXT)
+    expect(await passwordFault(`${password}!`, person)).toContain('part of your e-mail address')
+  })
+
+  test('is estimated aside: the costliest ones keep nobody else waiting (ASVS 15.2.2)', async () => {
+    await passwordFault(LONG, person)
+    let turns = 0
+    const timer = setInterval(() => {
+      turns += 1
+    }, 1)
+    const costly = '4@8({[<369!1|0$57+%2'.repeat(6)
+    const faults = await Promise.all([1, 2, 3, 4].map(() => passwordFault(costly, person)))
+    clearInterval(timer)
+    expect(faults.length).toBe(4)
+    expect(turns).toBeGreaterThan(10)
+  })
+})
+
+describe('with a service that knows passwords from breaches', () => {
+  const PASSWORD = 'qvtzkwpjmx and more'
+  const HASH = createHash('sha1').update(PASSWORD).digest('hex').toUpperCase()
+
+  /** A range service on loopback; `asked` has what reached it. */
+  async function openRangeService(answer: RequestListener) {
+    const asked: IncomingMessage[] = []
+    const server = createServer((request, response) => {
+      asked.push(request)
+      answer(request, response)
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    const failures: string[] = []
+    const { port } = server.address() as AddressInfo
+    const isBreached = createIsBreached(`http://127.0.0.1:${port}/range`, (cause) => failures.push(cause))
+    return { asked, failures, judge: (password: string) => passwordFault(password, person, isBreached) }
+  }
+
+  test('one that is known is refused, and only five digits of its hash leave (ASVS 6.2.12)', async () => {
+    const lines = `${'0'.repeat(35)}:7\r\n${HASH.slice(5).toLowerCase()}:3\r\n`
+    const { asked, failures, judge } = await openRangeService((_, response) => response.end(lines))
+    expect(await judge(PASSWORD)).toMatch(/^is known from a breach/)
+    expect(await judge('another one that nobody has')).toBeNull()
+    expect(asked[0]).toMatchObject({ method: 'GET', url: `/range/${HASH.slice(0, 5)}` })
+    expect(asked[0]?.headers).toMatchObject({ 'add-padding': 'true' })
+    expect(JSON.stringify([asked[0]?.url, asked[0]?.rawHeaders])).not.toContain(HASH.slice(5, 12))
+    expect(failures).toEqual([])
+  })
+
+  test('padding counts nothing, and one that is easy to guess is not asked about', async () => {
+    const { asked, judge } = await openRangeService((_, response) => response.end(`${HASH.slice(5)}:0`))
+    expect(await judge(PASSWORD)).toBeNull()
+    expect(await judge('password1')).toContain('a common password')
+    expect(asked.length).toBe(1)
+  })
+
+  test.for<[string, RequestListener, string]>([
+    ['answers 503', (_, response) => response.writeHead(503).end(`${HASH.slice(5)}:1`), 'UnexpectedAnswer'],
+    [
+      'sends elsewhere (ASVS 15.3.2)',
+      (_, response) => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),
+      'TypeError',
+    ],
+    [
+      'answers without end',
+      (_, response) => void response.end('x'.repeat(1024 * 1024 + 1)),
+      'UnexpectedAnswer',
+    ],
+    ['hangs up', (request) => void request.socket.destroy(), 'TypeError'],
+    ['does not answer', () => {}, 'TimeoutError'],
+    ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
+  ])('one that %s refuses nobody, and is noted (ASVS 16.5.2)', async ([, answer, cause]) => {
+    const { asked, failures, judge } = await openRangeService(answer)
+    expect(await judge(PASSWORD)).toBeNull()
+    expect(asked.length).toBe(1)
+    expect(failures).toEqual([cause])
+  })
+
+  test('every way to choose a password asks it, outside of transactions, and its silence is logged once a minute', async () => {
+    let isSilent = false
+    const known = createHash('sha1').update('a breached password').digest('hex').toUpperCase()
+    const server = createServer((_, response) => {
+      if (isSilent) response.writeHead(500)
+      response.end(`${known.slice(5)}:1`)
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    onTestFinished(() => void server.close())
+    const { port } = server.address() as AddressInfo
+    const service = await openTestService({ env: { BREACHED_PASSWORDS_URL: `http://127.0.0.1:${port}` } })
+    const admin = await service.addCompany()
+    const { accessToken: token } = await service.loginAs(admin)
+    const choose = (password: string) => [
+      service.call('/auth/register', {
+        json: { companyName: 'Acme', name: 'Ada', email: 'ada@acme.example', password },
+      }),
+      service.call('/auth/password/change', {
+        token,
+        json: { currentPassword: admin.password, newPassword: password },
+      }),
+    ]
+    for (const answer of await Promise.all(choose('a breached password'))) {
+      expect(answer.status).toBe(400)
+      expect(answer.body.errors[0].message).toMatch(/^is known from a breach/)
+    }
+    isSilent = true
+    for (const { status } of await Promise.all(choose('a breached password')))
+      expect(status).toBeLessThan(300)
+    const said = service.logs.join('').match(/the service of breached passwords gives no answer/g)
+    expect(said?.length).toBe(1)
   })
 })
 

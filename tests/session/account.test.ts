@@ -275,8 +275,8 @@ describe('a change of the password', () => {
     const statuses = []
     for (let count = 0; count < 11; count += 1) {
       const passwords = {
-        currentPassword: count ? `password ${count}` : PASSWORD,
-        newPassword: `password ${count + 1}`,
+        currentPassword: count ? `tenfold unlike ${count}` : PASSWORD,
+        newPassword: `tenfold unlike ${count + 1}`,
       }
       statuses.push((await own.call('/auth/password/change', { token: accessToken, json: passwords })).status)
     }
