@@ -36,6 +36,22 @@ export const catalogue = {
 
 export type ProblemCode = keyof typeof catalogue
 
+/** Why sessions end. */
+export const END_REASONS = [
+  'logout',
+  'refresh_reuse',
+  'expired',
+  'password_changed',
+  'password_reset',
+  'superseded',
+  'user_disabled',
+  'user_deleted',
+  'company_suspended',
+  'ended_by_user',
+  'ended_by_admin',
+  'ended_by_operator',
+] as const
+
 interface Extras {
   /** The invalid values, by JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
@@ -76,15 +92,52 @@ export function overloaded(detail = 'Too many requests at once; try again in a m
 /** RFC 9457, with the service's own members `category`, `code`, `requestId`, `errors`, `reason`. */
 export const ProblemReply = Type.Object(
   {
-    type: Type.String({ description: 'urn:gatehouse:problem:<code>' }),
-    title: Type.String(),
-    status: Type.Integer(),
-    detail: Type.String(),
-    category: Type.String({ enum: [...new Set(Object.values(catalogue).map(([, category]) => category))] }),
-    code: Type.String({ enum: Object.keys(catalogue) }),
-    requestId: Type.String(),
-    reason: Type.Optional(Type.String()),
-    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+    type: Type.String({
+      description: '`urn:gatehouse:problem:` and the code',
+      examples: ['urn:gatehouse:problem:invalid_request'],
+    }),
+    title: Type.String({ description: 'The code in words', examples: ['Invalid request'] }),
+    status: Type.Integer({ description: 'The HTTP status', examples: [400] }),
+    detail: Type.String({
+      description: 'What happened and what to do, for people',
+      examples: ['email is missing'],
+    }),
+    category: Type.String({
+      enum: [...new Set(Object.values(catalogue).map(([, category]) => category))],
+      description: 'The kind of problem',
+      examples: ['validation'],
+    }),
+    code: Type.String({
+      enum: Object.keys(catalogue),
+      description: 'What happened, for programs',
+      examples: ['invalid_request'],
+    }),
+    requestId: Type.String({
+      description: 'Names the request in the log',
+      examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
+    }),
+    reason: Type.Optional(
+      Type.String({
+        enum: [...END_REASONS],
+        description: 'Why the session ended; with `session_ended` and `refresh_token_reused`',
+        examples: ['logout'],
+      }),
+    ),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            path: Type.String({
+              description: 'JSON pointer (RFC 6901) into the body; `/headers/…` and the like for other parts',
+              examples: ['/email'],
+            }),
+            message: Type.String({ description: 'What is wrong with it', examples: ['is missing'] }),
+          },
+          { title: 'InvalidValue', description: 'A value that is not accepted' },
+        ),
+        { description: 'The values that are not accepted; only with `invalid_request`' },
+      ),
+    ),
   },
   { $id: 'Problem', description: 'Problem details (RFC 9457)' },
 )

@@ -37,3 +37,20 @@ export const SUBSCRIPTION_STATUSES = [
   'canceled',
   'suspended',
 ] as const satisfies readonly SubscriptionStatus[]
+
+/** The roles, plans and permissions that migrations seed. The database has what each role may do. */
+export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
+export const PLANS = ['starter', 'growth', 'enterprise'] as const
+export const PERMISSIONS = [
+  'risk:read',
+  'risk:assess',
+  'reviews:manage',
+  'feedback:write',
+  'graph:read',
+  'analytics:read',
+  'webhook-secret:manage',
+  'policy:manage',
+  'billing:manage',
+  'members:manage',
+  'audit:read',
+] as const

@@ -1,4 +1,5 @@
 import type { ColumnType, Generated } from 'kysely'
+import type { END_REASONS } from '../errors.ts'
 
 /** Set at insertion and never changed. */
 type Fixed<T> = ColumnType<T, T, never>
@@ -11,19 +12,7 @@ export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
 export type TokenPurpose = 'verify' | 'reset' | 'invite'
 export type SessionKind = 'token' | 'cookie'
-export type EndReason =
-  | 'logout'
-  | 'refresh_reuse'
-  | 'expired'
-  | 'password_changed'
-  | 'password_reset'
-  | 'superseded'
-  | 'user_disabled'
-  | 'user_deleted'
-  | 'company_suspended'
-  | 'ended_by_user'
-  | 'ended_by_admin'
-  | 'ended_by_operator'
+export type EndReason = (typeof END_REASONS)[number]
 
 interface Roles {
   role: string

@@ -1,19 +1,37 @@
-import { Type } from '@sinclair/typebox'
+import { type TSchema, Type } from '@sinclair/typebox'
 
 /** Fields that several endpoints share, so that they are the same in all of them. */
 
+/** The same schema with what the document says about it. An example is given unless the schema has one. */
+export function field<Schema extends TSchema>(
+  schema: Schema,
+  description: string,
+  example?: unknown,
+): Schema {
+  return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
+}
+
 /** For answers. */
-export const Uuid = Type.String({ format: 'uuid' })
-export const Time = Type.String({ format: 'date-time' })
+export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
+export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
 
 /** For requests. The format alone would allow a leading `urn:uuid:`, which the database refuses. */
-export const Id = Type.String({ format: 'uuid', maxLength: 36 })
+export const Id = Type.String({
+  format: 'uuid',
+  maxLength: 36,
+  examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
+})
 
 /** E-mail addresses are ASCII, so a look-alike in another script cannot pass for another user's address. */
-export const Email = Type.String({ format: 'email', maxLength: 254 })
+export const Email = Type.String({
+  format: 'email',
+  maxLength: 254,
+  description: 'Compared after NFC and lower-casing',
+  examples: ['ada@acme.example'],
+})
 
 /**
  * crypto/password-policy.ts checks the length after NFC, which can be shorter. This bound limits the work of
  * that check.
  */
-export const Password = Type.String({ minLength: 1, maxLength: 1024 })
+export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })

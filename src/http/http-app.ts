@@ -88,6 +88,6 @@ export async function createHttpApp({
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)
   await app.register(responsesPlugin)
-  await app.register(openapiPlugin, { publicUrl: config.publicUrl })
+  await app.register(openapiPlugin, { config })
   return app
 }

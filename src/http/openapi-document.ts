@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { HEADERS } from './openapi.ts'
+import { createNames, exampleOf, type Schema } from './openapi-named.ts'
 
 /** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified. */
 
@@ -17,8 +18,14 @@ async function routes(app: FastifyInstance): Promise<void> {
       schema: {
         operationId: 'getOpenApi',
         summary: 'This document',
+        description: 'OpenAPI 3.1, made from the schemas that requests are validated with.',
         tags: ['keys'],
-        response: { 200: Type.Object({}, { additionalProperties: true, description: 'OpenAPI 3.1' }) },
+        response: {
+          200: Type.Object(
+            {},
+            { additionalProperties: true, description: 'OpenAPI 3.1', examples: [{ openapi: '3.1.0' }] },
+          ),
+        },
       },
     },
     async (_request, reply) => {
@@ -40,27 +47,38 @@ export const openapiRoutes = fp(routes, {
 })
 
 function readDocument(app: FastifyInstance): Document {
-  const read: Document = JSON.parse(JSON.stringify(app.swagger()), joinConstants)
-  for (const operations of Object.values(read.paths)) Object.values(operations).forEach(describe)
+  const names = createNames()
+  const read: Document = JSON.parse(JSON.stringify(app.swagger()), (_key, value) =>
+    names.name(joinForms(value)),
+  )
+  const schemas = Object.assign(read.components.schemas, names.schemas)
+  for (const operations of Object.values(read.paths)) {
+    for (const operation of Object.values(operations)) {
+      describe(operation)
+      addExamples(operation, schemas)
+    }
+  }
   return read
-}
-
-interface Schema {
-  anyOf?: Schema[]
-  type?: string
-  enum?: string[]
-  properties?: Record<string, Schema>
 }
 
 /** The parts of an operation that are changed here. */
 interface Operation {
   parameters?: { in: string; name: string; required: boolean }[]
-  requestBody?: { required: boolean; content: { 'application/json': { schema: Schema } } }
+  requestBody?: { required: boolean; content: { 'application/json': Media } }
   security: Record<string, string[]>[]
-  responses: Record<string, { description: string; headers?: Record<string, { $ref: string }> }>
+  responses: Record<
+    string,
+    { description: string; headers?: Record<string, { $ref: string }>; content?: Record<string, Media> }
+  >
+}
+
+interface Media {
+  schema: Schema
+  example?: unknown
 }
 
 interface Document {
+  components: { schemas: Record<string, Schema> }
   paths: Record<string, Record<string, Operation>>
 }
 
@@ -73,7 +91,7 @@ function describe(operation: Operation): void {
     requestBody.required = false
     json.schema = shape
     // An empty object counts as a missing body, but that is not part of the interface.
-    if (Object.keys(shape.properties ?? {}).length === 0) delete operation.requestBody
+    if (!shape.$ref && Object.keys(shape.properties ?? {}).length === 0) delete operation.requestBody
   }
   // The guard checks these headers, not the schema, so that a missing header is answered 401.
   if (security.some((schemes) => 'signature' in schemes)) {
@@ -86,11 +104,25 @@ function describe(operation: Operation): void {
   }
 }
 
-/** Turns a union of string constants, which is how TypeBox writes it, into an enumeration. */
-function joinConstants(_key: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !('anyOf' in value) || !Array.isArray(value.anyOf)) {
-    return value
+/** Gives bodies and answers an example, except errors, whose examples would all be the same. */
+function addExamples({ requestBody, responses }: Operation, schemas: Record<string, Schema>): void {
+  const answers = Object.values(responses).map(({ content }) => content?.['application/json'])
+  for (const media of [requestBody?.content['application/json'], ...answers]) {
+    if (media) media.example ??= exampleOf(media.schema, schemas)
   }
+}
+
+/**
+ * Writes schemas as people read them: a union of string constants, which is how TypeBox writes it, as an enumeration,
+ * and a choice between two forms by a field (if, then, else) as a union.
+ */
+function joinForms(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if ('if' in value && 'then' in value && 'else' in value) {
+    const { if: _if, then, else: otherwise, type: _type, ...others } = { type: '', ...value }
+    return { ...others, anyOf: [otherwise, then] }
+  }
+  if (!('anyOf' in value) || !Array.isArray(value.anyOf)) return value
   const { anyOf, ...others } = value
   const words = anyOf.flatMap((schema: Schema) => (schema.type === 'string' ? (schema.enum ?? []) : []))
   return words.length === anyOf.length ? { ...others, type: 'string', enum: words } : value

@@ -1,11 +1,8 @@
 import fastifySwagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-
-const DESCRIPTION = `Sign-in, sessions, the event-signing secret and signed event ingestion.
-
-Every error is \`application/problem+json\` (RFC 9457); \`code\` tells programs what happened, \`detail\` tells
-people what to do. Unknown fields and parameters are refused.`
+import type { Config } from '../config.ts'
+import { guideOf } from './openapi-guide.ts'
 
 const TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
@@ -17,8 +14,18 @@ const TAGS = [
 ]
 
 const SECURITY_SCHEMES = {
-  accessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-  refreshToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+  accessToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'The access token of a sign-in or refresh',
+  },
+  refreshToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'The refresh token of a sign-in or refresh; it works once',
+  },
   sessionCookie: {
     type: 'apiKey',
     in: 'cookie',
@@ -48,17 +55,17 @@ export const HEADERS = {
 }
 
 /** Collects the schemas that validate requests into one OpenAPI 3.1 document. */
-async function plugin(app: FastifyInstance, { publicUrl }: { publicUrl: string }): Promise<void> {
+async function plugin(app: FastifyInstance, { config }: { config: Config }): Promise<void> {
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
       info: {
         title: 'gatehouse',
         version: '1.1',
-        description: DESCRIPTION,
+        description: guideOf(config),
         license: { name: 'MIT', identifier: 'MIT' },
       },
-      servers: [{ url: `${publicUrl}/api` }],
+      servers: [{ url: `${config.publicUrl}/api` }],
       tags: TAGS,
       components: { headers: HEADERS, securitySchemes: SECURITY_SCHEMES },
     },

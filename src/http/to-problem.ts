@@ -52,7 +52,8 @@ function fromValidation(
   const prefix = context === 'body' ? '' : `/${context ?? ''}`
   // For an optional body or a union, only the errors inside one of the forms help the client.
   const helpful = validation.filter(
-    ({ keyword, params }) => keyword !== 'anyOf' && !(keyword === 'type' && params['type'] === 'null'),
+    ({ keyword, params }) =>
+      keyword !== 'anyOf' && keyword !== 'if' && !(keyword === 'type' && params['type'] === 'null'),
   )
   const errors = (helpful.length > 0 ? helpful : validation)
     .slice(0, MAX_ERRORS)

@@ -19,6 +19,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system 
       schema: {
         operationId: 'ingestEvents',
         summary: 'Store one event, or a batch whole or not at all',
+        description:
+          'Signed as in Standard Webhooks: the signature is checked over the raw bytes. Answered once the events are committed, so a lost answer can be retried: what is stored is a duplicate then.',
         tags: ['events'],
         headers: IngestHeaders,
         body: IngestBody,

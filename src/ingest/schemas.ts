@@ -10,31 +10,87 @@ const TIME =
 
 const Event = Type.Object(
   {
-    id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,128}$' })),
+    id: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9_.-]{1,128}$',
+        description: 'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
+        examples: ['payment-4711'],
+      }),
+    ),
     type: Type.String({
       maxLength: 128,
       pattern: '^[a-z0-9_]+(?:\\.[a-z0-9_]+)*$',
+      description: 'What happened: lower-case words, separated by dots',
       examples: ['payment.created'],
     }),
-    occurredAt: Type.Optional(Type.String({ format: 'date-time', maxLength: 64, pattern: TIME })),
-    data: Type.Object({}, { additionalProperties: true }),
+    occurredAt: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        maxLength: 64,
+        pattern: TIME,
+        description: 'When it happened (RFC 3339), with any offset',
+        examples: ['2026-11-20T10:15:00.000Z'],
+      }),
+    ),
+    data: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'Anything about it, at most 32 levels deep',
+        examples: [{ amount: 1200, currency: 'EUR' }],
+      },
+    ),
   },
-  { additionalProperties: false },
+  {
+    additionalProperties: false,
+    title: 'Event',
+    description:
+      'An event. The same id with the same content is a duplicate, and with other content a conflict',
+  },
 )
 export type Event = Static<typeof Event>
 
 const EventBatch = Type.Object(
-  { events: Type.Array(Event, { minItems: 1, maxItems: MAX_EVENTS }) },
-  { additionalProperties: false },
+  {
+    events: Type.Array(Event, {
+      minItems: 1,
+      maxItems: MAX_EVENTS,
+      description: 'Stored whole or not at all',
+    }),
+  },
+  { additionalProperties: false, title: 'EventBatch', description: 'Several events' },
 )
+type EventBatch = Static<typeof EventBatch>
 
-export const IngestBody = Type.Union([Event, EventBatch])
-
-export const IngestHeaders = Type.Object({
-  'x-company-id': Type.Optional(Type.String({ description: "the company's id" })),
-  'webhook-id': Type.Optional(Type.String({ description: "the sender's idempotency key" })),
-  'webhook-timestamp': Type.Optional(Type.String({ description: 'Unix seconds' })),
-  'webhook-signature': Type.Optional(Type.String({ description: 'space-separated `v1,<base64>`' })),
+/** `events` decides which form a body has, so that its faults are told in the terms of this form alone. */
+export const IngestBody = Type.Unsafe<Event | EventBatch>({
+  type: 'object',
+  if: { required: ['events'] },
+  // biome-ignore lint/suspicious/noThenProperty: the keyword of JSON Schema
+  then: EventBatch,
+  else: Event,
+  description: 'One event, or a batch',
 })
 
-export const IngestReply = Type.Object({ accepted: Type.Integer(), duplicates: Type.Integer() })
+const header = (description: string, example: string) =>
+  Type.Optional(Type.String({ description, examples: [example] }))
+export const IngestHeaders = Type.Object({
+  'x-company-id': header("The company's id", '01890a5d-ac96-774b-bcce-b302099a8057'),
+  'webhook-id': header("The sender's idempotency key: 1 to 128 of `A-Z a-z 0-9 _ -`", 'msg_p5jXN8AQM9LWM0D4'),
+  'webhook-timestamp': header('Unix seconds', '1795169700'),
+  'webhook-signature': header(
+    'Space-separated `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`; one must hold',
+    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  ),
+})
+
+export const IngestReply = Type.Object(
+  {
+    accepted: Type.Integer({ description: 'Events that were stored', examples: [2] }),
+    duplicates: Type.Integer({
+      description: 'Events that were stored before, with the same content',
+      examples: [1],
+    }),
+  },
+  { title: 'IngestReply', description: 'What became of the events, which are committed' },
+)

@@ -1,39 +1,86 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
+import { ROLES } from '../company/account.ts'
+import { Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
 
 /** company/checks.ts decides which names are accepted. */
-const Name = Type.String({ minLength: 1, maxLength: 100, description: 'one line' })
+const Name = Type.String({ minLength: 1, maxLength: 100 })
 /** No pattern: a malformed token gets the same answer as an invalid one. */
-const Token = Type.String({ maxLength: 1024 })
+const Token = Type.String({
+  maxLength: 1024,
+  description: 'From the fragment of the mailed link. It works once',
+  examples: ['verify_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
+})
+const UserName = field(Name, 'The name of the person, in one line', 'Ada Lovelace')
+const NewPassword = field(Password, 'By the rules for passwords')
+const CompanyId = field(Uuid, 'The company')
+const UserId = field(Uuid, 'The user')
 
 const closed = { additionalProperties: false }
 
 export const RegisterBody = Type.Object(
-  { companyName: Name, name: Name, email: Email, password: Password },
-  closed,
+  {
+    companyName: field(Name, 'The name of the company, in one line', 'Acme'),
+    name: UserName,
+    email: Email,
+    password: NewPassword,
+  },
+  { ...closed, title: 'RegisterBody', description: 'A new company and its first admin' },
 )
-export const RegisterReply = Type.Object({
-  companyId: Uuid,
-  userId: Uuid,
-  status: Type.Literal('pending_verification'),
-})
+export const RegisterReply = Type.Object(
+  {
+    companyId: CompanyId,
+    userId: UserId,
+    status: Type.Literal('pending_verification', {
+      description: 'The mailed link is awaited',
+      examples: ['pending_verification'],
+    }),
+  },
+  { title: 'RegisterReply', description: 'The company that was opened' },
+)
 
-export const TokenBody = Type.Object({ token: Token }, closed)
-export const VerifyReply = Type.Object({ companyId: Uuid, status: Type.Literal('active') })
+export const TokenBody = Type.Object(
+  { token: Token },
+  { ...closed, title: 'TokenBody', description: 'The token of a mailed link' },
+)
+export const VerifyReply = Type.Object(
+  {
+    companyId: CompanyId,
+    status: Type.Literal('active', { description: 'The admin can sign in', examples: ['active'] }),
+  },
+  { title: 'VerifyReply', description: 'The company whose admin can now sign in' },
+)
 
-export const AccountBody = Type.Object({ companyId: Id, email: Email }, closed)
+export const AccountBody = Type.Object(
+  { companyId: field(Id, 'The company'), email: Email },
+  { ...closed, title: 'AccountBody', description: 'An account, which need not exist' },
+)
 
 /** Empty, so that it reveals nothing about the account. */
-export const AcceptedReply = Type.Object({}, closed)
+export const AcceptedReply = Type.Object(
+  {},
+  { ...closed, title: 'AcceptedReply', description: 'Empty, whether or not there is such an account' },
+)
 
-export const ResetBody = Type.Object({ token: Token, newPassword: Password }, closed)
+export const ResetBody = Type.Object(
+  { token: Token, newPassword: NewPassword },
+  { ...closed, title: 'ResetBody', description: 'The token of the mailed link, and the new password' },
+)
 
-export const PreviewReply = Type.Object({
-  companyName: Type.String(),
-  email: Type.String(),
-  role: Type.String(),
-  expiresAt: Time,
-})
+export const PreviewReply = Type.Object(
+  {
+    companyName: field(Type.String(), 'The company that invites', 'Acme'),
+    email: field(Type.String(), 'The e-mail that was invited', 'bob@acme.example'),
+    role: Type.String({ enum: [...ROLES], description: 'The role that is offered', examples: ['analyst'] }),
+    expiresAt: field(Time, 'When the invitation lapses'),
+  },
+  { title: 'PreviewReply', description: 'What an invitation is to' },
+)
 
-export const AcceptBody = Type.Object({ token: Token, name: Name, password: Password }, closed)
-export const AcceptReply = Type.Object({ companyId: Uuid, userId: Uuid })
+export const AcceptBody = Type.Object(
+  { token: Token, name: UserName, password: NewPassword },
+  { ...closed, title: 'AcceptBody', description: 'The token of the invitation, and who accepts it' },
+)
+export const AcceptReply = Type.Object(
+  { companyId: CompanyId, userId: UserId },
+  { title: 'AcceptReply', description: 'The user that was made' },
+)

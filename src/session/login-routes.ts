@@ -40,7 +40,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
         operationId: 'login',
         summary: 'Sign in',
         description:
-          'With `X-Session-Mode: cookie` the answer sets the session cookie and carries no tokens.',
+          'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer.',
         tags: ['authentication'],
         headers: LoginHeaders,
         body: LoginBody,

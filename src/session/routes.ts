@@ -37,6 +37,7 @@ const currentSession: Routes = (app, { system, logOut }) => {
       schema: {
         operationId: 'getSession',
         summary: 'The session, its user and what they may do now',
+        description: 'For an access token or the cookie; a page restores itself with it.',
         tags,
         response: { 200: SessionReply },
       },
@@ -50,6 +51,7 @@ const currentSession: Routes = (app, { system, logOut }) => {
       schema: {
         operationId: 'logout',
         summary: 'End the session, or with `scope=all` all sessions of the user',
+        description: 'Every credential of the session is dead on every instance once this has answered.',
         tags: ['authentication'],
         querystring: LogoutQuery,
         response: { 204: Type.Null() },
@@ -73,6 +75,7 @@ const allSessions: Routes = (app, { system, ownSessions }) => {
       schema: {
         operationId: 'listSessions',
         summary: "The user's live sessions, those used last first; at most 1 000",
+        description: 'With the browser or program, and the address, that opened each.',
         tags,
         response: { 200: SessionsReply },
       },
@@ -96,6 +99,7 @@ const allSessions: Routes = (app, { system, ownSessions }) => {
       schema: {
         operationId: 'endSession',
         summary: "End one of the user's own sessions",
+        description: 'A session of somebody else is answered like one that does not exist.',
         tags,
         params: SessionParams,
         response: responses({ 204: Type.Null() }, 'not_found'),
@@ -119,6 +123,7 @@ const password: Routes = (app, { system, changePassword }) => {
       schema: {
         operationId: 'changePassword',
         summary: "Change the password; the user's other sessions end",
+        description: 'A mailed link to reset the password is void after it.',
         tags,
         body: PasswordChangeBody,
         response: { 204: Type.Null() },

@@ -1,80 +1,169 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { SUBSCRIPTION_STATUSES } from '../company/account.ts'
-import { Email, Id, Password, Time, Uuid } from '../http/fields.ts'
+import { PERMISSIONS, PLANS, ROLES, SUBSCRIPTION_STATUSES } from '../company/account.ts'
+import { Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
 
 export const LoginBody = Type.Object(
   {
-    companyId: Id,
+    companyId: field(Id, 'The company to sign in to; it is in the answer to a registration, and in mails'),
     email: Email,
-    password: Password,
+    password: field(Password, "The user's password, compared after NFC"),
   },
-  { additionalProperties: false },
+  { additionalProperties: false, title: 'LoginBody', description: 'Who signs in' },
 )
 
 export const LoginHeaders = Type.Object({
-  'x-session-mode': Type.Optional(Type.Union([Type.Literal('token'), Type.Literal('cookie')])),
-})
-
-export const RefreshHeaders = Type.Object({
-  'idempotency-key': Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,128}$' })),
-})
-
-export const LogoutQuery = Type.Object(
-  { scope: Type.Optional(Type.Literal('all')) },
-  { additionalProperties: false },
-)
-
-/** The session, its user and the rights of the user, at the moment of the answer. */
-export const SessionReply = Type.Object({
-  session: Type.Object({ id: Uuid, createdAt: Time, expiresAt: Time }),
-  user: Type.Object({ id: Uuid, email: Type.String(), name: Type.String(), role: Type.String() }),
-  subscription: Type.Object({
-    status: Type.Union(SUBSCRIPTION_STATUSES.map((status) => Type.Literal(status))),
-    plan: Type.String(),
-    currentPeriodEnd: Time,
-  }),
-  planFeatures: Type.Array(Type.String()),
-  permissions: Type.Array(Type.String()),
-  accessContext: Type.Object({
-    companyId: Uuid,
-    companyName: Type.String(),
-    role: Type.String(),
-    assignments: Type.Array(Type.String()),
-  }),
-})
-
-export const TokenReply = Type.Object({
-  accessToken: Type.String(),
-  refreshToken: Type.String(),
-  tokenType: Type.Literal('Bearer'),
-  expiresIn: Type.Integer({ description: 'seconds' }),
-  refreshExpiresIn: Type.Integer({ description: 'seconds' }),
-  ...SessionReply.properties,
-})
-
-export const SessionParams = Type.Object({ id: Id })
-
-export const SessionsReply = Type.Object({
-  sessions: Type.Array(
-    Type.Object({
-      id: Uuid,
-      kind: Type.Union([Type.Literal('token'), Type.Literal('cookie')]),
-      createdAt: Time,
-      lastSeenAt: Type.String({
-        format: 'date-time',
-        description: 'of the last refresh, or of the last use of a cookie to the minute',
-      }),
-      userAgent: Type.Union([Type.String(), Type.Null()]),
-      ipAddress: Type.Union([Type.String(), Type.Null()]),
-      current: Type.Boolean({ description: 'whether it is the one that asks' }),
+  'x-session-mode': Type.Optional(
+    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
+      description: 'How the session is carried: by tokens in the body (the default), or by a cookie',
+      examples: ['cookie'],
     }),
   ),
 })
 
-export const PasswordChangeBody = Type.Object(
-  { currentPassword: Password, newPassword: Password },
+export const RefreshHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,128}$',
+      description: 'A random key of this refresh, the same when it is tried again',
+      examples: ['k3Zr9QpLx2'],
+    }),
+  ),
+})
+
+export const LogoutQuery = Type.Object(
+  {
+    scope: Type.Optional(
+      Type.Literal('all', {
+        description: 'All sessions of the user, and not this one alone',
+        examples: ['all'],
+      }),
+    ),
+  },
   { additionalProperties: false },
 )
 
-/** In cookie mode the body has no tokens. */
-export const LoginReply = Type.Union([TokenReply, SessionReply])
+const Role = Type.String({
+  enum: [...ROLES],
+  description: 'What the user is in the company',
+  examples: ['admin'],
+})
+
+/** The session, its user and the rights of the user, at the moment of the answer. */
+const account = {
+  session: Type.Object(
+    {
+      id: field(Uuid, 'The session'),
+      createdAt: field(Time, 'When it was opened'),
+      expiresAt: field(Time, 'When it ends, unless it is used before'),
+    },
+    { title: 'SessionTimes', description: 'The session and its times' },
+  ),
+  user: Type.Object(
+    {
+      id: field(Uuid, 'The user'),
+      email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
+      name: field(Type.String(), 'The name, as the user gave it', 'Ada Lovelace'),
+      role: Role,
+    },
+    { title: 'User', description: 'Who is signed in' },
+  ),
+  subscription: Type.Object(
+    {
+      status: Type.Union(
+        SUBSCRIPTION_STATUSES.map((status) => Type.Literal(status)),
+        { description: 'With `canceled` and `suspended`, no events are taken', examples: ['active'] },
+      ),
+      plan: Type.String({ enum: [...PLANS], description: 'What the company pays for', examples: ['growth'] }),
+      currentPeriodEnd: field(Time, 'The end of the period that is paid, or of the trial'),
+    },
+    { title: 'Subscription', description: 'The subscription of the company' },
+  ),
+  planFeatures: field(Type.Array(Type.String()), 'What the plan includes', [
+    'event_ingest',
+    'risk_assessment',
+  ]),
+  permissions: Type.Array(Type.String({ enum: [...PERMISSIONS] }), {
+    description: 'What the user may do at this moment',
+    examples: [['risk:read', 'risk:assess']],
+  }),
+  accessContext: Type.Object(
+    {
+      companyId: field(Uuid, 'The company'),
+      companyName: field(Type.String(), 'Its name', 'Acme'),
+      role: Role,
+      assignments: field(Type.Array(Type.String()), 'What the user works on', ['environment:production']),
+    },
+    { title: 'AccessContext', description: 'Where the user acts, and as what' },
+  ),
+}
+
+export const SessionReply = Type.Object(account, {
+  title: 'SessionReply',
+  description: 'The answer of cookie mode: no tokens, since the `Set-Cookie` header carries the session',
+})
+
+export const TokenReply = Type.Object(
+  {
+    accessToken: field(
+      Type.String(),
+      'ES256, `typ` `at+jwt`. Send it as `Authorization: Bearer`',
+      'eyJhbGciOiJFUzI1NiIsInR5cCI6ImF0K2p3dCJ9.e30.c2ln',
+    ),
+    refreshToken: field(
+      Type.String(),
+      'Send it to `/auth/refresh`, once, for its successor',
+      'eyJhbGciOiJIUzI1NiIsInR5cCI6InJ0K2p3dCJ9.e30.c2ln',
+    ),
+    tokenType: Type.Literal('Bearer', { description: 'Always `Bearer`', examples: ['Bearer'] }),
+    expiresIn: field(Type.Integer(), 'Seconds for which the access token is good', 900),
+    refreshExpiresIn: field(Type.Integer(), 'Seconds for which the refresh token is good', 604_800),
+    ...account,
+  },
+  { title: 'TokenReply', description: 'The answer of token mode: both tokens, and what the user may do' },
+)
+
+export const SessionParams = Type.Object({ id: field(Id, 'The session to end') })
+
+const OwnSession = Type.Object(
+  {
+    id: field(Uuid, 'The session'),
+    kind: Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
+      description: 'How it is carried',
+      examples: ['token'],
+    }),
+    createdAt: field(Time, 'When it was opened'),
+    lastSeenAt: field(Time, 'Of the last refresh, or of the last use of a cookie to the minute'),
+    userAgent: Type.Union([Type.String(), Type.Null()], {
+      description: 'The browser or program that opened it',
+      examples: ['Mozilla/5.0'],
+    }),
+    ipAddress: Type.Union([Type.String(), Type.Null()], {
+      description: 'The address that opened it',
+      examples: ['192.0.2.1'],
+    }),
+    current: field(Type.Boolean(), 'Whether it is the one that asks', true),
+  },
+  { title: 'OwnSession', description: 'A live session of the user' },
+)
+
+export const SessionsReply = Type.Object(
+  { sessions: Type.Array(OwnSession, { description: 'Those used last first, at most 1 000' }) },
+  { title: 'SessionsReply', description: "The user's live sessions" },
+)
+
+export const PasswordChangeBody = Type.Object(
+  {
+    currentPassword: field(Password, 'The password of today. A wrong one counts as a failed sign-in'),
+    newPassword: field(Password, 'Another one, by the rules for passwords', 'another password of hers'),
+  },
+  {
+    additionalProperties: false,
+    title: 'PasswordChangeBody',
+    description: 'The old password and the new one',
+  },
+)
+
+export const LoginReply = Type.Union([TokenReply, SessionReply], {
+  description:
+    '`TokenReply` in token mode, `SessionReply` in cookie mode: `X-Session-Mode` of the request decides',
+})

@@ -1,33 +1,78 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
-import { Time, Uuid } from '../http/fields.ts'
+import { field, Time, Uuid } from '../http/fields.ts'
 
-const Hint = Type.String({ description: 'the last four characters of the secret' })
+const Hint = Type.String({ description: 'The last four characters of the secret', examples: ['…a1B2'] })
+const Version = Type.Integer({ description: 'Grows by one with each new secret', examples: [3] })
+const orNull = <Schema extends Parameters<typeof field>[0]>(schema: Schema) =>
+  Type.Union([schema, Type.Null()], {
+    description: schema.description ?? '',
+    ...(schema.examples !== undefined && { examples: schema.examples }),
+  })
 
-const CreatorEmail = Type.Union([Type.String(), Type.Null()], { description: 'null if the user was deleted' })
+const CreatorEmail = Type.Union([Type.String(), Type.Null()], {
+  description: 'Their e-mail; null once they are deleted',
+  examples: ['ada@acme.example'],
+})
 
 /** All other fields are null if `configured` is false. */
-export const StatusReply = Type.Object({
-  configured: Type.Boolean(),
-  version: Type.Union([Type.Integer(), Type.Null()]),
-  hint: Type.Union([Hint, Type.Null()]),
-  algorithm: Type.Union([Type.Literal('HMAC-SHA256'), Type.Null()]),
-  createdAt: Type.Union([Time, Type.Null()]),
-  createdBy: Type.Union([Type.Object({ id: Uuid, email: CreatorEmail }), Type.Null()]),
-  lastUsedAt: Type.Union([Time, Type.Null()]),
-})
+export const StatusReply = Type.Object(
+  {
+    configured: field(Type.Boolean(), 'Whether there is a secret; if not, the other fields are null', true),
+    version: orNull(Version),
+    hint: orNull(Hint),
+    algorithm: orNull(
+      Type.Literal('HMAC-SHA256', {
+        description: 'What signatures are made with',
+        examples: ['HMAC-SHA256'],
+      }),
+    ),
+    createdAt: orNull(field(Time, 'When the secret was made')),
+    createdBy: Type.Union(
+      [
+        Type.Object(
+          {
+            id: field(Uuid, 'The user'),
+            email: CreatorEmail,
+          },
+          { title: 'SecretCreator', description: 'A user who made a secret' },
+        ),
+        Type.Null(),
+      ],
+      { description: 'Who made the secret' },
+    ),
+    lastUsedAt: orNull(field(Time, 'When events were last signed with it, to the minute')),
+  },
+  { title: 'SigningSecretStatus', description: 'The state of the signing secret, without the secret' },
+)
 
 export const RegenerateBody = optionalBody(
   Type.Object(
-    { expectedVersion: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 })) },
-    { additionalProperties: false },
+    {
+      expectedVersion: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 2 ** 31 - 1,
+          description: 'Refuse if the version is another one; 0 for none yet',
+          examples: [3],
+        }),
+      ),
+    },
+    { additionalProperties: false, title: 'RegenerateBody', description: 'Which secret is to be replaced' },
   ),
 )
 
-export const RegenerateReply = Type.Object({
-  secret: Type.String({ description: 'whsec_ and the base64 of 32 bytes; shown this once' }),
-  version: Type.Integer(),
-  hint: Hint,
-  createdAt: Time,
-  previousInvalidatedAt: Type.Union([Time, Type.Null()]),
-})
+export const RegenerateReply = Type.Object(
+  {
+    secret: field(
+      Type.String(),
+      '`whsec_` and the base64 of 32 bytes; shown this once',
+      'whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=',
+    ),
+    version: Version,
+    hint: Hint,
+    createdAt: field(Time, 'When the secret was made'),
+    previousInvalidatedAt: orNull(field(Time, 'From when the one before is refused; null for the first')),
+  },
+  { title: 'RegenerateReply', description: 'The new signing secret' },
+)

@@ -208,6 +208,38 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
     }
   })
 
+  test('a wrong event is told by its field, alone and in a batch', async () => {
+    const good = { type: 'a', data: {} }
+    const rows: [wrong: object, path: string, message: RegExp][] = [
+      [{ ...good, type: 'X' }, '/type', /pattern/],
+      [{ ...good, type: 1 }, '/type', /string/],
+      [{ ...good, data: 1 }, '/data', /object/],
+      [{ ...good, id: '' }, '/id', /pattern/],
+      [{ ...good, occurredAt: 'today' }, '/occurredAt', /date-time|pattern/],
+      [{ ...good, at: 1 }, '/at', /not known/],
+      [{ data: {} }, '/type', /missing/],
+      [{ type: 'a' }, '/data', /missing/],
+      [{}, '/type', /missing/],
+    ]
+    for (const [wrong, path, message] of rows) {
+      const batch = { events: [good, good, good, wrong] }
+      for (const [body, prefix] of [
+        [wrong, ''],
+        [batch, '/events/3'],
+      ] as const) {
+        const answer = await sendEvents(JSON.stringify(body))
+        expect([answer.status, answer.body.code]).toEqual([400, 'invalid_request'])
+        expect(answer.body.errors).toEqual([{ path: prefix + path, message: expect.stringMatching(message) }])
+      }
+    }
+    expect((await sendEvents('{"events":[]}')).body.errors).toEqual([
+      { path: '/events', message: expect.any(String) },
+    ])
+    expect((await sendEvents('{"events":1}')).body.errors).toEqual([
+      { path: '/events', message: expect.any(String) },
+    ])
+  })
+
   test('numbers and objects keep their types', async () => {
     const regenerate = ['1', 1.5, -1, 2 ** 31, true, null, [1]].map((expectedVersion) => ({
       expectedVersion,

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
+import { catalogue } from '../../src/errors.ts'
 import { changeSubscription } from '../../src/operator/companies.ts'
 import { run } from '../support/postgres.ts'
 import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
@@ -114,6 +115,138 @@ describe('the OpenAPI document (ASVS 2.1.1)', () => {
   })
 })
 
+/** Every schema of the document with a place in it, also those within others. */
+function* schemasIn(
+  value: unknown,
+  place = '#',
+): Generator<[place: string, schema: Record<string, unknown>]> {
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, member] of Object.entries(value)) {
+    if (key === 'examples' || key === 'example') continue
+    const inner = `${place}/${key}`
+    if (key === 'properties') {
+      for (const [name, schema] of Object.entries(member)) {
+        yield [`${inner}/${name}`, schema as Record<string, unknown>]
+      }
+    }
+    yield* schemasIn(member, inner)
+  }
+}
+
+describe('nobody needs another document (ASVS 2.1.1, 2.1.3):', () => {
+  const { schemas } = document.components
+  /** A schema with what its reference points at. */
+  const resolve = (schema: { $ref?: string }) => ({
+    ...schema,
+    ...(schema.$ref && schemas[schema.$ref.split('/').at(-1) ?? '']),
+  })
+
+  test('bodies and answers are schemas with names', () => {
+    for (const { name, operation } of operations) {
+      const answers = Object.values(operation.responses).flatMap(({ content }) =>
+        Object.values(content ?? {}),
+      )
+      const bodies = Object.values((operation.requestBody as { content?: object } | undefined)?.content ?? {})
+      for (const { schema } of [...answers, ...bodies] as { schema: Record<string, unknown> }[]) {
+        if (operation.operationId === 'getOpenApi' && schema['type'] === 'object') continue
+        const forms = (schema['anyOf'] ?? [schema]) as { $ref?: string }[]
+        for (const { $ref } of forms)
+          expect([name, $ref]).toEqual([name, expect.stringMatching(/^#\/components\/schemas\/[A-Z]/)])
+      }
+    }
+    expect(Object.keys(schemas)).toEqual(
+      expect.arrayContaining(['Problem', 'TokenReply', 'SessionReply', 'LoginBody', 'Event', 'EventBatch']),
+    )
+  })
+
+  test('every operation and parameter, and every field at every depth, has a description and an example', () => {
+    for (const { name, operation } of operations) {
+      const { description, parameters = [] } = operation as { description?: string; parameters?: object[] }
+      expect([name, description]).toEqual([name, expect.stringMatching(/\S/)])
+      for (const parameter of parameters as Record<string, Record<string, unknown>>[]) {
+        expect([name, parameter['name'], parameter['description']]).toEqual([
+          name,
+          parameter['name'],
+          expect.any(String),
+        ])
+        expect([
+          name,
+          parameter['name'],
+          parameter['example'] ?? parameter['examples'] ?? parameter['schema']?.['examples'],
+        ]).toEqual([name, parameter['name'], expect.anything()])
+      }
+      const media = [
+        operation.requestBody,
+        ...Object.entries(operation.responses).flatMap(([status, one]) => (status < '300' ? [one] : [])),
+      ]
+      for (const one of media as ({ content?: Record<string, { example?: unknown }> } | undefined)[]) {
+        for (const { example } of Object.values(one?.content ?? {}))
+          expect([name, example]).toEqual([name, expect.anything()])
+      }
+    }
+    const fields = [...schemasIn(document)]
+    expect(fields.length).toBeGreaterThan(80)
+    for (const [place, schema] of fields) {
+      const known = resolve(schema as { $ref?: string })
+      expect([place, known['description' as never]]).toEqual([place, expect.stringMatching(/\S/)])
+      const isComposed = schema['$ref'] ?? schema['items'] ?? schema['anyOf'] ?? schema['properties']
+      if (!isComposed) expect([place, schema['examples']]).toEqual([place, [expect.anything()]])
+    }
+  })
+
+  test('the two answers of a sign-in are told apart', () => {
+    const login = operations.find(({ operation }) => operation.operationId === 'login')
+    const [answer] = Object.values(login?.operation.responses['200']?.content ?? {}) as [
+      { schema: Record<string, unknown> },
+    ]
+    expect(answer.schema['anyOf']).toEqual([
+      { $ref: '#/components/schemas/TokenReply' },
+      { $ref: '#/components/schemas/SessionReply' },
+    ])
+    expect(answer.schema['description']).toContain('X-Session-Mode')
+    expect(schemas.TokenReply.required).toEqual(expect.arrayContaining(['accessToken', 'refreshToken']))
+    expect(Object.keys(schemas.SessionReply.properties)).not.toContain('accessToken')
+  })
+
+  test('roles, permissions, plans, reasons and codes are enumerations, those that the database knows', async () => {
+    const { rows: roles } = await sql<{
+      role: string
+      permissions: string[]
+    }>`select role, permissions from roles`.execute(service.db)
+    const { rows: plans } = await sql<{ plan: string }>`select plan from plans`.execute(service.db)
+    expect(schemas.User.properties.role.enum.toSorted()).toEqual(roles.map(({ role }) => role).sort())
+    expect(schemas.Subscription.properties.plan.enum.toSorted()).toEqual(plans.map(({ plan }) => plan).sort())
+    for (const { permissions } of roles) {
+      expect(schemas.TokenReply.properties.permissions.items.enum).toEqual(
+        expect.arrayContaining(permissions),
+      )
+    }
+    const { rows: checks } = await sql<{ definition: string }>`
+      select pg_get_constraintdef(oid) as definition from pg_constraint
+      where conrelid = 'sessions'::regclass and contype = 'c'`.execute(service.db)
+    const { reason, code } = schemas.Problem.properties
+    for (const one of ['logout', 'superseded', 'user_deleted']) expect(reason.enum).toContain(one)
+    const known = checks
+      .map(({ definition }) => definition)
+      .filter((text) => text.includes("'refresh_reuse'"))
+    for (const [, word] of known.join().matchAll(/'([a-z_]+)'/g)) expect(reason.enum).toContain(word)
+    expect(code.enum).toEqual(Object.keys(catalogue))
+  })
+
+  test('limits, lifetimes and the rules for passwords are in it, with the numbers of this service', async () => {
+    const other = await openTestService({
+      env: { RATE_LIMIT_SCALE: '1', ACCESS_TOKEN_TTL_SECONDS: '123', LIMIT_REFRESH: '17/61' },
+    })
+    const { description } = (await other.call('/openapi.json', { method: 'GET' })).body.info
+    for (const { name, max, windowSeconds } of Object.values(other.config.limits)) {
+      expect(description).toContain(`| \`${name}\` | ${max} in ${windowSeconds} s |`)
+    }
+    for (const text of ['123 s', '17 in 61 s', '8 to 128 characters', '100,000,000 guesses', '72 h']) {
+      expect(description).toContain(text)
+    }
+  })
+})
+
 /** Calls every operation and holds that what it answers is described: the status, and the code of a problem. */
 async function expectDescribed(
   from: TestService,
@@ -214,7 +347,8 @@ describe('every answer that can be provoked is in the document:', () => {
     await changeSubscription(service.context, lapsed.companyId, { status: 'canceled' })
     const secret = await service.newSecret(admin)
     const event = (data: object) => ({ type: 'a', id: 'one', data })
-    const { refreshToken, accessToken } = await service.loginAs(admin)
+    const { refreshToken } = await service.loginAs(admin)
+    const { accessToken } = await service.loginAs(admin)
     const next = (await service.refresh(refreshToken, { key: 'a' })).body.refreshToken
     const rows: [string, number, string, () => Promise<Answer>][] = [
       ['login', 200, '', () => service.login(admin)],

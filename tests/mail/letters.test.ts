@@ -16,6 +16,7 @@ const service = await openTestService({
     RATE_LIMIT_SCALE: '1',
     LIMIT_SIGN_IN_ATTEMPTS: '100000/60',
     LIMIT_REGISTER: '100000/60',
+    LIMIT_PASSWORD_CHECKS: '100000/60',
     LIMIT_ONE_TIME_TOKENS: '100000/60',
     TRUST_PROXY: '127.0.0.1',
   },

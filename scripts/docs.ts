@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
+import { buildApp } from '../src/app.ts'
+import { loadConfig } from '../src/config.ts'
+import type { Database } from '../src/database/schema.ts'
+import { createRegistry } from '../src/http/metrics.ts'
+import { createLimitedHasher } from '../src/limits/hashing.ts'
+import { realSystem } from '../src/system.ts'
+
+/** Writes the OpenAPI document as one HTML page that needs no network. It needs no database either. */
+
+const USAGE = `Usage: npm run docs [-- --out FILE]
+
+Writes the documentation of the interface as one HTML page, by default .data/interface.html. PUBLIC_URL and the limits
+of the environment are in it.`
+
+/** The page can run its own script, and reach nothing. */
+const POLICY = [
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  "script-src 'unsafe-inline'",
+  'img-src data:',
+  'font-src data:',
+  'worker-src blob:',
+].join('; ')
+
+async function openapiDocument(): Promise<string> {
+  const { PUBLIC_URL = 'https://auth.example.com', ...env } = process.env
+  const limits = Object.entries(env).filter(([name]) => name.startsWith('LIMIT_'))
+  const masterKey = realSystem.randomBytes(32).toString('base64')
+  const config = loadConfig({
+    ...Object.fromEntries(limits),
+    PUBLIC_URL,
+    MASTER_KEYS: `docs:${masterKey}`,
+    LOG_LEVEL: 'silent',
+  })
+  // Every statement has no rows, which is enough for the document.
+  const dialect = {
+    createAdapter: () => new PostgresAdapter(),
+    createDriver: () => new DummyDriver(),
+    createIntrospector: (db: Kysely<Database>) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
+  }
+  const app = await buildApp({
+    config,
+    db: new Kysely<Database>({ dialect }),
+    system: realSystem,
+    hasher: await createLimitedHasher(1),
+    registry: createRegistry(),
+  })
+  try {
+    return (await app.inject('/api/openapi.json')).body
+  } finally {
+    await app.close()
+  }
+}
+
+/** The page of the document, with all that it needs inside, and without the addresses of its maker. */
+async function render(document: string, publicUrl: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-'))
+  try {
+    const [source, page] = [join(folder, 'openapi.json'), join(folder, 'page.html')]
+    await writeFile(source, document)
+    const redocly = createRequire(import.meta.url).resolve('@redocly/cli/bin/cli.js')
+    const args = [redocly, 'build-docs', source, '--output', page, '--inlineBundle']
+    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+    await promisify(execFile)(process.execPath, args, { env, cwd: folder })
+    const html = await readFile(page, 'utf8')
+    const own = [new URL(publicUrl).origin, 'http://www.w3.org']
+    return html
+      .replace('<head>', () => `<head>\n  <meta http-equiv="Content-Security-Policy" content="${POLICY}">`)
+      .replace(/https?:\/\/[a-z\d-]+(?:\.[a-z\d-]+)+[\w/.#-]*/gi, (url) =>
+        own.some((origin) => url.startsWith(origin)) ? url : '#',
+      )
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+const { values } = parseArgs({
+  options: {
+    out: { type: 'string', default: '.data/interface.html' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+if (values.help) console.log(USAGE)
+else {
+  const document = await openapiDocument()
+  const { servers } = JSON.parse(document)
+  const file = resolve(values.out)
+  await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+  await writeFile(file, await render(document, servers[0].url))
+  console.log(file)
+}

@@ -1,0 +1,83 @@
+import type { Config } from '../config.ts'
+import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH } from '../crypto/password-policy.ts'
+import type { Limits } from '../limits/list.ts'
+
+/** The text at the beginning of the document: the rules of all requests, with the numbers of this service. */
+
+/** What each limit counts. */
+const COUNTED: Record<keyof Limits, string> = {
+  signInFailures: 'wrong passwords, by company, e-mail and network',
+  accountFailures:
+    'wrong passwords, by company and e-mail; beyond it, only known networks and browsers sign in',
+  signInAttempts: 'sign-ins, by network',
+  regenerate: 'new signing secrets, by company',
+  register: 'registrations, by network',
+  passwordChecks: 'passwords of registrations, refused ones too, by network',
+  mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
+  mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
+  mailToAddress: 'mails to an e-mail by the doing of others; further ones are sent later',
+  passwordChanges: 'changes of a password, by user and network',
+  oneTimeTokens: 'tries of mailed tokens, by network',
+  refresh: 'refreshes, by session',
+  ingest: 'signed requests, by company',
+  badSignatures: 'requests whose signature does not hold, by network',
+  refusals: 'requests that are refused for their credential, by network',
+  anonymous: 'other requests without a credential, by network',
+  session: 'requests with a session, by session',
+}
+
+export function guideOf(config: Config): string {
+  return `Sign-in, sessions, the event-signing secret and signed event ingestion.
+
+## Requests and answers
+
+Bodies are one JSON object in UTF-8, as \`application/json\`, of at most 16 KiB (events: 512 KiB). Nothing is coerced and
+nothing is dropped: a wrong type, an unknown field or parameter, a name that stands twice, and a number that a 64-bit
+float cannot hold as written are 400. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
+has \`X-Request-Id\`, which names it in the log.
+
+Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what happened, \`detail\` tells people what to
+do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6901). After 503, and after 429 once
+\`Retry-After\` is over, the same request can be sent again.
+
+## Credentials
+
+| credential | good for |
+|---|---|
+| access token | ${config.accessTokenTtlSeconds} s |
+| refresh token | ${config.refreshTokenTtlSeconds} s, once; never beyond ${config.sessionMaxAgeSeconds} s after sign-in |
+| session cookie | ${config.cookieIdleSeconds} s after its last use, ${config.cookieMaxAgeSeconds} s after sign-in |
+| signature of an event | ${config.signatureToleranceSeconds} s around its \`webhook-timestamp\` |
+| mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
+
+What a caller may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
+from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
+${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the
+uses are at most ${config.refreshRaceSeconds} s apart; then the later one is only refused.
+
+## Passwords
+
+${MIN_LENGTH} to ${MAX_LENGTH} characters after NFC, without rules for their composition. A password that takes fewer than
+${MIN_GUESSES.toLocaleString('en')} guesses by the estimate of zxcvbn, which knows the e-mail, the name and the company, is
+refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}.
+
+## Limits
+
+A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 with \`Retry-After\`; limited routes tell in
+\`RateLimit\` what is left.
+
+| limit | at most | counts |
+|---|---|---|
+${limitRows(config.limits)}
+`
+}
+
+function limitRows(limits: Limits): string {
+  const names: (keyof Limits)[] = Object.keys(COUNTED).filter((name): name is keyof Limits => name in limits)
+  return names
+    .map((name) => {
+      const { name: shown, max, windowSeconds } = limits[name]
+      return `| \`${shown}\` | ${max} in ${windowSeconds} s | ${COUNTED[name]} |`
+    })
+    .join('\n')
+}

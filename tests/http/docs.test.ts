@@ -1,0 +1,24 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+
+test('the documentation is one page that needs nothing from elsewhere, made without a database (ASVS 2.1.1)', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-test-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const page = join(folder, 'page.html')
+  const script = resolve(import.meta.dirname, '../../scripts/docs.ts')
+  const env = { PATH: process.env['PATH'], PUBLIC_URL: 'https://auth.gatehouse.test', LIMIT_REFRESH: '17/61' }
+  await promisify(execFile)(process.execPath, [script, '--out', page], { env })
+  const html = await readFile(page, 'utf8')
+  for (const text of ['/auth/webhook-secret/regenerate', '17 in 61 s', 'https://auth.gatehouse.test/api']) {
+    expect(html).toContain(text)
+  }
+  // Nothing is loaded, and the page could not load anything.
+  expect(html).toMatch(/<meta http-equiv="Content-Security-Policy" content="default-src 'none';/)
+  expect(html).not.toMatch(/<(?:script|img|iframe|link)[^>]*\s(?:src|href)=/)
+  const addresses = html.match(/https?:\/\/[a-z\d-]+(?:\.[a-z\d-]+)+/gi) ?? []
+  expect([...new Set(addresses)].sort()).toEqual(['http://www.w3.org', 'https://auth.gatehouse.test'])
+}, 60_000)
