@@ -23,10 +23,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
     sql`drop index mail_outbox_due`,
     // Mails that wait for the same moment are due in turns.
-    sql`create index mail_outbox_due on mail_outbox (next_attempt_at, turn, created_at)
+    sql`create index mail_outbox_due on mail_outbox (next_attempt_at, turn, mail_id)
       where sent_at is null and failed_at is null`,
     sql`create index mail_outbox_turns on mail_outbox
-      (recipient, (coalesce(counted_at, failed_at) is null), turn, created_at) where network is not null`,
+      (recipient, (coalesce(counted_at, failed_at) is null), turn, mail_id) where network is not null`,
     sql`create index mail_outbox_networks on mail_outbox (recipient, wider_network, turn) where network is not null`,
     // A change of password deletes the resets that wait.
     sql`create index mail_outbox_resets on mail_outbox (company_id, recipient)

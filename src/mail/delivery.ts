@@ -5,7 +5,7 @@ import type { Limit } from '../limits/list.ts'
 import { randomFraction, type System } from '../system.ts'
 import { type Letter, renderLetter } from './render.ts'
 import { type DueMail, deleteMail, settleMail } from './repository.ts'
-import { countMail, postponeWaitingAcrossCompanies, WAITED } from './share-repository.ts'
+import { countMail, type Decision, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
 import { SendFailure, type Transport } from './transport.ts'
 
 /** One attempt to send a mail that was taken, from its letter to the stored result. */
@@ -92,19 +92,20 @@ async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number)
   if (decision?.isCounted) return true
   // The mail is gone: its links became void, or another sender has it.
   if (!decision) return false
-  const expiredBefore = new Date(ms - MAX_AGE_MS)
-  const freeAt = decision.freeAt ?? new Date(ms + TURN_DELAY_MS)
-  const isExpired = mail.createdAt <= expiredBefore
-  await settleMail(
-    db,
-    mail,
-    isExpired ? { failedAt: now, error: WAITED } : { handedBackUntil: freeAt, error: WAITED },
-  )
-  if (decision.freeAt)
-    await postponeWaitingAcrossCompanies(db, mail.recipient, { now, freeAt, expiredBefore })
+  const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
+  const dueAt = new Date(turnAfter(decision, limit, ms))
+  const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAt }
+  // Its turn is not next, although the recipient can get more: the others were not expected before.
+  if (!decision.freeAt) await wakeNextAcrossCompanies(db, mail.recipient, { limit, now })
+  await settleMail(db, mail, { ...end, error: WAITED })
   const { mailId, kind, companyId } = mail
   note(isExpired ? 'failed' : 'waiting', { mailId, mail: kind, companyId, reason: WAITED })
   return false
+}
+
+/** When the turn of a mail can come, in milliseconds. If it comes later because of other mails, it waits again. */
+function turnAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): number {
+  return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + TURN_DELAY_MS
 }
 
 /** Retries during a short outage of the database, because a mail that is not marked as sent is sent again. */

@@ -54,7 +54,11 @@ function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 's
         this.set(backlog ? read(backlog) : Number.NaN)
       },
     })
-  gauge('gatehouse_mail_waiting', 'Mails that are not sent yet', ({ waiting }) => waiting)
+  gauge(
+    'gatehouse_mail_waiting',
+    'Mails that are not sent yet, but for those that wait for their turn',
+    ({ waiting }) => waiting,
+  )
   gauge('gatehouse_mail_oldest_seconds', 'How long the oldest of them has waited', ({ oldest }) =>
     oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0,
   )

@@ -61,7 +61,7 @@ export async function takeDueMailsAcrossCompanies(
       select company_id, mail_id from mail_outbox
       where sent_at is null and failed_at is null and next_attempt_at <= ${now}
         and coalesce(leased_until <= clock_timestamp(), true)
-      order by next_attempt_at, turn, created_at
+      order by next_attempt_at, turn, mail_id
       limit ${max}
       for update skip locked
     )
@@ -112,7 +112,10 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
     .execute()
 }
 
-/** The number of waiting mails, and the time at which the oldest was queued. */
+/**
+ * The number of waiting mails, and the time at which the oldest was queued. Mails that wait for their turn are not
+ * among them: strangers can cause many, and nothing is wrong then.
+ */
 export interface Backlog {
   waiting: number
   oldest: Date | null
@@ -121,7 +124,7 @@ export interface Backlog {
 export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog> {
   const { rows } = await sql<Backlog>`
     select count(*)::int as waiting, min(created_at) as oldest from mail_outbox
-    where sent_at is null and failed_at is null`.execute(db)
+    where sent_at is null and failed_at is null and (turn is null or counted_at is not null)`.execute(db)
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 

@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { counterOf } from '../limits/counters.ts'
@@ -7,13 +7,15 @@ import type { Limit } from '../limits/list.ts'
 import type { DueMail } from './repository.ts'
 
 /**
- * Mail that others than the recipient can cause, in any company: a recipient gets so many an hour, in rounds, in
- * which each network that asked has one mail, and each IPv6 /48 has four. What has to wait keeps its round, so that
- * one network with many mails does not go before another with its first.
+ * Mail that others than the recipient can cause, in any company: a recipient gets so many an hour, in turns. In a turn,
+ * each network that asked has one mail, and each IPv6 /48 has four. What has to wait keeps its turn, so that one
+ * network with many mails does not go before another with its first.
  */
 
-/** How many mails of an IPv6 /48 go in one round: a /48 has four times the limit of a /64. */
+/** How many mails of an IPv6 /48 have the same turn: a /48 has four times the limit of a /64. */
 const OF_WIDER_NETWORK = 4
+/** How far the mails that are earlier are counted, as a multiple of the limit: a mail waits for a day at most. */
+const MAX_WINDOWS = 24
 
 /** Not counted yet and not failed, in the form of the index. */
 const isWaiting = sql`(coalesce(counted_at, failed_at) is null)`
@@ -23,10 +25,12 @@ interface Share {
   now: Date
 }
 
-interface Decision {
+export interface Decision {
   isCounted: boolean
-  /** When the recipient can get more; null if that is not known. */
+  /** When the recipient can get more; null if the limit is not used up. */
   freeAt: Date | null
+  /** How many mails to the recipient wait for an earlier turn. */
+  earlier: number
 }
 
 /**
@@ -44,66 +48,67 @@ export async function countMail(
   const ofRecipient = sql`recipient = ${recipient} and network is not null`
   const { rows } = await sql<Decision>`
     with taken as (
-      select mail_id, created_at, network, wider_network, turn from mail_outbox
+      select mail_id, network, wider_network, turn from mail_outbox
       where company_id = ${companyId} and mail_id = ${mailId} and attempts = ${attempts}
         and sent_at is null and failed_at is null
     ), place as (
-      select t.mail_id, t.created_at, coalesce(t.turn, greatest(
-        -- The round that is being sent, or was sent last.
-        (select min(turn) from mail_outbox where ${ofRecipient} and ${isWaiting}),
-        (select max(turn) from mail_outbox where ${ofRecipient} and not ${isWaiting}
-          and not exists (select from mail_outbox where ${ofRecipient} and ${isWaiting} and turn is not null)),
-        (select max(m.turn) + 1 from mail_outbox m
-          where ${ofRecipient} and m.wider_network = t.wider_network and m.network = t.network),
-        (select m.turn + 1 from mail_outbox m
-          where ${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null
-          order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1),
-        0)) as turn
-      from taken t
+      select mail_id, coalesce(turn, greatest(0, ${turnOf(ofRecipient)})) as turn from taken t
     ), earlier as (
-      select count(*) as mails from (
-        select from mail_outbox m, place p
+      select count(*)::int as mails from (
+        select from mail_outbox
         where ${ofRecipient} and ${isWaiting}
-          and (m.turn, m.created_at, m.mail_id) < (p.turn, p.created_at, p.mail_id)
-        limit ${limit.max}
+          and (turn, mail_id) < ((select turn from place), (select mail_id from place))
+        order by turn, mail_id
+        limit ${MAX_WINDOWS * limit.max}
       ) m
     ), counted as (
       ${consumeUnreserved(limit, { counter, now, reserved: sql`(select mails from earlier)` })}
     )
     update mail_outbox m set turn = p.turn, counted_at = case when exists (select from counted) then ${now}::timestamptz end
-    from place p
+    from place p, earlier
     where m.company_id = ${companyId} and m.mail_id = p.mail_id
-    returning m.counted_at is not null as "isCounted", ${endIfUsedUp(limit, { counter, now })} as "freeAt"`.execute(
-    tx,
-  )
+    returning m.counted_at is not null as "isCounted", ${endIfUsedUp(limit, { counter, now })} as "freeAt",
+      earlier.mails as earlier`.execute(tx)
   return rows[0]
 }
 
-/** How many mails one statement postpones; the others are due still, so the next poll finds them. */
-const MAX_POSTPONED = 1_000
-
 /**
- * Postpones the due mails of a recipient that wait for their turn, without an attempt for each. A mail has failed if
- * it has waited since `expiredBefore`.
+ * The turn of a new mail `t`, as the greatest of: the present turn, the one after the last mail of its network, and the
+ * one after the turn that its /48 has filled.
  */
-export async function postponeWaitingAcrossCompanies(
+function turnOf(ofRecipient: RawBuilder<unknown>) {
+  const ofSite = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
+  return sql`
+    coalesce(
+      (select turn from mail_outbox where ${ofRecipient} and ${isWaiting} and turn is not null order by turn limit 1),
+      (select turn from mail_outbox where ${ofRecipient} and not ${isWaiting} and turn is not null
+        order by turn desc limit 1)),
+    (select m.turn + 1 from mail_outbox m where ${ofSite} and m.network = t.network order by m.turn desc limit 1),
+    (select m.turn + 1 from mail_outbox m where ${ofSite} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
+}
+
+/** Makes the mails due to a recipient whose turn is next. They wait for others that were dropped meanwhile. */
+export async function wakeNextAcrossCompanies(
   db: Executor,
   recipient: string,
-  { now, freeAt, expiredBefore }: { now: Date; freeAt: Date; expiredBefore: Date },
+  { limit, now }: Share,
 ): Promise<void> {
   await sql`
-    with waiting as (
-      select company_id, mail_id from mail_outbox
-      where recipient = ${recipient} and network is not null and ${isWaiting} and turn is not null
-        and next_attempt_at <= ${now} and coalesce(leased_until <= clock_timestamp(), true)
-      order by turn, created_at
-      limit ${MAX_POSTPONED}
-      for update skip locked
+    with next as (
+      select company_id, mail_id from (
+        select * from mail_outbox
+        where recipient = ${recipient} and network is not null and ${isWaiting} and turn is not null
+        order by turn, mail_id
+        limit ${limit.max}
+      ) m
+      where next_attempt_at > ${now} and leased_until is null
+    ), locked as (
+      select m.company_id, m.mail_id from mail_outbox m join next using (company_id, mail_id) for update of m skip locked
     )
-    update mail_outbox m set next_attempt_at = ${freeAt},
-      failed_at = case when m.created_at <= ${expiredBefore} then ${now}::timestamptz end,
-      last_error = ${WAITED}
-    from waiting w where m.company_id = w.company_id and m.mail_id = w.mail_id`.execute(db)
+    update mail_outbox m set next_attempt_at = ${now}
+    from locked l where m.company_id = l.company_id and m.mail_id = l.mail_id and m.leased_until is null`.execute(
+    db,
+  )
 }
 
 /** The `last_error` of a mail that waits, or failed because it waited too long. */

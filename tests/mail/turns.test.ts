@@ -186,15 +186,47 @@ test('an e-mail that is proven gets no more from strangers either, and what its 
   expect(mailsTo(person.email).at(-1)?.email.subject).toContain('was changed')
 })
 
-test('a mail that has waited for a day has failed', async () => {
-  const network = newNetwork()
-  await pester(network)
+test('what waited for mails that were dropped goes at once', async () => {
+  const company = await register(email, newNetwork())
+  for (let index = 0; index < 30; index += 1) await ask(RESEND, company, newNetwork())
   await allLookedAt()
-  // The others of its hour were sent by an instance that this one knows nothing of.
+  expect(mailsTo(email)).toHaveLength(12)
+  // Those that wait are to verify an e-mail that is verified.
+  const { token } = mailsTo(email).at(-1) ?? { token: '' }
+  expect((await service.call('/auth/verify-email', { json: { token } })).status).toBe(200)
+  // 12 were expected at the end of this hour, and 7 an hour later.
+  await pass(HOUR)
+  expect(mailsTo(email)).toHaveLength(12)
+  const owned = await register(email, newNetwork())
+  await allLookedAt()
+  expect(mailsOf(owned)).toHaveLength(1)
+  const unsent = service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email)
+  await pass(HOUR)
+  expect(await unsent.where('sent_at', 'is', null).execute()).toEqual([])
+})
+
+test('what can be sent wakes those whose turn is earlier', async () => {
+  const company = await register(email, newNetwork())
+  for (let index = 0; index < 40; index += 1) await ask(RESEND, company, newNetwork())
+  await allLookedAt()
+  // The recipient can get more, and nothing else is due.
+  await sql`delete from rate_counters where counter like 'mail-to-address:%'`.execute(service.db)
+  service.clock.advance(1)
+  const owned = await register(email, newNetwork())
+  await allLookedAt()
+  expect(mailsTo(email)).toHaveLength(24)
+  expect(mailsOf(owned)).toHaveLength(0)
+  await pass(2 * HOUR)
+  await pass(HOUR)
+  expect(mailsOf(owned)).toHaveLength(1)
+})
+
+test('a mail that has waited for a day has failed, and is tried no more', async () => {
+  await pester(newNetwork())
+  await allLookedAt()
+  // As if others had got all that this e-mail can get.
   await sql`update rate_counters set window_ends_at = ${new Date(service.clock.now() + 25 * HOUR * 1000)}
     where counter like 'mail-to-address:%'`.execute(service.db)
-  await sql`update mail_outbox set next_attempt_at = ${new Date(service.clock.now() + 24 * HOUR * 1000)}
-    where recipient = ${email} and sent_at is null`.execute(service.db)
   await pass(24 * HOUR)
   const rows = await service.db.selectFrom('mail_outbox').selectAll().where('recipient', '=', email).execute()
   expect(rows.filter((row) => row.sent_at)).toHaveLength(12)
