@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { isPoisonous } from './faults.ts'
@@ -25,6 +26,9 @@ interface ConnectOptions {
   /** Called with the error of an idle connection, for the log. */
   onIdleError?: (error: Error) => void
 }
+
+/** How long the end of a process waits for its connections to close. */
+const CLOSE_MS = 3_000
 
 const names = new Map<string, string>()
 
@@ -111,9 +115,9 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
     maintenance,
     pool,
     async close() {
-      await db.destroy()
-      await health.destroy()
-      await maintenance.destroy()
+      const closed = Promise.all([db.destroy(), health.destroy(), maintenance.destroy()])
+      // A server that does not answer does not close its end either.
+      await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
     },
   }
 }

@@ -22,6 +22,27 @@ function at(port: number, change: (url: URL) => void = () => {}): string {
   return url.href
 }
 
+test('a database that falls silent holds up neither probes, nor metrics, nor the end of the process (ASVS 16.5.2)', async () => {
+  const proxy = await openProxy(database.hostname, Number(database.port))
+  afterAll(() => proxy.close())
+  const service = await launch({ DATABASE_URL: at(proxy.port) })
+  await service.listening()
+  proxy.freeze()
+  for (const [path, status] of [
+    ['/livez', 200],
+    ['/readyz', 503],
+    ['/metrics', 200],
+  ] as const) {
+    const sentAt = performance.now()
+    const { statusCode, body } = await request(service.ops + path)
+    await body.dump()
+    expect([path, statusCode]).toEqual([path, status])
+    expect(performance.now() - sentAt).toBeLessThan(1_500)
+  }
+  service.child.kill('SIGTERM')
+  expect(await service.exit).toEqual([0, null])
+})
+
 describe('a database that is not there at the start', () => {
   test('is waited for, and the process says so, lives, and is not ready (ASVS 16.5.2)', async () => {
     const port = await freePort()
