@@ -67,7 +67,7 @@ await createUser(context, unverified.companyId, { ...unverified, role: 'viewer',
 await db.updateTable('users').set({ email_verified_at: null }).where('email', '=', unverified.email).execute()
 const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
-const addressOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
+const idsOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
 
 /** Per endpoint: the status of its answer, and the cases that must not differ in time. */
 const ENDPOINTS: [path: string, status: number, cases: [name: string, body: object][]][] = [
@@ -86,10 +86,10 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
     '/auth/password/forgot',
     202,
     [
-      ['account', addressOf(open)],
+      ['account', idsOf(open)],
       ['no account', nobody],
       ['no company', nowhere],
-      ['disabled user', addressOf(disabled)],
+      ['disabled user', idsOf(disabled)],
     ],
   ],
   [
@@ -97,7 +97,7 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
     202,
     [
       ['unverified', unverified],
-      ['verified', addressOf(open)],
+      ['verified', idsOf(open)],
       ['no account', nobody],
     ],
   ],

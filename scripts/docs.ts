@@ -60,7 +60,7 @@ async function openapiDocument(): Promise<string> {
   }
 }
 
-/** The page of the document, with all that it needs inside, and without the addresses of its maker. */
+/** The page of the document, with all that it needs inside, and without URLs of other sites. */
 async function render(document: string, publicUrl: string): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-'))
   try {

@@ -22,7 +22,7 @@ import { UsageError } from './load-test/usage-error.ts'
  *   run/         one flood from the start of its service to its figures
  *   report/      the figures as text
  *
- * Besides these: options.ts reads the command line; networks.ts names addresses; figures.ts and aims.ts have the
+ * Besides these: options.ts reads the command line; networks.ts names IP addresses; figures.ts and aims.ts have the
  * result and what is aimed at. Files named *-process.ts run in processes of their own.
  */
 

@@ -10,7 +10,7 @@ import { Webhook } from 'standardwebhooks'
 const USAGE = `Usage: npm run send-event -- [--type payment.created] [--data '{"amount":1250}']
 
 Set in the environment: COMPANY_ID, SIGNING_SECRET (whsec_…) and, unless it is http://127.0.0.1:3000/api,
-BASE, the address of the service.`
+BASE, the URL of the service.`
 
 function fail(message: string): never {
   console.error(message)

@@ -43,7 +43,7 @@ export function isCidr(text: string): boolean {
   )
 }
 
-/** Addresses of IPv4 (in their IPv6 form) and of IPv6 that no network of proxies has together. */
+/** IPv4 addresses (in their IPv6 form) and IPv6 addresses, so far apart that no network of proxies has two. */
 const FAR_APART = ['::ffff:1.1.1.1', '::ffff:129.0.0.1', '2001:db8::1', '3fff::1']
 
 /** Whether a network is so large that clients are in it, such as /0. */
@@ -53,7 +53,7 @@ export function containsClients(cidr: string): boolean {
   return Number(cidr.split('/')[1] ?? 128) < 7 || inside.length > 1
 }
 
-/** Networks of addresses and CIDRs that `isCidr` accepts. An IPv4 address is found in its IPv6 form, too. */
+/** Networks of IP addresses and CIDRs that `isCidr` accepts. An IPv4 address is also found in its IPv6 form. */
 export function toNetworks(cidrs: string[]): BlockList {
   const networks = new BlockList()
   for (const cidr of cidrs) {
@@ -85,7 +85,7 @@ function idOf(masterKey: string): string {
   return masterKey.split(':', 1)[0] ?? ''
 }
 
-/** `address` or `Name <address>`, without characters that could begin a header (RFC 5322, section 3.4). */
+/** `email` or `Name <email>`, without characters that could begin a header (RFC 5322, section 3.4). */
 const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
 
 export function isSender(text: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * IP addresses of attackers and honest users. Attackers send through a trusted proxy, which names any address;
- * honest users connect from addresses of their own on loopback, which Linux allows for all of 127.0.0.0/8.
+ * IP addresses of attackers and honest users. Attackers send through a trusted proxy, which can name any;
+ * honest users connect from IP addresses of their own on loopback, which Linux allows for all of 127.0.0.0/8.
  */
 
 /** The `X-Forwarded-For` of the nth of `count` networks. */
@@ -16,12 +16,12 @@ export function ipv4Networks(count: number): Networks {
 }
 
 /** All /64 of one IPv6 /48, in turn (RFC 3849's block for documentation). */
-export function ipv6Site(): Networks {
+export function ipv6Networks(): Networks {
   return (n) => `2001:db8:7:${(n % 65_536).toString(16)}::${((n >> 16) + 1).toString(16)}`
 }
 
-/** The nth address of a /16 on loopback, from which somebody connects. `block` 0 has the service itself. */
-export function loopbackAddress(block: number, n: number): string {
+/** The nth IP address of a /16 on loopback, from which somebody connects. `block` 0 has the service itself. */
+export function loopbackIpAddress(block: number, n: number): string {
   const at = n % 65_024
   return `127.${block}.${Math.floor(at / 254)}.${(at % 254) + 1}`
 }

@@ -13,7 +13,7 @@ export const USAGE = `Usage: npm run flood-test -- [options]
 Floods a service with what strangers can send, one flood after the other, and shows what honest users see of it:
 first of the honest load alone (idle), then beside the flood. It starts the service, with limits as in production,
 and a Postgres of its own, or creates databases on the server of DATABASE_URL. It uses loopback alone, and needs
-Linux, where all of 127.0.0.0/8 are addresses to connect from.
+Linux, where connections can come from all of 127.0.0.0/8.
 
   --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
   --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s

@@ -2,10 +2,10 @@ import { overloaded, type Problem } from '../errors.ts'
 import { widerNetworkOf } from '../limits/client.ts'
 
 /**
- * Bounds the memory that bodies take until their requests are answered, in all and by network. What has arrived
- * counts and not what was announced, since a sender that is slow on purpose would otherwise take much for a few
- * bytes. When all is in use, the network (IPv6: the /48) that holds most gives up an unfinished body for one
- * that holds less. So however many networks fill it, there is room for one more.
+ * Bounds the memory that bodies take until their requests are answered, in all and by network. Only what has
+ * arrived counts: otherwise a slow sender could announce much and take it with a few bytes. When all is in use, the
+ * wider network that holds most gives up an unfinished body for one that holds less. So there is room for one more,
+ * however many networks fill it.
  */
 
 const TOTAL_BYTES = 64 * 1024 * 1024
@@ -30,42 +30,42 @@ export interface BodyBudget {
   readonly bytes: number
 }
 
-/** What the networks of one /48, or one IPv4 address, hold together, and how to get it back. */
-interface Site {
+/** What the networks of one wider network hold together, and how to get it back. */
+interface Share {
   bytes: number
   unfinished: Map<Holding, (reason: Problem) => void>
 }
 
 export function createBodyBudget(total = TOTAL_BYTES, perNetwork = NETWORK_BYTES): BodyBudget {
   const byNetwork = new Map<string, number>()
-  const sites = new Map<string, Site>()
+  const shares = new Map<string, Share>()
   let used = 0
 
-  function siteOf(name: string): Site {
-    const site = sites.get(name) ?? { bytes: 0, unfinished: new Map() }
-    sites.set(name, site)
-    return site
+  function shareOf(widerNetwork: string): Share {
+    const share = shares.get(widerNetwork) ?? { bytes: 0, unfinished: new Map() }
+    shares.set(widerNetwork, share)
+    return share
   }
 
-  function add(network: string, siteName: string, bytes: number): void {
+  function add(network: string, widerNetwork: string, bytes: number): void {
     used += bytes
     const own = (byNetwork.get(network) ?? 0) + bytes
     if (own > 0) byNetwork.set(network, own)
     else byNetwork.delete(network)
-    const site = siteOf(siteName)
-    site.bytes += bytes
-    if (site.bytes === 0 && site.unfinished.size === 0) sites.delete(siteName)
+    const share = shareOf(widerNetwork)
+    share.bytes += bytes
+    if (share.bytes === 0 && share.unfinished.size === 0) shares.delete(widerNetwork)
   }
 
-  function requireShare(network: string, bytes: number): void {
+  function requireOwnPart(network: string, bytes: number): void {
     if ((byNetwork.get(network) ?? 0) + bytes > perNetwork) throw noRoom()
   }
 
-  function makeRoom(siteName: string, bytes: number): void {
-    const own = siteOf(siteName)
+  function makeRoom(widerNetwork: string, bytes: number): void {
+    const own = shareOf(widerNetwork)
     while (used + bytes > total) {
-      const droppable = [...sites.values()].filter(({ unfinished }) => unfinished.size > 0)
-      const most = droppable.reduce((max, site) => (site.bytes > max.bytes ? site : max), own)
+      const droppable = [...shares.values()].filter(({ unfinished }) => unfinished.size > 0)
+      const most = droppable.reduce((max, share) => (share.bytes > max.bytes ? share : max), own)
       const [oldest] = most.unfinished
       if (most.bytes <= own.bytes + bytes || !oldest) throw noRoom()
       const [holding, drop] = oldest
@@ -76,28 +76,28 @@ export function createBodyBudget(total = TOTAL_BYTES, perNetwork = NETWORK_BYTES
 
   return {
     open(network, announced) {
-      requireShare(network, announced)
-      const siteName = widerNetworkOf(network)
+      requireOwnPart(network, announced)
+      const widerNetwork = widerNetworkOf(network)
       let held = 0
       let isReleased = false
       const holding: Holding = {
         take(bytes) {
           if (isReleased) return
-          requireShare(network, bytes)
-          makeRoom(siteName, bytes)
+          requireOwnPart(network, bytes)
+          makeRoom(widerNetwork, bytes)
           held += bytes
-          add(network, siteName, bytes)
+          add(network, widerNetwork, bytes)
         },
         onDrop(drop) {
-          const { unfinished } = siteOf(siteName)
+          const { unfinished } = shareOf(widerNetwork)
           if (drop && !isReleased) unfinished.set(holding, drop)
           else unfinished.delete(holding)
-          add(network, siteName, 0)
+          add(network, widerNetwork, 0)
         },
         release() {
           isReleased = true
-          siteOf(siteName).unfinished.delete(holding)
-          add(network, siteName, -held)
+          shareOf(widerNetwork).unfinished.delete(holding)
+          add(network, widerNetwork, -held)
           held = 0
         },
       }

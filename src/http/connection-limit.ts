@@ -18,7 +18,7 @@ export function connectionLimit(databasePoolSize: number, files = openFilesLimit
 
 /** The soft limit of the process; infinite where there is none, or the system does not tell. */
 function openFilesLimit(): number {
-  // Otherwise the report looks up the names of the interfaces' addresses.
+  // Otherwise the report makes DNS look-ups for the network interfaces.
   Object.assign(process.report, { excludeNetwork: true })
   const report: unknown = process.report.getReport()
   return Value.Check(Report, report) ? report.userLimits.open_files.soft : Number.POSITIVE_INFINITY

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { networkOfAddress, widerNetworkOf } from '../limits/client.ts'
+import { networkOfIpAddress, widerNetworkOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 
 /**
@@ -24,7 +24,7 @@ interface Options {
 
 interface Connection {
   socket: Socket
-  /** That it is in: all strangers, a site (IPv4 address or IPv6 /48), a network; or the proxies alone. */
+  /** It belongs to all strangers, a wider network and a network; or to the proxies alone. */
   groups: Group[]
   /** When it became idle or busy. */
   since: number
@@ -48,7 +48,7 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
   const open = new Map<Socket, Connection>()
   const strangers = newGroup(() => {})
   const proxies = newGroup(() => {})
-  const sites = new Map<string, Group>()
+  const widerNetworks = new Map<string, Group>()
   const networks = new Map<string, Group>()
   const closed = createMetrics(registry, max, () => open.size)
 
@@ -67,21 +67,21 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
 
   function groupsOf(ipAddress: string): Group[] {
     if (isTrusted(ipAddress)) return [proxies]
-    const network = networkOfAddress(ipAddress)
-    return [strangers, groupIn(sites, widerNetworkOf(network)), groupIn(networks, network)]
+    const network = networkOfIpAddress(ipAddress)
+    return [strangers, groupIn(widerNetworks, widerNetworkOf(network)), groupIn(networks, network)]
   }
 
   /**
-   * Idle ones go first, longest idle first. If none is idle, the site that has most gives one up; then one goes
-   * whose request stalls, and last one that is new.
+   * Idle ones go first, longest idle first. If none is idle, the wider network that has most gives one up. Then
+   * one goes whose request stalls, and last one that is new.
    */
-  function makeRoom([, site, network]: Group[]): boolean {
+  function makeRoom([, widerNetwork, network]: Group[]): boolean {
     if (network && sizeOf(network) >= perNetwork) {
       if (!closeIdle(network, IDLE_MS) && !closeStalled(network) && !closeIdle(network, 0)) return false
     }
     if (open.size < max) return true
     if (closeIdle(strangers, IDLE_MS) || closeIdle(proxies, IDLE_MS)) return true
-    return closeOfLargest(site) || closeStalled(strangers) || closeIdle(strangers, 0)
+    return closeOfLargest(widerNetwork) || closeStalled(strangers) || closeIdle(strangers, 0)
   }
 
   function closeIdle({ idle: [longest] }: Group, idleMs: number): boolean {
@@ -92,11 +92,11 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
     return longest !== undefined && system.now() - longest.since >= STALLED_MS && close(longest, 'stalled')
   }
 
-  /** Unless the site of the new connection would then have as many. */
-  function closeOfLargest(site: Group | undefined): boolean {
-    let largest = site
-    for (const other of sites.values()) if (sizeOf(other) > sizeOf(largest)) largest = other
-    if (!largest || sizeOf(largest) <= sizeOf(site) + 1) return false
+  /** Closes one of the wider network that has most, unless that of the new connection, `own`, would have as many. */
+  function closeOfLargest(own: Group | undefined): boolean {
+    let largest = own
+    for (const other of widerNetworks.values()) if (sizeOf(other) > sizeOf(largest)) largest = other
+    if (!largest || sizeOf(largest) <= sizeOf(own) + 1) return false
     const [longest] = largest.idle.size > 0 ? largest.idle : largest.busy
     return longest !== undefined && close(longest, 'share')
   }
@@ -166,7 +166,7 @@ function createMetrics(registry: Registry, max: number, open: () => number): Cou
   new Gauge({ name: 'gatehouse_connections_max', help: 'Connections that it can hold', registers }).set(max)
   return new Counter({
     name: 'gatehouse_connections_closed_total',
-    help: 'Connections closed for want of room: idle, stalled, above their share, or refused',
+    help: 'Connections closed for lack of room: idle, stalled, above their share, or refused',
     labelNames: ['reason'],
     registers,
   })

@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import { toNetworks } from '../config-forms.ts'
 import { withoutPort } from '../limits/client.ts'
 
-/** Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its address or network. */
+/** Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. */
 export function createTrust(trustProxy: string[]): (ipAddress: string) => boolean {
   const networks = toNetworks(trustProxy)
   return (forwarded) => {

@@ -13,7 +13,7 @@ import { createFairQueue } from '../limits/fair-queue.ts'
 const TURN_MS = 1
 /** Requests that can wait. They wait for milliseconds, unless they are a flood. */
 const MAX_WAITING = 10_000
-const MAX_WAITING_PER_SITE = 1_000
+const MAX_WAITING_PER_WIDER_NETWORK = 1_000
 
 interface Entry {
   begin(): void
@@ -27,7 +27,10 @@ export interface Turns {
 }
 
 export function createTurns(): Turns {
-  const waiting = createFairQueue<Entry>({ max: MAX_WAITING, maxPerSite: MAX_WAITING_PER_SITE })
+  const waiting = createFairQueue<Entry>({
+    max: MAX_WAITING,
+    maxPerWiderNetwork: MAX_WAITING_PER_WIDER_NETWORK,
+  })
   /** When the present turn of the event loop ends for requests that begin; undefined before its first one. */
   let endsAt: number | undefined
 

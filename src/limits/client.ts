@@ -21,26 +21,26 @@ export function ipAddressOf({ ip, socket }: FastifyRequest): string {
   return isIP(ipAddress) ? ipAddress : (socket.remoteAddress ?? 'unknown')
 }
 
-/** An address that a proxy forwards. Some add the port: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** The IP address that a proxy forwards, without its port. Some proxies add one: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 export function withoutPort(forwarded: string): string {
   return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }
 
 /** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOf(request: FastifyRequest): string {
-  return networkOfAddress(ipAddressOf(request))
+  return networkOfIpAddress(ipAddressOf(request))
 }
 
-export function networkOfAddress(ipAddress: string): string {
+export function networkOfIpAddress(ipAddress: string): string {
   return normalize(ipAddress, 64)
 }
 
-/** The IPv6 /48 of a network, since one site has that many /64; an IPv4 address is its own. */
+/** The IPv6 /48 of a network, since one customer can have all of its /64; an IPv4 address stays as it is. */
 export function widerNetworkOf(network: string): string {
   return normalize(network, 48)
 }
 
-/** Networks that were worked out last: every request asks several times, and it takes 20 µs for IPv6. */
+/** The networks that were computed last: each request needs its network several times, and IPv6 takes 20 µs. */
 const normalized = { 48: new LruMap<string>(10_000), 64: new LruMap<string>(10_000) }
 
 function normalize(ipAddress: string, bits: 48 | 64): string {

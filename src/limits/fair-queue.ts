@@ -1,14 +1,14 @@
 import { widerNetworkOf } from './client.ts'
 
 /**
- * A queue that strangers share fairly. Sites take turns (an IPv4 address, or an IPv6 /48), so does each /64 of a
- * site, and one network's entries go in order of arrival.
+ * A queue that strangers share fairly. Wider networks take turns (see `widerNetworkOf`), the networks of one take
+ * turns among themselves, and the entries of one network go in order of arrival.
  */
 export interface FairQueue<Entry> {
   readonly size: number
   /**
-   * Adds an entry. If the queue is full, removes and returns the newest entry of the site that has most; if the site
-   * is full, the newest of its network that has most. That can be the entry itself.
+   * Adds an entry. If the queue is full, removes and returns the newest entry of the wider network that has most;
+   * if the wider network is full, the newest of its network that has most. That can be the entry itself.
    */
   add(network: string, entry: Entry): Entry | undefined
   /** Whether `add` would return its own entry. */
@@ -17,7 +17,7 @@ export interface FairQueue<Entry> {
   take(): Entry | undefined
 }
 
-/** A node of the tree: sites, their networks, and the entries of a network. */
+/** A node of the tree: wider networks, their networks, and the entries of a network. */
 interface Node<Entry> {
   size: number
   /** In the order of their turns. */
@@ -25,13 +25,13 @@ interface Node<Entry> {
   entries: Entry[]
 }
 
-/** `max` bounds all entries, `maxPerSite` those of one site. */
+/** `max` bounds all entries, `maxPerWiderNetwork` those of one wider network. */
 export function createFairQueue<Entry>({
   max,
-  maxPerSite,
+  maxPerWiderNetwork,
 }: {
   max: number
-  maxPerSite: number
+  maxPerWiderNetwork: number
 }): FairQueue<Entry> {
   const all = newNode<Entry>()
   return {
@@ -39,15 +39,15 @@ export function createFairQueue<Entry>({
       return all.size
     },
     add(network, entry) {
-      const site = widerNetworkOf(network)
-      addTo(all, [site, network], entry)
-      if ((all.children.get(site)?.size ?? 0) > maxPerSite) return dropFrom(all, [site])
+      const wider = widerNetworkOf(network)
+      addTo(all, [wider, network], entry)
+      if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
       return all.size > max ? dropFrom(all, []) : undefined
     },
     refuses(network) {
-      const site = all.children.get(widerNetworkOf(network))
-      const own = (site?.size ?? 0) + 1
-      if (own > maxPerSite) return isLargest(site?.children, network)
+      const wider = all.children.get(widerNetworkOf(network))
+      const own = (wider?.size ?? 0) + 1
+      if (own > maxPerWiderNetwork) return isLargest(wider?.children, network)
       return all.size >= max && isLargest(all.children, widerNetworkOf(network))
     },
     take: () => (all.size === 0 ? undefined : takeFrom(all)),

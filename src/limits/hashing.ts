@@ -36,7 +36,7 @@ interface Waiting {
  */
 export async function createLimitedHasher(
   concurrency = availableParallelism(),
-  bounds = { max: 128 * concurrency, maxPerSite: 32 * concurrency },
+  bounds = { max: 128 * concurrency, maxPerWiderNetwork: 32 * concurrency },
 ): Promise<LimitedHasher> {
   const hasher = await createPasswordHasher()
   const known = createFairQueue<Waiting>(bounds)

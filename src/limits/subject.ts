@@ -11,12 +11,12 @@ interface ByNetwork {
   about: readonly string[]
 }
 
-/** Counts by network: by IPv4 address or IPv6 /64, and by IPv6 /48. */
+/** Counts by network (an IPv4 address or an IPv6 /64), and also by the IPv6 /48. */
 export function byNetwork(network: string, ...about: string[]): ByNetwork {
   return { network, about }
 }
 
-/** A site has a /48 and with it 65 536 networks, so the /48 has a counter of its own. */
+/** One customer can have a /48, and with it 65 536 networks. So the /48 has a counter of its own. */
 const WIDER_FACTOR = 4
 
 /** One counter: how high it goes, and the values that name it together with the limit's name. */

@@ -77,14 +77,14 @@ export async function countMail(
  * one after the turn that its /48 has filled.
  */
 function turnOf(ofRecipient: RawBuilder<unknown>) {
-  const ofSite = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
+  const ofWiderNetwork = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
   return sql`
     coalesce(
       (select turn from mail_outbox where ${ofRecipient} and ${isWaiting} and turn is not null order by turn limit 1),
       (select turn from mail_outbox where ${ofRecipient} and not ${isWaiting} and turn is not null
         order by turn desc limit 1)),
-    (select m.turn + 1 from mail_outbox m where ${ofSite} and m.network = t.network order by m.turn desc limit 1),
-    (select m.turn + 1 from mail_outbox m where ${ofSite} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
+    (select m.turn + 1 from mail_outbox m where ${ofWiderNetwork} and m.network = t.network order by m.turn desc limit 1),
+    (select m.turn + 1 from mail_outbox m where ${ofWiderNetwork} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
 }
 
 /** Makes the mails due to a recipient whose turn is next. They wait for others that were dropped meanwhile. */

@@ -149,7 +149,10 @@ describe('hashing', () => {
 
   /** A hasher whose calls are all of one client. */
   async function limited(concurrency?: number, max?: number) {
-    const hasher = await createLimitedHasher(concurrency, max === undefined ? max : { max, maxPerSite: max })
+    const hasher = await createLimitedHasher(
+      concurrency,
+      max === undefined ? max : { max, maxPerWiderNetwork: max },
+    )
     return {
       ...hasher.inTurn({ subject: '192.0.2.1', isKnown: false }),
       get waiting() {

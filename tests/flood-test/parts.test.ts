@@ -17,7 +17,7 @@ import { holdConnections } from '../../scripts/flood-test/generators/held-connec
 import { getText, postText } from '../../scripts/flood-test/generators/request-text.ts'
 import { sendSteadily } from '../../scripts/flood-test/generators/steady-requests.ts'
 import type { Seen } from '../../scripts/flood-test/honest/kinds.ts'
-import { ipv4Networks, ipv6Site, loopbackAddress } from '../../scripts/flood-test/networks.ts'
+import { ipv4Networks, ipv6Networks, loopbackIpAddress } from '../../scripts/flood-test/networks.ts'
 import { toText } from '../../scripts/flood-test/report/text.ts'
 import { growthBetween, scaleGrowth } from '../../scripts/flood-test/target/tables.ts'
 
@@ -67,17 +67,17 @@ test('so many networks come in turn, and no other', () => {
 })
 
 test('an IPv6 /48 has 65,536 networks, and goes on with further addresses of them', () => {
-  const site = ipv6Site()
-  expect(site(0)).toBe('2001:db8:7:0::1')
-  expect(site(65_535)).toBe('2001:db8:7:ffff::1')
-  expect(site(65_536)).toBe('2001:db8:7:0::2')
+  const network = ipv6Networks()
+  expect(network(0)).toBe('2001:db8:7:0::1')
+  expect(network(65_535)).toBe('2001:db8:7:ffff::1')
+  expect(network(65_536)).toBe('2001:db8:7:0::2')
 })
 
 test('an address on loopback is never that of a network or of a broadcast', () => {
-  expect(loopbackAddress(16, 0)).toBe('127.16.0.1')
-  expect(loopbackAddress(16, 253)).toBe('127.16.0.254')
-  expect(loopbackAddress(16, 254)).toBe('127.16.1.1')
-  expect(loopbackAddress(16, 65_024)).toBe(loopbackAddress(16, 0))
+  expect(loopbackIpAddress(16, 0)).toBe('127.16.0.1')
+  expect(loopbackIpAddress(16, 253)).toBe('127.16.0.254')
+  expect(loopbackIpAddress(16, 254)).toBe('127.16.1.1')
+  expect(loopbackIpAddress(16, 65_024)).toBe(loopbackIpAddress(16, 0))
 })
 
 test('answers are counted wherever their bytes are divided', () => {

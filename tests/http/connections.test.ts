@@ -89,7 +89,7 @@ describe('of silent connections', () => {
 })
 
 describe('of connections with requests that do not end', () => {
-  test('the site that has most gives up the one longest in progress', async () => {
+  test('the wider network that has most gives up the one longest in progress', async () => {
     const sockets: Socket[] = []
     for (const network of [1, 2, 3]) {
       for (const _ of times(SHARE, () => {})) sockets.push(await busy(`127.0.5.${network}`))

@@ -3,7 +3,10 @@ import { createFairQueue } from '../../src/limits/fair-queue.ts'
 import { createLimitedHasher, type Turn } from '../../src/limits/hashing.ts'
 import { times } from '../support/test-service.ts'
 
-const queueOf = (entries: [network: string, entry: string][], bounds = { max: 100, maxPerSite: 100 }) => {
+const queueOf = (
+  entries: [network: string, entry: string][],
+  bounds = { max: 100, maxPerWiderNetwork: 100 },
+) => {
   const queue = createFairQueue<string>(bounds)
   const dropped = entries.map(([network, entry]) => queue.add(network, entry))
   const taken: string[] = []
@@ -35,19 +38,21 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'd1', 'b1', 'a2'])
   })
 
-  test('when it is full, refuses the newest of the site that has most, not a newcomer', () => {
+  test('when it is full, refuses the newest of the wider network that has most, not a newcomer', () => {
     const flood = times(4, (i): [string, string] => ['192.0.2.1', `flood ${i}`])
-    const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerSite: 4 })
+    const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerWiderNetwork: 4 })
     expect(dropped).toEqual(['flood 3'])
     expect(taken).toEqual(['flood 0', 'honest', 'flood 1', 'flood 2'])
   })
 
-  test('refuses the newcomer when no site has more than it', () => {
-    const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `site ${i}`])
-    expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerSite: 3 }).dropped).toEqual(['late'])
+  test('refuses the newcomer when no wider network has more than it', () => {
+    const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `entry ${i}`])
+    expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerWiderNetwork: 3 }).dropped).toEqual([
+      'late',
+    ])
   })
 
-  test('bounds each site, whose networks share its places', () => {
+  test('bounds each wider network, whose networks share its places', () => {
     const entries: [string, string][] = [
       ['2001:db8:1:1::', 'a1'],
       ['2001:db8:1:1::', 'a2'],
@@ -55,13 +60,13 @@ describe('a fair queue (ASVS 15.2.2)', () => {
       ['2001:db8:1:2::', 'b1'],
       ['192.0.2.1', 'c1'],
     ]
-    const { dropped, taken } = queueOf(entries, { max: 100, maxPerSite: 2 })
+    const { dropped, taken } = queueOf(entries, { max: 100, maxPerWiderNetwork: 2 })
     expect(dropped).toEqual(['a3', 'a2'])
     expect(taken).toEqual(['a1', 'c1', 'b1'])
   })
 
   test('says beforehand whom it refuses', () => {
-    const bounds = { max: 4, maxPerSite: 3 }
+    const bounds = { max: 4, maxPerWiderNetwork: 3 }
     const queue = createFairQueue<number>(bounds)
     for (const [network, expected] of [
       ['192.0.2.1', false],
@@ -82,7 +87,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
 
 describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
   test('leaves half of the hashing to members whose network is known, and turns to each other network', async () => {
-    const hasher = await createLimitedHasher(1, { max: 40, maxPerSite: 10 })
+    const hasher = await createLimitedHasher(1, { max: 40, maxPerWiderNetwork: 10 })
     const ended: string[] = []
     const sign = async (name: string, turn: Turn) => {
       await hasher.inTurn(turn).hash(name)

@@ -430,7 +430,7 @@ describe('with small limits', async () => {
 })
 
 describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async () => {
-  const hasher = await createCountingHasher(1, { max: 4, maxPerSite: 4 })
+  const hasher = await createCountingHasher(1, { max: 4, maxPerWiderNetwork: 4 })
   const service = await openTestService({ hasher })
   const admin = await service.addCompany()
   const person = await service.addUser(admin)

@@ -202,7 +202,7 @@ describe('limits (ASVS 2.4.1, 6.3.1):', async () => {
   test('what was turned away for want of room is not counted', async () => {
     const full = await openTestService({
       env: { RATE_LIMIT_SCALE: '1' },
-      hasher: await createLimitedHasher(1, { max: 0, maxPerSite: 0 }),
+      hasher: await createLimitedHasher(1, { max: 0, maxPerWiderNetwork: 0 }),
     })
     const answers = await Promise.all(times(5, () => full.call('/auth/register', { json: valid() })))
     const turnedAway = answers.filter(({ status }) => status === 503).length

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { succeed } from '../aims.ts'
 import { holdConnections } from '../generators/held-connections.ts'
 import { getText } from '../generators/request-text.ts'
-import { loopbackAddress } from '../networks.ts'
+import { loopbackIpAddress } from '../networks.ts'
 import type { Flood } from './flood.ts'
 
 /** Connections that take a place and do next to nothing with it, twice as many as the service can have files. */
@@ -20,7 +20,7 @@ export const slowReadingFrom1 = connections('slow-reading', 1, readSlowly)
 export const slowReadingFrom100 = connections('slow-reading', 100, readSlowly)
 
 function connections(what: string, count: number, onOpen: (socket: Socket) => void): Flood {
-  const from = count === 1 ? 'one address' : `${count} addresses`
+  const from = count === 1 ? 'one IP address' : `${count} IP addresses`
   return {
     about: `${CONNECTIONS.toLocaleString('en')} ${what} connections from ${from}, of a service with ${MAX_FILES.toLocaleString('en')} files`,
     aims: [
@@ -32,7 +32,7 @@ function connections(what: string, count: number, onOpen: (socket: Socket) => vo
       holdConnections({
         url,
         count: CONNECTIONS,
-        localAddressOf: (n) => loopbackAddress(ATTACKER_BLOCK, n % count),
+        localAddressOf: (n) => loopbackIpAddress(ATTACKER_BLOCK, n % count),
         onOpen,
       }),
   }

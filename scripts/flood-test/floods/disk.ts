@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { megabytesAnHourBelow, succeed } from '../aims.ts'
 import { getText, postText } from '../generators/request-text.ts'
 import { sendSteadily } from '../generators/steady-requests.ts'
-import { ipv6Site } from '../networks.ts'
+import { ipv6Networks } from '../networks.ts'
 import type { Flood, Victim } from './flood.ts'
 import { signatureHeaders } from './signatures.ts'
 
-/** Everything that a stranger can make the service write, from ever new networks of one site. */
+/** Everything that a stranger can make the service write, always from another network of one IPv6 /48. */
 
 const RATE = 300
 const CONNECTIONS = 200
@@ -15,7 +15,7 @@ export const disk: Flood = {
   about: `${RATE} sign-ins, registrations, requested mails and refused credentials a second from one IPv6 /48`,
   aims: [megabytesAnHourBelow(20), succeed(0.98, 'sign-in, known network', 'session check')],
   attack(victim) {
-    const networks = ipv6Site()
+    const networks = ipv6Networks()
     return sendSteadily({
       url: victim.url,
       rate: RATE,

@@ -19,7 +19,7 @@ import {
   signInsFrom100,
   signInsFrom1000,
   signInsFrom5000,
-  signInsFromSite,
+  signInsFromIpv6,
 } from './sign-ins.ts'
 import { badSignaturesFrom1, badSignaturesFrom100, staleSignatures, unknownCompany } from './signatures.ts'
 
@@ -32,7 +32,7 @@ export const FLOODS: Record<string, Flood> = {
   'sign-ins-100': signInsFrom100,
   'sign-ins-1000': signInsFrom1000,
   'sign-ins-5000': signInsFrom5000,
-  'sign-ins-ipv6': signInsFromSite,
+  'sign-ins-ipv6': signInsFromIpv6,
   'bodies-unfinished': unfinishedBodies,
   'bodies-huge': hugeBodies,
   'signatures-1': badSignaturesFrom1,

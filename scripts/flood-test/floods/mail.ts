@@ -10,7 +10,7 @@ import { listMails } from '../target/mail-folder.ts'
 import { type FloodTarget, from as forwardedFrom } from '../target/open-target.ts'
 import type { Flood, Victim } from './flood.ts'
 
-/** Mails that strangers cause to the addresses of others, who ask for a mail of their own meanwhile. */
+/** Mails that strangers cause to others, who request a mail of their own meanwhile. */
 
 const RATE = 20
 const CONNECTIONS = 50
@@ -22,7 +22,7 @@ export const mailFrom100 = mail(100, '100 networks')
 
 function mail(count: number, from: string): Flood {
   return {
-    about: `${RATE} registrations, forgotten passwords and resends a second with others' addresses, from ${from}`,
+    about: `${RATE} registrations, forgotten passwords and resends a second with others' e-mails, from ${from}`,
     aims: [findingsHold, succeed(0.98, 'sign-in, known network', 'session check')],
     attack(victim) {
       const networks = ipv4Networks(count)

@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { signInsSucceed, staysFast } from '../aims.ts'
 import { getText, postText } from '../generators/request-text.ts'
 import { sendSteadily } from '../generators/steady-requests.ts'
-import { loopbackAddress } from '../networks.ts'
+import { loopbackIpAddress } from '../networks.ts'
 import type { Flood, Victim } from './flood.ts'
 
 /** Connections on which requests follow each other without waiting for an answer. */
 
-const ATTACKER = loopbackAddress(3, 0)
+const ATTACKER = loopbackIpAddress(3, 0)
 const CONNECTIONS = 50
 const BURST = 100
 

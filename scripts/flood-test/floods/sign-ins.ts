@@ -1,7 +1,7 @@
 import { succeed } from '../aims.ts'
 import { postText } from '../generators/request-text.ts'
 import { sendSteadily } from '../generators/steady-requests.ts'
-import { ipv4Networks, ipv6Site, type Networks } from '../networks.ts'
+import { ipv4Networks, ipv6Networks, type Networks } from '../networks.ts'
 import type { Flood, Victim } from './flood.ts'
 
 /** Sign-ins with wrong passwords: every second one at a member, the others at nobody. */
@@ -14,7 +14,7 @@ export const signInsFrom1 = signIns('1 network', ipv4Networks(1), 0.6)
 export const signInsFrom100 = signIns('100 networks', ipv4Networks(100), 0.6)
 export const signInsFrom1000 = signIns('1,000 networks', ipv4Networks(1_000))
 export const signInsFrom5000 = signIns('5,000 networks', ipv4Networks(5_000))
-export const signInsFromSite = signIns('one IPv6 /48, each from another /64', ipv6Site(), 0.6)
+export const signInsFromIpv6 = signIns('one IPv6 /48, each from another /64', ipv6Networks(), 0.6)
 
 /** `unknownShare`: what has to succeed of the sign-ins from networks that are new to the service. */
 function signIns(from: string, networks: Networks, unknownShare?: number): Flood {

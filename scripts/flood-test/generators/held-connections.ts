@@ -6,7 +6,7 @@ import { type Attack, type Counts, count } from './attack.ts'
 export interface HeldConnections {
   url: string
   count: number
-  /** The source address of the nth connection. */
+  /** The IP address from which the nth connection comes. */
   localAddressOf?(n: number): string
   /** Called when the nth connection is open. */
   onOpen(socket: Socket, n: number): void

@@ -2,7 +2,7 @@ import type { Client } from '../../load-test/http-client.ts'
 import { JSON_CONTENT, openClient } from '../../load-test/http-client.ts'
 import type { Credentials, LiveSession } from '../../load-test/operations/credentials.ts'
 import { openSession } from '../../load-test/operations/sign-in.ts'
-import { loopbackAddress } from '../networks.ts'
+import { loopbackIpAddress } from '../networks.ts'
 
 /** What a client waits for an answer. */
 export const DEADLINE_MS = 5_000
@@ -30,7 +30,7 @@ const HOME_BLOCK = 16
 const DEVICE_BLOCK = 17
 
 export async function moveIn(url: string, credentials: Credentials, n: number): Promise<Member> {
-  const localAddress = loopbackAddress(HOME_BLOCK, n)
+  const localAddress = loopbackIpAddress(HOME_BLOCK, n)
   const client = openClient(url, { connections: 8, deadlineMs: DEADLINE_MS, localAddress })
   const session = await openSession(client, credentials)
   return { credentials, localAddress, client, session, refreshKey: `${n}-0`, isRefreshing: false }
@@ -38,7 +38,7 @@ export async function moveIn(url: string, credentials: Credentials, n: number): 
 
 /** Signs in with a browser, and keeps the cookie that the service recognises it by. */
 export async function setUpDevice(url: string, credentials: Credentials, n: number): Promise<DeviceOwner> {
-  const client = openClient(url, { connections: 1, localAddress: loopbackAddress(DEVICE_BLOCK, n) })
+  const client = openClient(url, { connections: 1, localAddress: loopbackIpAddress(DEVICE_BLOCK, n) })
   const { status, cookies, text } = await client.send({
     method: 'POST',
     path: '/api/auth/login',

@@ -7,7 +7,7 @@ import { JSON_CONTENT, openClient, parseReply } from '../../load-test/http-clien
 import type { Credentials } from '../../load-test/operations/credentials.ts'
 import { ingestEvent, type Sender } from '../../load-test/operations/ingest.ts'
 import { checkSession } from '../../load-test/operations/sessions.ts'
-import { loopbackAddress } from '../networks.ts'
+import { loopbackIpAddress } from '../networks.ts'
 import type { Kind } from './kinds.ts'
 import { DEADLINE_MS, type DeviceOwner, type Member } from './member.ts'
 
@@ -27,7 +27,7 @@ const RefreshReply = TypeCompiler.Compile(
 
 const DEVICE_TRAVEL_BLOCK = 32
 const TRAVEL_BLOCK = 48
-const SENDER_ADDRESS = loopbackAddress(18, 0)
+const SENDER_IP_ADDRESS = loopbackIpAddress(18, 0)
 const SENDER_CONNECTIONS = 16
 
 /** One operation for each kind; each call does it for the next user. */
@@ -36,7 +36,7 @@ export function operationsOf(users: HonestUsers): Record<Kind, Operation> {
   const senderClient = openClient(url, {
     connections: SENDER_CONNECTIONS,
     deadlineMs: DEADLINE_MS,
-    localAddress: SENDER_ADDRESS,
+    localAddress: SENDER_IP_ADDRESS,
   })
   const checks = members.map(({ client, session }) => checkSession(client, [session]))
   return {
@@ -44,13 +44,13 @@ export function operationsOf(users: HonestUsers): Record<Kind, Operation> {
       signInFrom(url, localAddress, credentials),
     ),
     'sign-in, known device': inTurn(deviceOwners, ({ credentials, device }, n) =>
-      signInFrom(url, loopbackAddress(DEVICE_TRAVEL_BLOCK, n), credentials, {
+      signInFrom(url, loopbackIpAddress(DEVICE_TRAVEL_BLOCK, n), credentials, {
         'x-session-mode': 'cookie',
         ...(device && { cookie: device }),
       }),
     ),
     'sign-in, new network': inTurn(travellers, (credentials, n) =>
-      signInFrom(url, loopbackAddress(TRAVEL_BLOCK, n), credentials),
+      signInFrom(url, loopbackIpAddress(TRAVEL_BLOCK, n), credentials),
     ),
     'session check': inTurn(checks, (check) => check() ?? Promise.resolve()),
     refresh: () => refreshNext(members),

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const WAIT_MS = 20_000
 
-/** Names of the files of mails to this address. They begin with the time. */
+/** Names of the files of mails to this e-mail. They begin with the time. */
 export async function listMails(dataFolder: string, recipient: string): Promise<string[]> {
   const names = await readdir(join(dataFolder, 'mail')).catch(() => [])
   return names.filter((name) => name.includes(recipient)).toSorted()
 }
 
-/** The token in the link of the first mail to this address, such as `verify_…`. */
+/** The token in the link of the first mail to this e-mail, such as `verify_…`. */
 export async function waitForToken(dataFolder: string, recipient: string, purpose: string): Promise<string> {
   const pattern = new RegExp(`${purpose}_[A-Za-z0-9_-]{43}`)
   for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; await sleep(100)) {

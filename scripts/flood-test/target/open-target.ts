@@ -34,7 +34,7 @@ export interface TargetOptions {
   maxFiles: number | undefined
 }
 
-const PROXY_ADDRESS = '127.0.0.1'
+const PROXY_IP_ADDRESS = '127.0.0.1'
 const HONEST_MEMBERS = 150
 
 /** The header by which the trusted proxy tells whom it forwards. */
@@ -55,13 +55,13 @@ export async function openFloodTarget(
     MASTER_KEYS: `flood:${randomBytes(32).toString('base64')}`,
     PUBLIC_URL: 'http://flood.example',
     DATA_DIR: dataFolder,
-    TRUST_PROXY: `${PROXY_ADDRESS}/32`,
+    TRUST_PROXY: `${PROXY_IP_ADDRESS}/32`,
   }
   const logFile = join(postgres.folder, `${name}.log`)
   const { url, pid } = await startService({ variables, logFile, folder: serviceFolder, maxFiles }, cleanup)
   const connection = await openConnection(databaseUrl)
   cleanup.defer(() => connection.end())
-  const proxy = openClient(url, { connections: 32, localAddress: PROXY_ADDRESS })
+  const proxy = openClient(url, { connections: 32, localAddress: PROXY_IP_ADDRESS })
   cleanup.defer(() => proxy.close())
   const admin = await registerCompany(proxy, dataFolder)
   const people = (await insertAnalysts(connection, admin.companyId)).map((email) => ({ ...admin, email }))
