@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Mail that anyone can cause is shared out: each address gets so many an hour, in turns between the networks that
- * asked for it. And a sender that is killed holds its mails for a minute by the clock that all senders share.
+ * Bounds the mail that anyone can cause: each recipient gets so many an hour, in turns between the networks that
+ * requested it. The lease of a mail is measured by the clock of the database, which all senders share.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const statements = [

@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 
 /**
  * The audit trail in monthly partitions, which the service makes and drops by a function, so that its role needs
- * no right to change tables. IP addresses and e-mails stand apart, and refused sign-ins are summed up: strangers
- * cause them, so they must stay few.
+ * no right to change tables. IP addresses and e-mails are in a table of their own. Refused sign-ins are summed up:
+ * strangers cause them, so their rows must stay few.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const { rows } = await sql<{ schema: string }>`select current_schema() as schema`.execute(db)
@@ -92,7 +92,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end $$`,
     sql`revoke execute on function add_audit_partition from public`,
 
-    // Who may add entries may run this: it ends nothing that is younger than 90 days by the database's clock.
+    // A role that may add entries may run this: it deletes nothing that is younger than 90 days by the database's clock.
     sql`create function maintain_audit_trail(retention_days integer) returns integer language plpgsql
       security definer
       set search_path = ${schema}, pg_temp set timezone = 'UTC' set lock_timeout = '500ms' as $$
@@ -147,7 +147,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select company_id, audit_id, occurred_at, action, outcome,
         case when actor not like '%@%' then actor end, case when subject not like '%@%' then subject end, session_id
       from audit_events_before`,
-    // Older instances go on writing, so what could use the old table can use the new ones at once.
+    // Older instances go on writing, so every role that could use the old table can use the new ones at once.
     sql`do $$
       declare held record;
       begin

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** What lets users and companies be deleted, companies that nobody verified go, and leaked keys be revoked. */
+/** Deletion of users, of companies, and of companies that nobody verified; revocation of leaked keys. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const statements = [
     // In the order in which requests lock them.
@@ -13,7 +13,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       'by the clock of the database; the row stays until no request from before can add anything to it'`,
     sql`create index companies_deleting on companies (company_id) where status = 'deleting'`,
 
-    // Of a deleted user the id stays: the audit trail, ended sessions and the signing secret name it.
+    // The id of a deleted user stays: the audit trail, ended sessions and the signing secret name it.
     sql`alter table users
       alter email drop not null,
       drop constraint users_status_check,

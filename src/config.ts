@@ -107,7 +107,7 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
 const CONTENTS: Partial<Record<keyof Variables, Form>> = {
   TRUST_PROXY: [
     (networks) => !list(networks).some(containsClients),
-    'be the networks of your proxies; a network as large as /0 lets every client choose the address that is counted',
+    'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',
   ],
 }
 
@@ -195,7 +195,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     },
     dashboardOrigins: list(read.DASHBOARD_ORIGINS),
     trustProxy: list(read.TRUST_PROXY),
-    /** How long requests are still taken after the wish to stop, so that a balancer notices first. */
+    /** How long requests are still taken after the signal to stop, so that a load balancer notices first. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,

@@ -22,8 +22,8 @@ import { randomFraction, realSystem, type System } from './system.ts'
  * asks it to stop. Then it drains: it takes requests for a while longer, finishes what has begun, and exits.
  */
 
-/** A terminal and npm both pass Ctrl-C on. Within this time, signals are one and the same wish. */
-const SAME_WISH_MS = 1_000
+/** A terminal and npm both pass Ctrl-C on. Signals within this time count as one. */
+const SAME_SIGNAL_MS = 1_000
 const DRAIN_DEADLINE_MS = 8_000
 const EXIT_DEADLINE_MS = 9_500
 const PRUNE_EVERY_MS = 3_600_000
@@ -42,7 +42,7 @@ function stopOnSignals(): AbortSignal {
     if (!stop.signal.aborted) {
       firstAt = performance.now()
       stop.abort(signal)
-    } else if (performance.now() - firstAt > SAME_WISH_MS) process.exit(1)
+    } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1)
   }
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
@@ -98,7 +98,7 @@ async function serve(
     ? null
     : await openDemoCompany(config.dataDir, {
         db,
-        hasher: hasher.inTurn({ subject: 'local', isKnown: true }),
+        hasher: hasher.inTurn({ networkOrDevice: 'local', isKnown: true }),
         system,
       })
   stop.throwIfAborted()

@@ -40,7 +40,7 @@ export function findPostmaster(dataFolder: string): number | undefined {
   })
 }
 
-/** From now on, the peak of a process's memory is counted anew, where the system allows it. */
+/** From now on, the peak of a process's memory starts again, where the system allows it. */
 export function resetPeakMemory(pid: number | undefined): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')

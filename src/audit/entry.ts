@@ -6,14 +6,14 @@ export interface AuditEntry {
   occurredAt: Date
   action: string
   outcome: string
-  /** A user's id, `operator`, or null if nobody proved who they are; never an address. */
+  /** A user's id, `operator`, or null if nobody proved who they are; never an e-mail. */
   actor: string | null
-  /** The object of the action: a user's id, an invited e-mail (which is stored apart), or a key's id. */
+  /** The object of the action: a user's id, an invited e-mail (a trigger stores it in `audit_addresses`), or a key's id. */
   subject?: string | undefined
   sessionId?: string | undefined
-  /** Stored apart. */
+  /** A trigger stores it in `audit_addresses`. */
   ipAddress?: string | undefined
-  /** What changed, such as the old and the new role. No addresses and no secrets. */
+  /** What changed, such as the old and the new role. No IP addresses, e-mails or secrets. */
   details?: Record<string, unknown> | undefined
 }
 

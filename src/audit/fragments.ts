@@ -3,7 +3,7 @@ import type { AuditEntry } from './entry.ts'
 
 /**
  * Audit entries as part of the statement that they record, so that both are committed together or not at all.
- * A trigger stores their addresses in `audit_addresses`.
+ * A trigger stores their IP addresses and e-mails in `audit_addresses`.
  */
 
 const insertInto = sql`insert into audit_events

@@ -12,7 +12,7 @@ export async function maintainAuditTrail(db: Executor, retentionDays: number): P
   return rows[0]?.dropped ?? 0
 }
 
-/** Deletes at most `max` addresses of entries from before `before`; returns how many. */
+/** Deletes at most `max` IP addresses and e-mails of entries from before `before`; returns how many. */
 export async function pruneAuditAddressesAcrossCompanies(
   db: Executor,
   before: Date,
@@ -46,7 +46,7 @@ export async function pruneRefusedSignInsAcrossCompanies(
   return Number(numAffectedRows)
 }
 
-/** Deletes at most `max` addresses of a company's entries, which stay; returns how many. */
+/** Deletes at most `max` IP addresses and e-mails of a company's entries, which stay; returns how many. */
 export async function deleteAuditAddresses(db: Executor, companyId: string, max: number): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     delete from audit_addresses where company_id = ${companyId} and audit_id in (

@@ -57,7 +57,7 @@ async function findRecipient({ db }: Context, mail: DueMail): Promise<Recipient 
   return { name: account.name, companyName: account.companyName, isProven }
 }
 
-/** Returns a link with a new token; null if a token of a later request exists, or the mail is void. */
+/** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(context: Context, kind: LinkedKind, mail: DueMail, now: number) {
   const { purpose, page } = LINKED_LETTERS[kind]
   const { companyId, mailId, recipient: email, createdAt: requestedAt } = mail

@@ -6,7 +6,7 @@ import { checkEmail, emailTaken, lastAdmin, noSuchCompany, noSuchRole, noSuchUse
 import { findAccountsByEmail } from './identity-repository.ts'
 import * as repository from './repository.ts'
 
-/** Creates and changes companies and their users, always in the transaction of the caller. */
+/** Creates and changes companies and their users, always in a transaction that is passed in. */
 
 const TRIAL_DAYS = 14
 const DAY_MS = 86_400_000

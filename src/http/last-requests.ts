@@ -4,9 +4,9 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 const LONGEST_ARRIVAL_MS = 1_000
 
 /**
- * Runs between the wish to stop and the end of the listener: takes requests for `delayMs`, and then all that was
- * sent until now. Otherwise connections that wait to be accepted, and those whose request is not read yet and
- * which therefore count as idle, would be reset.
+ * Runs after the signal to stop and before the listener closes: takes requests for `delayMs`, and then all that were
+ * sent until now. Otherwise connections that wait to be accepted would be reset, and so would those whose request is
+ * not read yet, since they count as idle.
  */
 export async function takeLastRequests(server: Server, delayMs: number): Promise<void> {
   if (delayMs > 0) await sleep(delayMs)

@@ -15,7 +15,7 @@ const COUNTED: Record<keyof Limits, string> = {
   passwordChecks: 'passwords of registrations, refused ones too, by network',
   mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
   mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
-  mailToAddress: 'mails to an e-mail by the doing of others; further ones are sent later',
+  mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
   passwordChanges: 'changes of a password, by user and network',
   oneTimeTokens: 'tries of mailed tokens, by network',
   refresh: 'refreshes, by session',
@@ -32,7 +32,7 @@ export function guideOf(config: Config): string {
 ## Requests and answers
 
 Bodies are one JSON object in UTF-8, as \`application/json\`, of at most 16 KiB (events: 512 KiB). Nothing is coerced and
-nothing is dropped: a wrong type, an unknown field or parameter, a name that stands twice, and a number that a 64-bit
+nothing is dropped: a wrong type, an unknown field or parameter, a duplicate name, and a number that a 64-bit
 float cannot hold as written are 400. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
 has \`X-Request-Id\`, which names it in the log.
 
@@ -50,7 +50,7 @@ do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6
 | signature of an event | ${config.signatureToleranceSeconds} s around its \`webhook-timestamp\` |
 | mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
 
-What a caller may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
+What a user may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
 from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
 ${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the
 uses are at most ${config.refreshRaceSeconds} s apart; then the later one is only refused.

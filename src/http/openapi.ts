@@ -6,7 +6,7 @@ import { guideOf } from './openapi-guide.ts'
 
 const TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
-  { name: 'session', description: "The caller's own sessions and password" },
+  { name: 'session', description: "The user's own sessions and password" },
   { name: 'onboarding', description: 'Registration, verification, reset and invitations; all by mail' },
   { name: 'signing-secret', description: 'The secret that events are signed with' },
   { name: 'events', description: 'Signed ingestion of events' },

@@ -14,8 +14,8 @@ const KNOWN_MS = 24 * 3_600_000
 /** Beyond this number, the pair of network and company that was seen least recently is forgotten. */
 const MAX_KNOWN = 50_000
 
-/** Where a request comes from, and the company that it names, if it names one. */
-export interface Origin {
+/** Where a request comes from, and the company that it names before its signature is verified, if it names one. */
+export interface ClaimedSender {
   network: string
   companyId: string | undefined
 }
@@ -25,7 +25,7 @@ export function createBadSignatures(limit: Limit, system: Pick<System, 'now'>) {
   /** When a signature of the company held last from this network. */
   const heldAt = new LruMap<number>(MAX_KNOWN)
 
-  function subjectOf({ network, companyId }: Origin) {
+  function subjectOf({ network, companyId }: ClaimedSender) {
     if (companyId === undefined) return byNetwork(network)
     const at = heldAt.get(keyOf(network, companyId))
     const isKnown = at !== undefined && system.now() - at < KNOWN_MS
@@ -34,9 +34,9 @@ export function createBadSignatures(limit: Limit, system: Pick<System, 'now'>) {
 
   return {
     /** Refuses before any work. @throws Problem rate_limited */
-    check: (origin: Origin): void => counter.check(subjectOf(origin)),
+    check: (sender: ClaimedSender): void => counter.check(subjectOf(sender)),
     /** @throws Problem rate_limited */
-    count: (origin: Origin): LimitState => counter.consume(subjectOf(origin)),
+    count: (sender: ClaimedSender): LimitState => counter.consume(subjectOf(sender)),
     noteHeld(network: string, companyId: string): void {
       heldAt.set(keyOf(network, companyId), system.now())
     },

@@ -9,7 +9,7 @@ import { limitHeaders } from '../limits/answer.ts'
 import { networkOf } from '../limits/client.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
 import { ID, type System } from '../system.ts'
-import { createBadSignatures, type Origin } from './bad-signatures.ts'
+import { type ClaimedSender, createBadSignatures } from './bad-signatures.ts'
 import type { Sender } from './items.ts'
 import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
 
@@ -55,7 +55,7 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
 
   app.addHook('onRequest', (request, _reply, done) => {
     try {
-      badSignatures.check(originOf(request))
+      badSignatures.check(claimedSenderOf(request))
       request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
       done()
     } catch (error) {
@@ -91,7 +91,7 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
   // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
   app.setErrorHandler(async (error, request, reply) => {
     if (toProblem(error).code === 'invalid_signature') {
-      reply.headers(limitHeaders(badSignatures.count(originOf(request))))
+      reply.headers(limitHeaders(badSignatures.count(claimedSenderOf(request))))
     }
     throw error
   })
@@ -146,7 +146,7 @@ function readSigned(request: FastifyRequest, now: number, toleranceSeconds: numb
   return { companyId, id, timestamp, signature }
 }
 
-function originOf(request: FastifyRequest): Origin {
+function claimedSenderOf(request: FastifyRequest): ClaimedSender {
   const companyId = headerValues(request.raw, 'x-company-id')[0]?.toLowerCase() ?? ''
   return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : undefined }
 }

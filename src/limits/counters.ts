@@ -61,7 +61,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
         return await work(state)
       } catch (error) {
         const isOurs = !(error instanceof Problem) || statusOf(error.code) >= 500
-        // The caller gets the error of `work`, not an error of the refund.
+        // An error of the refund must not replace the error of `work`.
         if (isOurs) await counters.refund(limit, subject, now).catch(() => {})
         throw error
       }

@@ -5,8 +5,8 @@ import { createFairQueue } from './fair-queue.ts'
 
 /** For whom a password is hashed. */
 export interface Turn {
-  /** The client's network, or its device if that is known for the member: they take turns. */
-  subject: string
+  /** The network of the client, or its device if that is known for the member. They take turns. */
+  networkOrDevice: string
   /** Whether network or device are known for the member. Half of the hashing is kept for these. */
   isKnown: boolean
 }
@@ -16,11 +16,11 @@ export interface LimitedHasher {
   /** A hasher for one client. Its functions throw Problem overloaded if the queue has no place for it. */
   inTurn(turn: Turn): PasswordHasher
   /**
-   * Refuses a client for which the queue has no place now, before there is any work. While it is not looked up whether
-   * a network is known, it needs a place in either case.
+   * Refuses a client for which the queue has no place now, before there is any work. Without
+   * `isKnown`, which is not looked up yet, there must be a place in either case.
    * @throws Problem overloaded
    */
-  requirePlace(turn: Pick<Turn, 'subject'> & Partial<Turn>): void
+  requirePlace(turn: Pick<Turn, 'networkOrDevice'> & Partial<Turn>): void
   /** The number of passwords that wait. */
   readonly waiting: number
 }
@@ -55,7 +55,7 @@ export async function createLimitedHasher(
     if (taken < concurrency) taken += 1
     else {
       await new Promise<void>((enter, fail) => {
-        queueOf(turn).add(turn.subject, { enter, fail })?.fail(overloaded(TOO_MANY_SIGN_INS))
+        queueOf(turn).add(turn.networkOrDevice, { enter, fail })?.fail(overloaded(TOO_MANY_SIGN_INS))
       })
     }
     try {
@@ -73,10 +73,10 @@ export async function createLimitedHasher(
       hash: (password) => run(turn, () => hasher.hash(password)),
       verify: (phc, password) => run(turn, () => hasher.verify(phc, password)),
     }),
-    requirePlace({ subject, isKnown }) {
+    requirePlace({ networkOrDevice, isKnown }) {
       if (taken < concurrency) return
-      const queues = isKnown === undefined ? [known, unknown] : [queueOf({ subject, isKnown })]
-      if (queues.some((queue) => queue.refuses(subject))) throw overloaded(TOO_MANY_SIGN_INS)
+      const queues = isKnown === undefined ? [known, unknown] : [queueOf({ networkOrDevice, isKnown })]
+      if (queues.some((queue) => queue.refuses(networkOrDevice))) throw overloaded(TOO_MANY_SIGN_INS)
     },
     get waiting() {
       return known.size + unknown.size

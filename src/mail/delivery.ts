@@ -90,7 +90,7 @@ async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number)
   const now = new Date(ms)
   const decision = await db.transaction().execute((tx) => countMail(tx, mail, { limit, now }))
   if (decision?.isCounted) return true
-  // The mail is gone: its links became void, or another sender has it.
+  // The mail is gone: its link was invalidated, or another sender has it.
   if (!decision) return false
   const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
   const dueAt = new Date(turnAfter(decision, limit, ms))

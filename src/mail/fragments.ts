@@ -21,7 +21,7 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
     from ${source}`
 }
 
-/** Selects a row, and locks it until the end of the transaction, if the mail was not sent and is not void. */
+/** Selects a row, and locks it until the end of the transaction, if the mail was not sent, has not failed and was not deleted. */
 export function lockUnsent(companyId: string, mailId: string) {
   return sql`
     select mail_id from mail_outbox

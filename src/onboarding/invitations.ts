@@ -30,7 +30,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const invitation = await peekToken(db, 'invite', token, now)
   const name = checkName('name', acceptance.name)
   await checkPassword('password', password, { ...invitation, name }, context.isBreached)
-  const turn = { subject: received.client.network, isKnown: true }
+  const turn = { networkOrDevice: received.client.network, isKnown: true }
   const passwordHash = await hasher.inTurn(turn).hash(password)
   const at = new Date(now)
   return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {

@@ -27,7 +27,7 @@ export async function register(context: Context, company: NewCompany, { client, 
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, byNetwork(client.network), now, async (limit) => {
     await checkChosen(context, company.password, { email, name, companyName }, { client, now })
-    const turn = { subject: client.network, isKnown: false }
+    const turn = { networkOrDevice: client.network, isKnown: false }
     const passwordHash = await hasher.inTurn(turn).hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
     const { ipAddress, network } = client

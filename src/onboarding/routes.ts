@@ -90,7 +90,7 @@ const registration: Routes = (app, { context }) => {
 /** Requests for a mail, with the same answer whether or not the account exists, and the reset by token. */
 const mailedLinks: Routes = (app, { context }) => {
   const mails = [
-    ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link anew'],
+    ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],
     ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
   ] as const
   for (const [path, kind, operationId, summary] of mails) {

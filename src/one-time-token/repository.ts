@@ -21,8 +21,8 @@ interface NewToken {
 }
 
 /**
- * Adds a token; false if a token of a later request exists for the same purpose and e-mail, or the mail is void. The
- * mail stays locked until the token is visible, so what voids the mail voids the token too.
+ * Adds a token; false if a token of a later request exists for the same purpose and e-mail, or its
+ * mail is gone. The mail stays locked until the token is visible, so what deletes the mail also finds the token.
  */
 export async function insertToken(
   db: Executor,
@@ -116,7 +116,7 @@ export async function consumeTokenAcrossCompanies(
   return rows[0]
 }
 
-/** Makes the resets void whose mail still waits, or is being sent, to the e-mail of a reset token. */
+/** Deletes the resets whose mail still waits, or is being sent, to the e-mail of a reset token. */
 export async function deleteUnsentResetsAcrossCompanies(
   tx: Transaction<Database>,
   hash: Buffer,
@@ -125,7 +125,7 @@ export async function deleteUnsentResetsAcrossCompanies(
   await deleteUnsentResets(accounts).execute(tx)
 }
 
-/** Makes all resets of an e-mail void that were requested before, whether or not their mail was sent. */
+/** Deletes all resets of an e-mail that were requested before, whether or not their mail was sent. */
 export async function deleteResetTokens(
   tx: Transaction<Database>,
   companyId: string,

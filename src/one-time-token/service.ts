@@ -17,7 +17,7 @@ interface NewLinkToken {
 
 /**
  * Issues a token for an e-mail; null if a token of a later request exists for the same purpose, or the mail that
- * brings it is void. `requestedAt` is the time of the request; the lifetime starts at `now`.
+ * brings it is gone. `requestedAt` is the time of the request; the lifetime starts at `now`.
  */
 export async function issueToken(
   { db, system }: { db: Executor; system: System },

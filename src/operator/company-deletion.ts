@@ -17,7 +17,7 @@ import { auditOperator } from './audit.ts'
 /**
  * Deletion of companies: first a mark, from whose commit on nobody is let in, then the rows in bounded statements.
  * It can be interrupted at any point and run concurrently: housekeeping goes on with it. What stays is the
- * audit trail, without addresses, until its retention.
+ * audit trail, without IP addresses and e-mails, until its retention ends.
  */
 
 const MAX_ROWS = 1_000

@@ -13,7 +13,7 @@ export interface Knowledge {
   deviceKnownUntil: Date | null
 }
 
-/** How many networks, and how many devices, are known of one member. The last learnt replaces the oldest. */
+/** The most networks, and the most devices, that are known for one member. A new one replaces the oldest. */
 const MAX_KNOWN = 20
 
 /** The columns of `Knowledge` for user `u` of item `i`, with `network (ord, digest)` and `i.device`. */
@@ -26,20 +26,20 @@ export const knowledge = sql`
     where k.company_id = u.company_id and k.user_id = u.user_id
       and k.kind = 'device' and k.digest = i.device) as "deviceKnownUntil"`
 
-/** Common table expressions that make clients known for the users of `owner (company_id, user_id)`. */
-export function learning(owner: RawBuilder<unknown>, learns: KnownClient[], until: Date) {
+/** Common table expressions that make clients known for each row of `members`, which has `company_id` and `user_id`. */
+export function learning(members: RawBuilder<unknown>, learns: KnownClient[], until: Date) {
   const kinds = learns.map(({ kind }) => kind)
   const digests = learns.map(({ digest }) => digest)
   return sql`learnt as (select * from unnest(${kinds}::text[], ${digests}::bytea[]) as l (kind, digest)),
     learning as (
       insert into known_clients (company_id, user_id, kind, digest, known_until)
-      select o.company_id, o.user_id, l.kind, l.digest, ${until} from ${owner} o cross join learnt l
+      select m.company_id, m.user_id, l.kind, l.digest, ${until} from ${members} m cross join learnt l
       on conflict (company_id, user_id, kind, digest) do update set known_until = excluded.known_until
     ), forgetting as (
       delete from known_clients k using (
         select k.company_id, k.user_id, k.kind, k.digest,
           row_number() over (partition by k.user_id, k.kind order by k.known_until desc) as place
-        from ${owner} o join known_clients k on k.company_id = o.company_id and k.user_id = o.user_id
+        from ${members} m join known_clients k on k.company_id = m.company_id and k.user_id = m.user_id
         where k.kind in (select kind from learnt) and k.digest not in (select digest from learnt)
       ) f
       where f.place >= ${MAX_KNOWN} and k.company_id = f.company_id and k.user_id = f.user_id

@@ -10,10 +10,9 @@ export async function learnClients(
   learns: KnownClient[],
   until: Date,
 ): Promise<void> {
-  const owner = sql`owner`
   await sql`
-    with owner as (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id),
-    ${learning(owner, learns, until)}
+    with member as (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id),
+    ${learning(sql`member`, learns, until)}
     select`.execute(tx)
 }
 

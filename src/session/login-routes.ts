@@ -32,9 +32,11 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
     '/auth/login',
     {
       config: { countedAs: 'sign_ins' },
-      // Before the body is read. Others of its network must not keep out a browser that can be known.
+      // Before the body is read. A browser with a device cookie is asked later, so that others of its network cannot keep
+      // it out.
       onRequest: async (request) => {
-        if (readDeviceCookie(request) === undefined) hasher.requirePlace({ subject: networkOf(request) })
+        if (readDeviceCookie(request) === undefined)
+          hasher.requirePlace({ networkOrDevice: networkOf(request) })
       },
       schema: {
         operationId: 'login',

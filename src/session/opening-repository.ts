@@ -29,7 +29,7 @@ export interface NewSession {
  * - opened: the session is live
  * - refused: user or company is not active, or the password hash is no longer the checked one
  * - raced: another session of the user was opened at the same moment, so this statement could not count the live
- *   ones; nothing was changed. Call `lockOwner` first, in a transaction.
+ *   ones; nothing was changed. Call `lockMember` first, in a transaction.
  */
 export type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
@@ -55,7 +55,7 @@ export async function insertSession(
       select company_id, session_epoch from companies
       where company_id = ${companyId} and status = 'active'
       for share
-    ), owner as (
+    ), member as (
       update users u set sessions_opened = u.sessions_opened + 1
       from company c
       where u.company_id = c.company_id and u.user_id = ${userId}
@@ -67,7 +67,7 @@ export async function insertSession(
           where seen.company_id = u.company_id and seen.user_id = u.user_id
         ) as is_alone
     ), alone as (
-      select * from owner where is_alone
+      select * from member where is_alone
     ), live as (${liveSessions(session.createdAt)}), superseded as (${supersede(session, maxSessions)}), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
         max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch)
@@ -77,10 +77,10 @@ export async function insertSession(
       from alone
       returning session_id
     ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}) ${learnt}
-    select is_alone as "isAlone" from owner`.execute(db)
-  const [owner] = rows
-  if (!owner) return 'refused'
-  return owner.isAlone ? 'opened' : 'raced'
+    select is_alone as "isAlone" from member`.execute(db)
+  const [member] = rows
+  if (!member) return 'refused'
+  return member.isAlone ? 'opened' : 'raced'
 }
 
 /** The user's live sessions. `place` is 1 for the one of its network that was used last. */
@@ -120,7 +120,11 @@ const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession
   })
 
 /** Locks company and user until the commit, so that `insertSession` does not race in this transaction. */
-export async function lockOwner(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+export async function lockMember(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
   await sql`
     with company as (select company_id from companies where company_id = ${companyId} for share)
     select from company c join users u on u.company_id = c.company_id

@@ -110,7 +110,7 @@ async function openInTransaction(
 ): Promise<boolean> {
   const { companyId, userId } = account
   return await context.db.transaction().execute(async (tx) => {
-    await repository.lockOwner(tx, companyId, userId)
+    await repository.lockMember(tx, companyId, userId)
     if ((await insert(context, tx, insertion)) !== 'opened') return false
     if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     if (former !== null) await endFormerSession(context, tx, former, opening)

@@ -62,9 +62,9 @@ export function createPasswordChange(context: Context): ChangePassword {
   }
 }
 
-/** Who has a session is known, from whatever network. */
+/** A user with a session is known, from every network. */
 function turnOf({ client }: Change) {
-  return { subject: client.network, isKnown: true }
+  return { networkOrDevice: client.network, isKnown: true }
 }
 
 /** Not 401, which means to clients that the session has ended. */

@@ -9,7 +9,8 @@ import { byNetwork } from '../limits/subject.ts'
 
 /**
  * Password guesses. Sign-in and password change share two counts: of one network or device, and of all together. When
- * the second one is used up, no password of an unknown network is right, so guesses from many networks are in vain.
+ * the second one is used up, every password from an unknown network is refused. So guesses from many networks do not
+ * help.
  */
 
 interface Context {
@@ -22,7 +23,7 @@ interface Guesser {
   companyId: string
   email: string
   /** The network of the client, or its device if that is known for the member. */
-  subject: string
+  networkOrDevice: string
   /** Whether network or device are known for the member. */
   isKnown: boolean
   now: number
@@ -45,10 +46,10 @@ export interface Guess<Result> {
  */
 export async function countGuess<Result>(
   { counters, config: { limits } }: Context,
-  { companyId, email, subject, isKnown, now }: Guesser,
+  { companyId, email, networkOrDevice, isKnown, now }: Guesser,
   attempt: (isBarred: boolean) => Promise<Result | null>,
 ): Promise<Guess<Result>> {
-  const place = byNetwork(subject, companyId, email)
+  const place = byNetwork(networkOrDevice, companyId, email)
   const account = [companyId, email]
   const guesses = await counters.consume(limits.signInFailures, place, now)
   let ofAccount: LimitState | null = null

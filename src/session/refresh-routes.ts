@@ -22,7 +22,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, refresh
       config: { countedAs: 'refreshes' },
       schema: {
         operationId: 'refresh',
-        summary: 'Spend the refresh token for its successor',
+        summary: 'Exchange the refresh token for its successor',
         description:
           'Send a random `Idempotency-Key` with every refresh, and the same one when you retry: a lost answer can then be had again.',
         tags: ['authentication'],

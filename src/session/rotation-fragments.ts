@@ -42,11 +42,11 @@ const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
 const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now or not ${isOfThisEpoch('l', 'a')}
   or a.user_status <> 'active' or a.company_status <> 'active')`
 
-const isCurrent = sql`l.spent = l.generation`
-const isPredecessor = sql`l.spent = l.generation - 1`
+const isCurrent = sql`l.token_generation = l.generation`
+const isPredecessor = sql`l.token_generation = l.generation - 1`
 
 /** Key and time of the rotation that used the token; null if it had no key, or too many followed it. */
-const rotationsSince = sql`(l.generation - 1 - l.spent)`
+const rotationsSince = sql`(l.generation - 1 - l.token_generation)`
 const keyOfUse = sql`l.recent_keys[cardinality(l.recent_keys) - ${rotationsSince}]`
 const timeOfUse = sql`l.recent_spent_at[cardinality(l.recent_spent_at) - ${rotationsSince}]`
 
@@ -67,7 +67,7 @@ const isWithinGrace = ({ graceSeconds }: RotationPolicy) =>
  * still shows the token as current.
  */
 const isStraggler = ({ raceSeconds }: RotationPolicy) =>
-  sql`(l.age < ${raceSeconds} or l.spent = (
+  sql`(l.age < ${raceSeconds} or l.token_generation = (
     select seen.generation from sessions seen
     where seen.company_id = l.company_id and seen.session_id = l.session_id
   ))`
@@ -86,9 +86,9 @@ function unlimited(policy: RotationPolicy) {
     when ${isCurrent} and ${keyIsTaken(policy)} then 'conflict'
     when ${isCurrent} then 'rotated'
     when ${isPredecessor} and (${isRetry(policy)} or ${isWithinGrace(policy)}) then 'repeated'
-    when (${isPredecessor} and ${isStraggler(policy)}) or (l.spent < l.generation and ${isLateRetry(policy)})
+    when (${isPredecessor} and ${isStraggler(policy)}) or (l.token_generation < l.generation and ${isLateRetry(policy)})
       then 'raced'
-    when l.spent < l.generation then 'reused'
+    when l.token_generation < l.generation then 'reused'
     else 'unknown'
   end`
 }

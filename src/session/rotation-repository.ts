@@ -100,14 +100,14 @@ function listed(items: Rotation[]) {
       ${items.map((item) => item.userId)}::uuid[], ${items.map((item) => item.generation)}::int[],
       ${items.map((item) => item.key)}::bigint[], ${items.map((item) => item.now)}::timestamptz[],
       ${items.map((item) => item.auditId)}::uuid[], ${items.map((item) => item.ipAddress)}::text[]
-    ) with ordinality as i (company_id, session_id, user_id, spent, key, now, audit_id, ip, ord)`
+    ) with ordinality as i (company_id, session_id, user_id, token_generation, key, now, audit_id, ip, ord)`
 }
 
 /** The sessions of the items, locked in key order, so that two statements never deadlock. */
 const lockedSessions = sql`
   select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.recent_keys,
     s.recent_spent_at, s.window_started_at, s.window_rotations,
-    i.spent, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
+    i.token_generation, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
     -- At least 0: a rotation that this statement waited for can be later than db_now.
     greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
     extract(epoch from i.db_now - s.window_started_at) as window_age

@@ -75,7 +75,7 @@ const allSessions: Routes = (app, { system, ownSessions }) => {
       schema: {
         operationId: 'listSessions',
         summary: "The user's live sessions, those used last first; at most 1 000",
-        description: 'With the browser or program, and the address, that opened each.',
+        description: 'With the browser or program, and the IP address, that opened each.',
         tags,
         response: { 200: SessionsReply },
       },
@@ -123,7 +123,7 @@ const password: Routes = (app, { system, changePassword }) => {
       schema: {
         operationId: 'changePassword',
         summary: "Change the password; the user's other sessions end",
-        description: 'A mailed link to reset the password is void after it.',
+        description: 'Mailed links to reset the password no longer work after it.',
         tags,
         body: PasswordChangeBody,
         response: { 204: Type.Null() },

@@ -138,7 +138,7 @@ const OwnSession = Type.Object(
       examples: ['Mozilla/5.0'],
     }),
     ipAddress: Type.Union([Type.String(), Type.Null()], {
-      description: 'The address that opened it',
+      description: 'The IP address that opened it',
       examples: ['192.0.2.1'],
     }),
     current: field(Type.Boolean(), 'Whether it is the one that asks', true),

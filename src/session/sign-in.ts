@@ -89,11 +89,11 @@ async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
   const { config, counters, hasher, recordRefusal } = parts
   const { companyId, email, client, now } = attempt
   const { find, account: found, standing } = await lookUp(parts, attempt)
-  const subject = standing.device ?? client.network
-  const turn = { subject, isKnown: standing.isKnown }
+  const networkOrDevice = standing.device ?? client.network
+  const turn = { networkOrDevice, isKnown: standing.isKnown }
   // Before anything is counted, since the client is told to try again.
   hasher.requirePlace(turn)
-  const limit = await counters.consume(config.limits.signInAttempts, byNetwork(subject), now)
+  const limit = await counters.consume(config.limits.signInAttempts, byNetwork(networkOrDevice), now)
   const guesser = { companyId, email, now, ...turn }
   const guess = await countGuess(parts, guesser, async (isBarred) => {
     const { password } = attempt

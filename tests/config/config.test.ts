@@ -381,7 +381,7 @@ describe('TRUST_PROXY', () => {
       '10.0.0.0/8,::/0',
     ]) {
       const [fault, ...others] = faultsOf({ TRUST_PROXY: network })
-      expect(fault).toMatch(/TRUST_PROXY: must be the networks of your proxies; .*choose the address/)
+      expect(fault).toMatch(/TRUST_PROXY: must be the networks of your proxies; .*choose the IP address/)
       expect(others).toEqual([])
     }
   })

@@ -93,10 +93,10 @@ describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
       await hasher.inTurn(turn).hash(name)
       ended.push(name)
     }
-    const flood = times(80, (i) => sign('flood', { subject: `192.0.2.${i % 8}`, isKnown: false }))
+    const flood = times(80, (i) => sign('flood', { networkOrDevice: `192.0.2.${i % 8}`, isKnown: false }))
     const all = Promise.allSettled(flood)
-    const known = times(5, (i) => sign('known', { subject: `198.51.100.${i}`, isKnown: true }))
-    await sign('new', { subject: '203.0.113.1', isKnown: false })
+    const known = times(5, (i) => sign('known', { networkOrDevice: `198.51.100.${i}`, isKnown: true }))
+    await sign('new', { networkOrDevice: '203.0.113.1', isKnown: false })
     // Eight networks have their turn before it, and the known ones every other one.
     expect(ended.filter((name) => name === 'known')).toHaveLength(5)
     expect(ended.filter((name) => name === 'flood').length).toBeLessThanOrEqual(10)

@@ -14,7 +14,7 @@ export interface Member {
   /** Keeps connections open, as browsers do. */
   client: Client
   session: LiveSession
-  /** Sent with each attempt to spend the current refresh token, so that a lost answer can be had again. */
+  /** Sent with each attempt to use the current refresh token, so that a lost answer can be repeated. */
   refreshKey: string
   isRefreshing: boolean
 }

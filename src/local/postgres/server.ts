@@ -163,7 +163,7 @@ function makeClient(site: Site, port: number, socket = new Socket()): pg.Client 
     connectionTimeoutMillis: 5000,
     stream,
   })
-  // A lost connection is harmless here: the caller's pool detects it itself, and stop() connects again.
+  // A lost connection is harmless here: the pool detects it itself, and stop() connects again.
   client.on('error', () => {})
   return client
 }
