@@ -1,5 +1,12 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
+import { deleteLapsed, deleteOfCompany } from '../database/prune.ts'
+
+const ADDRESSES = { table: 'audit_addresses', key: ['company_id', 'audit_id'] } as const
+const REFUSED_SIGN_INS = {
+  table: 'refused_sign_ins',
+  key: ['company_id', 'minute', 'network', 'kind'],
+} as const
 
 /**
  * Makes the partitions of the coming months, and drops those of which every entry is older than the retention;
@@ -18,14 +25,7 @@ export async function pruneAuditAddressesAcrossCompanies(
   before: Date,
   max: number,
 ): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    with lapsed as (
-      select company_id, audit_id from audit_addresses where occurred_at < ${before}
-      limit ${max} for update skip locked
-    )
-    delete from audit_addresses a using lapsed l
-    where a.company_id = l.company_id and a.audit_id = l.audit_id`.execute(db)
-  return Number(numAffectedRows)
+  return await deleteLapsed(db, ADDRESSES, sql`occurred_at < ${before}`, max)
 }
 
 /** Deletes at most `max` sums of refused sign-ins from before `before`; returns how many. */
@@ -34,33 +34,15 @@ export async function pruneRefusedSignInsAcrossCompanies(
   before: Date,
   max: number,
 ): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    with lapsed as (
-      select company_id, minute, network, kind from refused_sign_ins where minute < ${before}
-      limit ${max} for update skip locked
-    )
-    delete from refused_sign_ins r using lapsed l
-    where r.company_id = l.company_id and r.minute = l.minute and r.network = l.network and r.kind = l.kind`.execute(
-    db,
-  )
-  return Number(numAffectedRows)
+  return await deleteLapsed(db, REFUSED_SIGN_INS, sql`minute < ${before}`, max)
 }
 
 /** Deletes at most `max` IP addresses and e-mails of a company's entries, which stay; returns how many. */
 export async function deleteAuditAddresses(db: Executor, companyId: string, max: number): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from audit_addresses where company_id = ${companyId} and audit_id in (
-      select audit_id from audit_addresses where company_id = ${companyId} order by audit_id limit ${max}
-    )`.execute(db)
-  return Number(numAffectedRows)
+  return await deleteOfCompany(db, companyId, ADDRESSES, max)
 }
 
 /** Deletes at most `max` sums of a company's refused sign-ins; returns how many. */
 export async function deleteRefusedSignIns(db: Executor, companyId: string, max: number): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from refused_sign_ins where company_id = ${companyId} and (minute, network, kind) in (
-      select minute, network, kind from refused_sign_ins where company_id = ${companyId}
-      order by minute, network, kind limit ${max}
-    )`.execute(db)
-  return Number(numAffectedRows)
+  return await deleteOfCompany(db, companyId, REFUSED_SIGN_INS, max)
 }

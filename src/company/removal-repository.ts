@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
+import { deleteOfCompany } from '../database/prune.ts'
 import type { Database } from '../database/schema.ts'
 
 /** Removes companies. Other features delete their own rows; see operator/company-deletion.ts. */
@@ -14,11 +15,7 @@ export async function markDeleting(db: Executor, companyId: string): Promise<boo
 
 /** Deletes at most `max` users of a company; returns how many. What names them must be gone. */
 export async function deleteUsers(db: Executor, companyId: string, max: number): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from users where company_id = ${companyId} and user_id in (
-      select user_id from users where company_id = ${companyId} order by user_id limit ${max}
-    )`.execute(db)
-  return Number(numAffectedRows)
+  return await deleteOfCompany(db, companyId, { table: 'users', key: ['company_id', 'user_id'] }, max)
 }
 
 /** Removes what the row of a company tells. */

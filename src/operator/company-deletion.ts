@@ -13,14 +13,13 @@ import { deleteSessions } from '../session/prune-repository.ts'
 import { deleteSecret } from '../signing-secret/prune-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
+import { deleteAll, MAX_ROWS } from './bounded-deletion.ts'
 
 /**
  * Deletion of companies: first a mark, from whose commit on nobody is let in, then the rows in bounded statements.
  * It can be interrupted at any point and run concurrently: housekeeping goes on with it. What stays is the
  * audit trail, without IP addresses and e-mails, until its retention ends.
  */
-
-const MAX_ROWS = 1_000
 
 interface Context {
   db: Kysely<Database>
@@ -87,10 +86,7 @@ async function markUnverified({ db, system }: Context, companyId: string, now: n
 /** Deletes the rows of a company whose deletion has begun, and makes its own row unreadable. */
 async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal): Promise<Deleted> {
   async function repeat(deleteSome: typeof deleteEvents): Promise<number> {
-    let deleted = 0
-    for (let last = MAX_ROWS; last === MAX_ROWS && !signal?.aborted; deleted += last)
-      last = await deleteSome(db, companyId, MAX_ROWS)
-    return deleted
+    return await deleteAll((max) => deleteSome(db, companyId, max), signal)
   }
 
   const events = await repeat(deleteEvents)

@@ -14,6 +14,7 @@ import {
   pruneSessionsAcrossCompanies,
 } from '../session/prune-repository.ts'
 import type { System } from '../system.ts'
+import { deleteAll } from './bounded-deletion.ts'
 import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
 
 /**
@@ -35,7 +36,6 @@ const KEPT_MS = {
   knownClients: 300_000,
   unverifiedCompanies: 7 * DAY_MS,
 }
-const MAX_ROWS = 1_000
 
 /** How many rows of each kind were deleted; of the audit trail, how many months. */
 interface Pruned {
@@ -63,10 +63,7 @@ export async function pruneAcrossCompanies(
   const before = (kept: number) => new Date(now - kept)
 
   async function repeat(prune: typeof pruneCounters, kept: number): Promise<number> {
-    let deleted = 0
-    for (let last = MAX_ROWS; last === MAX_ROWS && !signal?.aborted; deleted += last)
-      last = await prune(db, before(kept), MAX_ROWS)
-    return deleted
+    return await deleteAll((max) => prune(db, before(kept), max), signal)
   }
 
   async function pruneSessions(): Promise<number> {

@@ -1,5 +1,9 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
+import { deleteLapsed, deleteOfCompany } from '../database/prune.ts'
+
+const SESSIONS = { table: 'sessions', key: ['company_id', 'session_id'] } as const
+const KNOWN_CLIENTS = { table: 'known_clients', key: ['company_id', 'user_id', 'kind', 'digest'] } as const
 
 /** Rows per statement, read in key order: an index on the end of sessions would slow down each refresh. */
 const MAX_SEEN = 5_000
@@ -23,17 +27,7 @@ export async function pruneKnownClientsAcrossCompanies(
   before: Date,
   max: number,
 ): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    with lapsed as (
-      select company_id, user_id, kind, digest from known_clients
-      where known_until < ${before}
-      limit ${max} for update skip locked
-    )
-    delete from known_clients k using lapsed l
-    where k.company_id = l.company_id and k.user_id = l.user_id and k.kind = l.kind and k.digest = l.digest`.execute(
-    db,
-  )
-  return Number(numAffectedRows)
+  return await deleteLapsed(db, KNOWN_CLIENTS, sql`known_until < ${before}`, max)
 }
 
 /** Reads the next sessions after `last`, and deletes those that ended or expired before `before`. */
@@ -67,9 +61,5 @@ export async function pruneSessionsAcrossCompanies(
 
 /** Deletes at most `max` sessions of a company; returns how many. */
 export async function deleteSessions(db: Executor, companyId: string, max: number): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`
-    delete from sessions where company_id = ${companyId} and session_id in (
-      select session_id from sessions where company_id = ${companyId} order by session_id limit ${max}
-    )`.execute(db)
-  return Number(numAffectedRows)
+  return await deleteOfCompany(db, companyId, SESSIONS, max)
 }
