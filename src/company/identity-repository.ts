@@ -2,21 +2,28 @@ import { type ExpressionBuilder, sql } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditIfAny } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
+import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { type Identity, identities, identityColumns } from './identity-fragments.ts'
 
 /** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
 
+interface EmailItem {
+  companyId: string
+  email: string
+}
+
+const emailTable = itemTable<EmailItem>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  email: ['text', ({ email }) => email],
+})
+
 /** Finds accounts by e-mails in their stored form. One outcome per item, in order; null if there is none. */
-export async function findAccountsByEmail(
-  db: Executor,
-  items: { companyId: string; email: string }[],
-): Promise<(Identity | null)[]> {
+export async function findAccountsByEmail(db: Executor, items: EmailItem[]): Promise<(Identity | null)[]> {
   const { rows } = await sql<Identity & { ord: number }>`
     select i.ord::int, ${identityColumns}
-    from unnest(${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[])
-      with ordinality as i (company_id, email, ord) ${identities}`.execute(db)
+    from ${emailTable(items)} ${identities}`.execute(db)
   return inOrder(items.length, rows)
 }
 

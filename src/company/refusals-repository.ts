@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { sumUpRefusedSignIns } from '../audit/fragments.ts'
+import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { mailEach } from '../mail/fragments.ts'
 
@@ -16,6 +17,18 @@ export interface RefusedSignIn {
   isGuessed: boolean
   mailId: string
 }
+
+const refusedTable = itemTable<RefusedSignIn>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  email: ['text', ({ email }) => email],
+  network: ['text', ({ network }) => network],
+  ip_address: ['text', ({ ipAddress }) => ipAddress],
+  kind: ['text', ({ kind }) => kind],
+  at: ['timestamptz', ({ at }) => at],
+  is_lockout: ['boolean', ({ isLockout }) => isLockout],
+  is_guessed: ['boolean', ({ isGuessed }) => isGuessed],
+  mail_id: ['uuid', ({ mailId }) => mailId],
+})
 
 /** The last guesses within a limit, of users that exist. Locked in key order, so that two statements never deadlock. */
 const locked = (windowSeconds: number) => sql`
@@ -51,15 +64,7 @@ export async function recordRefusedSignIns(
   windowSeconds: number,
 ): Promise<void> {
   await sql`
-    with item as (
-      select * from unnest(
-        ${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[],
-        ${items.map(({ network }) => network)}::text[], ${items.map(({ ipAddress }) => ipAddress)}::text[],
-        ${items.map(({ kind }) => kind)}::text[], ${items.map(({ at }) => at)}::timestamptz[],
-        ${items.map(({ isLockout }) => isLockout)}::boolean[], ${items.map(({ isGuessed }) => isGuessed)}::boolean[],
-        ${items.map(({ mailId }) => mailId)}::uuid[]
-      ) as i (company_id, email, network, ip_address, kind, at, is_lockout, is_guessed, mail_id)
-    ), locked as (${locked(windowSeconds)}), noted as (
+    with item as (select * from ${refusedTable(items)}), locked as (${locked(windowSeconds)}), noted as (
       update users u set
         locked_out_at = case when l.is_lockout then l.at else u.locked_out_at end,
         guessing_told_at = case when l.is_told then l.at else u.guessing_told_at end

@@ -1,7 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
 import type { Database } from './schema.ts'
 
-/** Column lists that several statements share, so that their rows have the same names. */
+/** Column lists that several statements share, so that their rows have the same names; and items as a table. */
 
 /** Columns of a table by their names in rows, such as `{ userId: 'user_id' }`. */
 type Columns = Record<string, string>
@@ -29,4 +29,17 @@ export function plain(table: string, columns: Columns): RawBuilder<unknown> {
       .map((column) => `${table}.${column}`)
       .join(', '),
   )
+}
+
+/** For each column of a table of items: its type in Postgres, and its value for an item. */
+type ItemColumns<Item> = Record<string, readonly [type: string, read: (item: Item) => unknown]>
+
+/** Returns how items are written as the table `i`: with these columns, and `ord`, the place of the item from 1. */
+export function itemTable<Item>(columns: ItemColumns<Item>): (items: Item[]) => RawBuilder<unknown> {
+  const names = sql.raw([...Object.keys(columns), 'ord'].join(', '))
+  const lists = Object.values(columns).map(([type, read]) => ({ type: sql.raw(`${type}[]`), read }))
+  return (items) => {
+    const parameters = lists.map(({ type, read }) => sql`${items.map(read)}::${type}`)
+    return sql`unnest(${sql.join(parameters)}) with ordinality as i (${names})`
+  }
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 
 /** Stores events: one row per company and event id, never changed. */
@@ -32,6 +33,16 @@ export type EventOutcome =
   | 'subscription_inactive'
   | 'feature_missing'
 
+const eventTable = itemTable<EventItem>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  secret_version: ['int', ({ secretVersion }) => secretVersion],
+  event_id: ['text', ({ eventId }) => eventId],
+  type: ['text', ({ type }) => type],
+  occurred_at: ['timestamptz', ({ occurredAt }) => occurredAt],
+  received_at: ['timestamptz', ({ receivedAt }) => receivedAt],
+  data: ['json', ({ data }) => data],
+})
+
 /**
  * Stores events. One outcome per item, in order. Two items must not have the same company and event id. The
  * statement also confirms that the company can send events. It inserts rows in key order, so that statements
@@ -39,7 +50,7 @@ export type EventOutcome =
  */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
-    with item as (${listed(items)}), permitted as (${permitted}), stored as (
+    with item as (select * from ${eventTable(items)}), permitted as (${permitted}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data)
       select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data
       from item i join permitted p using (company_id, secret_version)
@@ -58,17 +69,6 @@ export async function storeEvents(db: Executor, items: EventItem[]): Promise<Eve
   const outcomes: EventOutcome[] = items.map(() => 'stored')
   for (const { ord, outcome } of rows) outcomes[ord - 1] = outcome
   return outcomes
-}
-
-/** The items as a table. */
-function listed(items: EventItem[]) {
-  return sql`
-    select * from unnest(
-      ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.secretVersion)}::int[],
-      ${items.map((item) => item.eventId)}::text[], ${items.map((item) => item.type)}::text[],
-      ${items.map((item) => item.occurredAt)}::timestamptz[], ${items.map((item) => item.receivedAt)}::timestamptz[],
-      ${items.map((item) => item.data)}::json[]
-    ) with ordinality as i (company_id, secret_version, event_id, type, occurred_at, received_at, data, ord)`
 }
 
 /** Each company of the items, and why it cannot send events at this moment. */

@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { auditEach } from '../audit/fragments.ts'
-import { aliased, type RowOf } from '../database/columns.ts'
+import { aliased, itemTable, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, EndReason } from '../database/schema.ts'
 import { isOfThisEpoch } from './session-fragments.ts'
@@ -92,6 +92,14 @@ export interface Logout {
   ipAddress: string
 }
 
+const logoutTable = itemTable<Logout>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  session_id: ['uuid', ({ sessionId }) => sessionId],
+  now: ['timestamptz', ({ now }) => now],
+  audit_id: ['uuid', ({ auditId }) => auditId],
+  ip: ['text', ({ ipAddress }) => ipAddress],
+})
+
 const auditLogout = auditEach(sql`ended`, {
   companyId: sql`company_id`,
   auditId: sql`audit_id`,
@@ -111,11 +119,7 @@ export async function logOutSessions(db: Executor, items: Logout[]): Promise<boo
   const { rows } = await sql<{ ord: number }>`
     with locked as (
       select s.company_id, s.session_id, i.now, i.audit_id, i.ip, i.ord
-      from unnest(
-        ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.sessionId)}::uuid[],
-        ${items.map((item) => item.now)}::timestamptz[], ${items.map((item) => item.auditId)}::uuid[],
-        ${items.map((item) => item.ipAddress)}::text[]
-      ) with ordinality as i (company_id, session_id, now, audit_id, ip, ord)
+      from ${logoutTable(items)}
       join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
       where s.ended_at is null
       order by s.company_id, s.session_id

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
-import { aliased } from '../database/columns.ts'
+import { aliased, itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
@@ -17,16 +17,24 @@ const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endReason('s', 'a')} as 
 /** Whether the key that signed the token is in force. */
 export type FoundByToken = (Session & { isKeyInForce: boolean }) | null
 
+/** The ids in an access token. */
+export interface TokenItem {
+  companyId: string
+  sessionId: string
+  keyId: string
+}
+
+const tokenTable = itemTable<TokenItem>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  session_id: ['uuid', ({ sessionId }) => sessionId],
+  key_id: ['text', ({ keyId }) => keyId],
+})
+
 /** Finds sessions by the ids in their tokens. One outcome per item, in order. */
-export async function findSessions(
-  db: Executor,
-  items: { companyId: string; sessionId: string; keyId: string }[],
-): Promise<FoundByToken[]> {
+export async function findSessions(db: Executor, items: TokenItem[]): Promise<FoundByToken[]> {
   const { rows } = await sql<Session & { isKeyInForce: boolean; ord: number }>`
     select i.ord::int, ${isKeyInForce(sql`i.key_id`)} as "isKeyInForce", ${columns}
-    from unnest(${items.map(({ companyId }) => companyId)}::uuid[],
-      ${items.map(({ sessionId }) => sessionId)}::uuid[], ${items.map(({ keyId }) => keyId)}::text[])
-      with ordinality as i (company_id, session_id, key_id, ord)
+    from ${tokenTable(items)}
     join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
     join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
   return inOrder(items.length, rows)

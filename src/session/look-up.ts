@@ -28,7 +28,7 @@ export interface SessionLookUp {
 }
 
 export function createSessionLookUp({ db, config, tokens, measureBatch }: Context): SessionLookUp {
-  const find = createBatch<{ companyId: string; sessionId: string; keyId: string }, repository.FoundByToken>({
+  const find = createBatch<repository.TokenItem, repository.FoundByToken>({
     run: measureBatch('sessions', (items) => repository.findSessions(db, items)),
     schedule: setImmediate,
   })

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { auditEach } from '../audit/fragments.ts'
 import { ACCOUNT_COLUMNS } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
-import { aliased, plain } from '../database/columns.ts'
+import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { currentWindow, secondsLeft } from '../limits/fragments.ts'
 import { mailEach } from '../mail/fragments.ts'
@@ -25,6 +25,17 @@ export interface Rotation {
   auditId: string
   ipAddress: string
 }
+
+const rotationTable = itemTable<Rotation>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  session_id: ['uuid', ({ sessionId }) => sessionId],
+  user_id: ['uuid', ({ userId }) => userId],
+  token_generation: ['int', ({ generation }) => generation],
+  key: ['bigint', ({ key }) => key],
+  now: ['timestamptz', ({ now }) => now],
+  audit_id: ['uuid', ({ auditId }) => auditId],
+  ip: ['text', ({ ipAddress }) => ipAddress],
+})
 
 /** `used` and `resetSeconds` are the state of the session's rotation limit. */
 export interface RotationOutcome {
@@ -56,7 +67,10 @@ const sessionAfter = aliased('d', {
 export function createRotation(db: Executor, policy: RotationPolicy) {
   const decision = rotationOf(policy)
   return async (items: Rotation[]): Promise<(RotationOutcome | null)[]> => {
-    const { rows } = await sql<RotationRow>`with item as (${listed(items)}), ${decision}`.execute(db)
+    const { rows } = await sql<RotationRow>`
+      with item as (select *, clock_timestamp() as db_now from ${rotationTable(items)}), ${decision}`.execute(
+      db,
+    )
     return inOrder(items.length, rows).map(
       (row) => row && { verdict: row.verdict, session: row, used: row.used, resetSeconds: row.resetSeconds },
     )
@@ -89,18 +103,6 @@ function rotationOf(policy: RotationPolicy) {
     select d.ord::int, d.verdict, d.used, ${secondsLeft(policy.limit, sql`d.new_window_age`)} as "resetSeconds",
       ${sessionAfter}, d.ended_because as "endReason", ${aliased('d', ACCOUNT_COLUMNS)}
     from after d`
-}
-
-/** The items as a table. */
-function listed(items: Rotation[]) {
-  return sql`
-    select *, clock_timestamp() as db_now
-    from unnest(
-      ${items.map((item) => item.companyId)}::uuid[], ${items.map((item) => item.sessionId)}::uuid[],
-      ${items.map((item) => item.userId)}::uuid[], ${items.map((item) => item.generation)}::int[],
-      ${items.map((item) => item.key)}::bigint[], ${items.map((item) => item.now)}::timestamptz[],
-      ${items.map((item) => item.auditId)}::uuid[], ${items.map((item) => item.ipAddress)}::text[]
-    ) with ordinality as i (company_id, session_id, user_id, token_generation, key, now, audit_id, ip, ord)`
 }
 
 /** The sessions of the items, locked in key order, so that two statements never deadlock. */

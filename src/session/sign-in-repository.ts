@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { type Identity, identities, identityColumns } from '../company/identity-fragments.ts'
 import { inOrder } from '../database/batch.ts'
+import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { type Knowledge, knowledge } from './known-clients-fragments.ts'
 
@@ -15,6 +16,12 @@ export interface SignInItem {
   /** The digest of the client's device cookie. */
   device: Buffer | null
 }
+
+const signInTable = itemTable<SignInItem>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  email: ['text', ({ email }) => email],
+  device: ['bytea', ({ device }) => device],
+})
 
 /** An account, and whether network and device of the client are known for it. */
 export interface Candidate {
@@ -31,10 +38,7 @@ export async function findCandidates(db: Executor, items: SignInItem[]): Promise
         as n (ord, digest)
     )
     select i.ord::int, ${identityColumns}, ${knowledge}
-    from unnest(
-      ${items.map(({ companyId }) => companyId)}::uuid[], ${items.map(({ email }) => email)}::text[],
-      ${items.map(({ device }) => device)}::bytea[]
-    ) with ordinality as i (company_id, email, device, ord) ${identities}`.execute(db)
+    from ${signInTable(items)} ${identities}`.execute(db)
   return inOrder(items.length, rows).map((row) => {
     if (!row) return null
     const { networkKnownUntil, deviceKnownUntil, ...identity } = row
