@@ -67,7 +67,7 @@ function textsOf(values: Record<string, unknown>, name: string): string[] {
  * Whether 32 bytes can come from a random generator: not one byte or a short pattern repeated, not a row such as
  * 0, 1, 2 …, and no text. Of 10^8 random keys, less than one fails.
  */
-export function looksRandom(key: Buffer): boolean {
+function looksRandom(key: Buffer): boolean {
   const bytes = [...key]
   const steps = bytes.slice(1).map((byte, index) => (byte - (bytes[index] ?? 0)) & 0xff)
   const isText = bytes.every((byte) => byte >= 0x20 && byte < 0x7f)

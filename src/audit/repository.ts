@@ -20,7 +20,7 @@ export async function forgetEmail(db: Executor, companyId: string, email: string
 }
 
 /** An entry as it is shown. `ipAddress` and an e-mail as `subject` are null once they are too old. */
-export interface ShownEntry {
+interface ShownEntry {
   id: string
   occurredAt: Date
   action: string

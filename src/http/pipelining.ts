@@ -7,7 +7,7 @@ import type { Connections } from './connections.ts'
  * of a pipeline at once, so one write of a client could otherwise start thousands of them.
  */
 
-export const MAX_OUTSTANDING = 8
+const MAX_OUTSTANDING = 8
 
 /** Passes requests on, and closes a connection at the first request beyond the bound. */
 export function boundPipelining(handle: RequestListener, connections: Connections): RequestListener {

@@ -4,7 +4,7 @@ import { widerNetworkOf } from './client.ts'
  * A queue that strangers share fairly. Wider networks take turns (see `widerNetworkOf`), the networks of one take
  * turns among themselves, and the entries of one network go in order of arrival.
  */
-export interface FairQueue<Entry> {
+interface FairQueue<Entry> {
   readonly size: number
   /**
    * Adds an entry. If the queue is full, removes and returns the newest entry of the wider network that has most;

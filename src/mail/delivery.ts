@@ -20,12 +20,12 @@ const MAX_NOTE_TRIES = 4
 const NOTE_PAUSE_MS = 5_000
 
 /** A letter; `whenSent` runs after a mail server has accepted it. */
-export interface ComposedLetter extends Letter {
+interface ComposedLetter extends Letter {
   whenSent?(): Promise<void>
 }
 
 /** Writes the letter with the data of this moment; null if the mail must not be sent. */
-export type WriteLetter = () => Promise<ComposedLetter | null>
+type WriteLetter = () => Promise<ComposedLetter | null>
 
 export interface DeliveryOptions {
   db: Kysely<Database>

@@ -89,7 +89,7 @@ export const LINKED_LETTERS = {
 } as const satisfies Record<string, LinkedLetter>
 
 /** Letters that report an event and have no link. */
-export const NOTICES = {
+const NOTICES = {
   password_changed: (context) => ({
     name: context.name,
     subject: `Your password for ${context.companyName} was changed`,

@@ -5,7 +5,7 @@ import { Problem } from '../errors.ts'
 
 export const COOKIE_NAME = '__Host-session'
 /** It opens nothing. It shows that somebody has signed in with this browser: see known-clients.ts. */
-export const DEVICE_COOKIE_NAME = '__Host-device'
+const DEVICE_COOKIE_NAME = '__Host-device'
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 

@@ -31,7 +31,7 @@ export interface NewSession {
  * - raced: another session of the user was opened at the same moment, so this statement could not count the live
  *   ones; nothing was changed. Call `lockMember` first, in a transaction.
  */
-export type OpeningOutcome = 'opened' | 'refused' | 'raced'
+type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
 /** The most sessions that one sign-in ends: only after `maxSessions` was lowered there is more than one. */
 const MAX_SUPERSEDED = 1_000

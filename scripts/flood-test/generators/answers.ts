@@ -1,5 +1,5 @@
 /** Finds the status lines in what a connection sends. It is all that a flood reads of its answers. */
-export interface AnswerReader {
+interface AnswerReader {
   /** The statuses of the answers that begin in this chunk. */
   read(chunk: string): string[]
 }

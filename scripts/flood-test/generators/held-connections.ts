@@ -3,7 +3,7 @@ import { createAnswerReader } from './answers.ts'
 import { type Attack, type Counts, count } from './attack.ts'
 
 /** Connections that are all kept open at once. One that ends is opened again. */
-export interface HeldConnections {
+interface HeldConnections {
   url: string
   count: number
   /** The IP address from which the nth connection comes. */

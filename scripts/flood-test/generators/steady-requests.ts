@@ -3,7 +3,7 @@ import { createAnswerReader } from './answers.ts'
 import { type Attack, type Counts, count } from './attack.ts'
 
 /** Requests at a fixed rate, whatever the answers are, on connections that are opened again when they end. */
-export interface SteadyRequests {
+interface SteadyRequests {
   url: string
   /** Requests a second. */
   rate: number

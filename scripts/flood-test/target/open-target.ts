@@ -28,7 +28,7 @@ export interface FloodTarget {
   signingKey: Buffer
 }
 
-export interface TargetOptions {
+interface TargetOptions {
   /** The project whose service it is; this one by default. */
   serviceFolder: string | undefined
   maxFiles: number | undefined

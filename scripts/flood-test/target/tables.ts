@@ -1,6 +1,6 @@
 import type pg from 'pg'
 
-export interface TableSize {
+interface TableSize {
   table: string
   rows: number
   /** With its indexes. */

@@ -27,7 +27,7 @@ export interface ServiceSettings {
   publicUrl: string
 }
 
-export interface SessionClaims {
+interface SessionClaims {
   companyId: string
   userId: string
   sessionId: string
