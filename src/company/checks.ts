@@ -1,4 +1,4 @@
-import { type IsBreached, type Person, passwordFault } from '../crypto/password-policy.ts'
+import { type Checks, type Person, passwordFault } from '../crypto/password-policy.ts'
 import { invalidField, Problem } from '../errors.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
@@ -50,9 +50,9 @@ export async function checkPassword(
   field: 'password' | 'newPassword',
   password: string,
   person: Person,
-  isBreached?: IsBreached,
+  checks: Checks,
 ): Promise<void> {
-  const fault = await passwordFault(password, person, isBreached)
+  const fault = await passwordFault(password, person, checks)
   if (fault) throw invalidField(field, fault)
 }
 

@@ -24,8 +24,8 @@ export async function blankCompany(db: Executor, companyId: string): Promise<voi
 }
 
 /**
- * Deletes the row of a company whose other rows are gone; false if requests from before the deletion can still be
- * in progress and add rows. No request takes longer than a minute.
+ * Deletes the row of a company whose other rows are gone; false if some are left, or if requests from before the
+ * deletion can still be in progress and add rows. No request takes longer than a minute.
  */
 export async function removeCompany(db: Executor, companyId: string): Promise<boolean> {
   const { rows } = await sql`
@@ -33,6 +33,9 @@ export async function removeCompany(db: Executor, companyId: string): Promise<bo
       select company_id from companies
       where company_id = ${companyId} and status = 'deleting'
         and deletion_began_at < clock_timestamp() - interval '1 minute'
+        -- Another instance can still be deleting these.
+        and not exists (select from users u where u.company_id = companies.company_id)
+        and not exists (select from events e where e.company_id = companies.company_id)
     ), unsubscribed as (
       delete from subscriptions s using settled c where s.company_id = c.company_id
     )

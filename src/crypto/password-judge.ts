@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { ZxcvbnFactory } from '@zxcvbn-ts/core'
 import * as common from '@zxcvbn-ts/language-common'
@@ -15,11 +16,17 @@ export interface Question {
 }
 
 /** How many guesses the strongest of the texts takes, and what parts it is made of. */
-export interface Verdict {
-  id: number
+export interface Estimate {
   guesses: number
   parts: { pattern: string; dictionary: string }[]
 }
+
+export interface Verdict extends Estimate {
+  id: number
+}
+
+// On Linux this is the priority of this thread alone, as with those that hash: see password.ts.
+if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
 
 const judge = new ZxcvbnFactory({
   dictionary: { ...common.dictionary, ...english.dictionary },

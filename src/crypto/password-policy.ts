@@ -1,4 +1,4 @@
-import { estimate } from './password-strength.ts'
+import type { PasswordHasher } from './password.ts'
 
 /**
  * Which passwords can be chosen (ASVS 6.2): long enough, not too long, hard to guess, and in no breach. No
@@ -19,6 +19,12 @@ export interface Person {
 /** Whether a password is known from a breach. Answers no if that cannot be found out. */
 export type IsBreached = (password: string) => Promise<boolean>
 
+/** What a check of a password uses. */
+export interface Checks {
+  hasher: Pick<PasswordHasher, 'estimate'>
+  isBreached?: IsBreached | undefined
+}
+
 /**
  * Why the person cannot choose the password, as the end of a sentence about it; null if the person can.
  * @throws Problem overloaded
@@ -26,7 +32,7 @@ export type IsBreached = (password: string) => Promise<boolean>
 export async function passwordFault(
   password: string,
   person: Person,
-  isBreached?: IsBreached,
+  { hasher, isBreached }: Checks,
 ): Promise<string | null> {
   const length = lengthOf(password)
   if (length < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
@@ -35,7 +41,7 @@ export async function passwordFault(
   if ([person.email, person.companyName, person.name ?? ''].map(fold).includes(folded)) {
     return 'must not be the e-mail address, the name or the company name'
   }
-  const { guesses, parts } = await estimate(password.normalize('NFC'), hintsOf(person))
+  const { guesses, parts } = await hasher.estimate(password.normalize('NFC'), hintsOf(person))
   if (guesses < MIN_GUESSES) {
     return `is too easy to guess, since it ${describe(parts)}; a few words that do not belong together are better`
   }

@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads'
-import { overloaded } from '../errors.ts'
-import type { Question, Verdict } from './password-judge.ts'
+import type { Estimate, Question, Verdict } from './password-judge.ts'
 
 /**
  * How hard a password is to guess, by zxcvbn. Its work grows with the square of the length and more, so of a long
@@ -9,7 +8,6 @@ import type { Question, Verdict } from './password-judge.ts'
  */
 
 const MAX_SEEN = 24
-const MAX_WAITING = 64
 const KEEP_MS = 60_000
 
 interface Asked {
@@ -26,11 +24,9 @@ let judge: Judge | undefined
 let leaving: NodeJS.Timeout | undefined
 let lastId = 0
 
-/** @throws Problem overloaded if too many passwords wait for their estimate */
-export async function estimate(password: string, hints: string[]): Promise<Omit<Verdict, 'id'>> {
+export async function estimate(password: string, hints: string[]): Promise<Estimate> {
   judge ??= start()
   const { worker, asked } = judge
-  if (asked.size >= MAX_WAITING) throw overloaded()
   clearTimeout(leaving)
   lastId += 1
   const question: Question = { id: lastId, texts: partsOf(password), hints }

@@ -1,16 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { hash, verify } from '@node-rs/argon2'
+import type { Estimate } from './password-judge.ts'
+import { estimate } from './password-strength.ts'
 
 /** OWASP's minimum for argon2id, the library's default algorithm (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
 const CURRENT = '$argon2id$v=19$m=19456,t=2,p=1$'
 
+/** What is done with passwords and costs much. */
 export interface PasswordHasher {
   /** The PHC string of a password. */
   hash(password: string): Promise<string>
   /** Whether the password matches. An absent hash costs the same work and never matches. */
   verify(phc: string | undefined, password: string): Promise<boolean>
+  /** How hard a new password is to guess for somebody who knows the hints. */
+  estimate(password: string, hints: string[]): Promise<Estimate>
 }
 
 /** Whether a hash was made with parameters other than the current ones. */
@@ -25,6 +30,7 @@ export async function createPasswordHasher(): Promise<PasswordHasher> {
   lowerPriorityOfThreads()
   return {
     hash: (password) => hash(normalize(password), PARAMETERS),
+    estimate,
     async verify(phc, password) {
       const matches = await verify(phc ?? nobodysHash, normalize(password))
       return matches && phc !== undefined

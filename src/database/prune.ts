@@ -17,17 +17,16 @@ export async function deleteLapsed<Table extends keyof Database>(
   condition: RawBuilder<unknown>,
   max: number,
 ): Promise<number> {
-  const isSame = key.map((column) => sql`t.${sql.ref(column)} = l.${sql.ref(column)}`)
   const { numAffectedRows = 0n } = await sql`
     with lapsed as (
       select ${columnsOf(key)} from ${sql.table(table)} where ${condition}
       limit ${max} for update skip locked
     )
-    delete from ${sql.table(table)} t using lapsed l where ${sql.join(isSame, sql` and `)}`.execute(db)
+    delete from ${sql.table(table)} t using lapsed l where ${areSame(key)}`.execute(db)
   return Number(numAffectedRows)
 }
 
-/** Deletes at most `max` rows of a company, in key order. */
+/** Deletes at most `max` rows of a company. Locks them in key order, so that two statements never deadlock. */
 export async function deleteOfCompany<Table extends keyof Database>(
   db: Executor,
   companyId: string,
@@ -36,10 +35,20 @@ export async function deleteOfCompany<Table extends keyof Database>(
 ): Promise<number> {
   const columns = columnsOf(key)
   const { numAffectedRows = 0n } = await sql`
-    delete from ${sql.table(table)} where company_id = ${companyId} and (${columns}) in (
-      select ${columns} from ${sql.table(table)} where company_id = ${companyId} order by ${columns} limit ${max}
-    )`.execute(db)
+    with locked as (
+      select ${columns} from ${sql.table(table)} where company_id = ${companyId}
+      order by ${columns} limit ${max} for update
+    )
+    delete from ${sql.table(table)} t using locked l where ${areSame(key)}`.execute(db)
   return Number(numAffectedRows)
+}
+
+/** Whether row `t` of the table is row `l` of the locked ones. */
+function areSame(key: readonly string[]): RawBuilder<unknown> {
+  return sql.join(
+    key.map((column) => sql`t.${sql.ref(column)} = l.${sql.ref(column)}`),
+    sql` and `,
+  )
 }
 
 function columnsOf(key: readonly string[]): RawBuilder<unknown> {

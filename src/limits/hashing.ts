@@ -72,6 +72,7 @@ export async function createLimitedHasher(
     inTurn: (turn) => ({
       hash: (password) => run(turn, () => hasher.hash(password)),
       verify: (phc, password) => run(turn, () => hasher.verify(phc, password)),
+      estimate: (password, hints) => run(turn, () => hasher.estimate(password, hints)),
     }),
     requirePlace({ networkOrDevice, isKnown }) {
       if (taken < concurrency) return

@@ -29,9 +29,9 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const limit = await countAttempt(context, received)
   const invitation = await peekToken(db, 'invite', token, now)
   const name = checkName('name', acceptance.name)
-  await checkPassword('password', password, { ...invitation, name }, context.isBreached)
-  const turn = { networkOrDevice: received.client.network, isKnown: true }
-  const passwordHash = await hasher.inTurn(turn).hash(password)
+  const passwords = hasher.inTurn({ networkOrDevice: received.client.network, isKnown: true })
+  await checkPassword('password', password, { ...invitation, name }, { ...context, hasher: passwords })
+  const passwordHash = await passwords.hash(password)
   const at = new Date(now)
   return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {
     const user = { email, name, role: role ?? '', passwordHash, emailVerifiedAt: at, createdAt: at }

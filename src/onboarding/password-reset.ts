@@ -19,10 +19,9 @@ export async function resetPassword(
   const { client, now } = received
   const limit = await countAttempt(context, received)
   const person = await peekToken(db, 'reset', token, now)
-  await checkPassword('newPassword', newPassword, person, context.isBreached)
-  const passwordHash = await hasher
-    .inTurn({ networkOrDevice: client.network, isKnown: true })
-    .hash(newPassword)
+  const passwords = hasher.inTurn({ networkOrDevice: client.network, isKnown: true })
+  await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
+  const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
   const data = { ipAddress: client.ipAddress }
   await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {

@@ -1,7 +1,7 @@
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
-import type { Person } from '../crypto/password-policy.ts'
+import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { LinkedKind } from '../mail/letters.ts'
@@ -26,9 +26,10 @@ export async function register(context: Context, company: NewCompany, { client, 
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, byNetwork(client.network), now, async (limit) => {
-    await checkChosen(context, company.password, { email, name, companyName }, { client, now })
-    const turn = { networkOrDevice: client.network, isKnown: false }
-    const passwordHash = await hasher.inTurn(turn).hash(company.password)
+    const passwords = hasher.inTurn({ networkOrDevice: client.network, isKnown: false })
+    const person = { email, name, companyName }
+    await checkChosen({ ...context, hasher: passwords }, company.password, person, { client, now })
+    const passwordHash = await passwords.hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
     const { ipAddress, network } = client
     const mail = { kind: 'verify_email', recipient: email, data: { ipAddress }, network, now } as const
@@ -43,7 +44,7 @@ export async function register(context: Context, company: NewCompany, { client, 
 
 /** A refused password uses up no registration. It has a limit of its own, since its estimate costs something. */
 async function checkChosen(
-  { config, counters, isBreached }: Context,
+  { config, counters, hasher, isBreached }: Omit<Context, 'hasher'> & Checks,
   password: string,
   person: Person,
   { client: { network }, now }: Received,
@@ -51,7 +52,7 @@ async function checkChosen(
   const { register, passwordChecks } = config.limits
   try {
     await counters.consume(passwordChecks, byNetwork(network), now)
-    await checkPassword('password', password, person, isBreached)
+    await checkPassword('password', password, person, { hasher, isBreached })
   } catch (error) {
     if (error instanceof Problem && statusOf(error.code) < 500) {
       await counters.refund(register, byNetwork(network), now).catch(() => {})

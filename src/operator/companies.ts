@@ -41,7 +41,7 @@ export async function createCompany(
 ): Promise<{ companyId: string; userId: string; email: string }> {
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
   const { companyName, name, email } = checkNewCompany(names)
-  await checkPassword('password', password, { email, name, companyName }, isBreached)
+  await checkPassword('password', password, { email, name, companyName }, { hasher, isBreached })
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const admin = { name, email, passwordHash, emailVerifiedAt: now, createdAt: now }

@@ -5,6 +5,7 @@ import { appendAudit } from '../audit/repository.ts'
 import { noSuchCompany } from '../company/checks.ts'
 import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
+import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { deleteEvents } from '../ingest/prune-repository.ts'
 import { deleteMails } from '../mail/prune-repository.ts'
@@ -25,6 +26,8 @@ interface Context {
   db: Kysely<Database>
   system: System
 }
+
+const FOREIGN_KEY_VIOLATION = '23503'
 
 /** How many rows of a company were deleted. */
 interface Deleted {
@@ -60,11 +63,16 @@ export async function deleteDueCompaniesAcrossCompanies(
   }
   let deleted = 0
   for (const companyId of await companies.listDeletingAcrossCompanies(db)) {
-    await deleteRows(db, companyId, signal)
+    await deleteRows(db, companyId, signal).catch(unlessOthersDelete)
     if (signal?.aborted) return deleted
     if (await companies.removeCompany(db, companyId)) deleted += 1
   }
   return deleted
+}
+
+/** Another instance still deletes rows that refer to these. It, or the next run, deletes these too. */
+function unlessOthersDelete(error: unknown): void {
+  if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }
 
 /** Rolls back the transaction: somebody has verified an e-mail meanwhile. */

@@ -59,7 +59,7 @@ export async function createUser(
   const companyName = await companies.requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
   const name = given.name === undefined ? email : checkName('name', given.name)
-  await checkPassword('password', password, { email, name, companyName }, isBreached)
+  await checkPassword('password', password, { email, name, companyName }, { hasher, isBreached })
   const passwordHash = await hasher.hash(password)
   const now = new Date(system.now())
   const user = { email, name, role, passwordHash, emailVerifiedAt: now, createdAt: now }

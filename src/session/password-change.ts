@@ -53,9 +53,10 @@ export function createPasswordChange(context: Context): ChangePassword {
     const changer = byNetwork(client.network, companyId, userId)
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
-      await checkPassword('newPassword', newPassword, session, context.isBreached)
+      const hasher = context.hasher.inTurn(turnOf(change))
+      await checkPassword('newPassword', newPassword, session, { ...context, hasher })
       const before = await matchCurrent(context, session, change)
-      const after = await context.hasher.inTurn(turnOf(change)).hash(newPassword)
+      const after = await hasher.hash(newPassword)
       if (!(await replace(context, session, { before, after }, change))) throw wrongPassword()
       return state
     })

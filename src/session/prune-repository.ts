@@ -59,7 +59,7 @@ export async function pruneSessionsAcrossCompanies(
   return rows[0] ?? { ...last, deleted: 0, hasMore: false }
 }
 
-/** Deletes at most `max` sessions of a company; returns how many. */
+/** Deletes at most `max` sessions of a company, in key order; returns how many. */
 export async function deleteSessions(db: Executor, companyId: string, max: number): Promise<number> {
   return await deleteOfCompany(db, companyId, SESSIONS, max)
 }

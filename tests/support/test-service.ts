@@ -83,8 +83,9 @@ export async function createCountingHasher(...options: Parameters<typeof createL
     /** Runs before each verification, to simulate events while a password waits for its turn. */
     beforeVerifying: undefined as (() => Promise<void>) | undefined,
     inTurn(turn: Turn): PasswordHasher {
-      const { hash, verify } = hasher.inTurn(turn)
+      const { hash, verify, estimate } = hasher.inTurn(turn)
       return {
+        estimate,
         async verify(phc, password) {
           await counting.beforeVerifying?.()
           counting.verified += 1
