@@ -92,7 +92,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end $$`,
     sql`revoke execute on function add_audit_partition from public`,
 
-    // A role that may add entries may run this: it deletes nothing that is younger than 90 days by the database's clock.
+    // A role that may add entries may run this. It deletes nothing younger than 90 days by the clock of the database.
     sql`create function maintain_audit_trail(retention_days integer) returns integer language plpgsql
       security definer
       set search_path = ${schema}, pg_temp set timezone = 'UTC' set lock_timeout = '500ms' as $$

@@ -14,7 +14,7 @@ import {
   WITHOUT_TLS,
 } from './config-forms.ts'
 import { productionFaults } from './config-production.ts'
-import { absurdLimits, readLimits, scaleLimits } from './limits/list.ts'
+import { excessiveLimits, readLimits, scaleLimits } from './limits/list.ts'
 
 export type { MasterKey } from './config-forms.ts'
 
@@ -131,7 +131,7 @@ export function loadConfig(env: Record<string, string | undefined>) {
   if (values['NODE_ENV'] === 'production') {
     // One fault of a variable is enough: a value of the wrong form is not judged further.
     const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
-    const further = [...productionFaults(values), ...absurdLimits(limits)]
+    const further = [...productionFaults(values), ...excessiveLimits(limits)]
     faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   }
   if (faults.length > 0 || !Value.Check(Environment, values)) {

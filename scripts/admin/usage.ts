@@ -21,7 +21,7 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
 R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
 canceled or suspended. Lists show the newest 100, or L; users by e-mail.
 
-"company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens are dead at
+"company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
 once. "sessions end --all" is for a restored backup, which brings back sessions that had ended.
 
 A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,

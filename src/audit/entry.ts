@@ -8,7 +8,7 @@ export interface AuditEntry {
   outcome: string
   /** A user's id, `operator`, or null if nobody proved who they are; never an e-mail. */
   actor: string | null
-  /** The object of the action: a user's id, an invited e-mail (a trigger stores it in `audit_addresses`), or a key's id. */
+  /** The object of the action: a user's id, a key's id, or an invited e-mail, which a trigger stores apart as well. */
   subject?: string | undefined
   sessionId?: string | undefined
   /** A trigger stores it in `audit_addresses`. */

@@ -10,8 +10,8 @@ const REFUSED_SIGN_INS = {
 
 /**
  * Makes the partitions of the coming months, and drops those of which every entry is older than the retention;
- * returns how many were dropped. The function of the database decides by its own clock, and holds the trail for
- * at least 90 days whatever it is called with.
+ * returns how many were dropped. The function in the database decides by its own clock, and keeps the trail
+ * for at least 90 days.
  */
 export async function maintainAuditTrail(db: Executor, retentionDays: number): Promise<number> {
   const { rows } = await sql<{ dropped: number }>`

@@ -1,40 +1,40 @@
 import { Worker } from 'node:worker_threads'
-import type { Estimate, Question, Verdict } from './password-judge.ts'
+import type { Estimate, EstimateReply, EstimateRequest } from './password-strength-thread.ts'
 
 /**
- * How hard a password is to guess, by zxcvbn. Its work grows with the square of the length and more, so of a long
- * password it sees beginning and end: the whole is at least as hard to guess as one of these. One thread works for
- * the process, and ends when nobody has asked for a while, since its dictionaries are large.
+ * How hard a password is to guess, by zxcvbn. Its work grows with the square of the length or faster. So of a long
+ * password it gets the beginning and the end: the whole is at least as hard to guess as each of them. A process has
+ * one such thread, which ends when it was idle for a while, since its dictionaries are large.
  */
 
 const MAX_SEEN = 24
-const KEEP_MS = 60_000
+const IDLE_MS = 60_000
 
-interface Asked {
-  resolve(verdict: Verdict): void
+interface Pending {
+  resolve(reply: EstimateReply): void
   reject(error: unknown): void
 }
 
-interface Judge {
+interface Thread {
   worker: Worker
-  asked: Map<number, Asked>
+  pending: Map<number, Pending>
 }
 
-let judge: Judge | undefined
-let leaving: NodeJS.Timeout | undefined
+let thread: Thread | undefined
+let idleTimer: NodeJS.Timeout | undefined
 let lastId = 0
 
 export async function estimate(password: string, hints: string[]): Promise<Estimate> {
-  judge ??= start()
-  const { worker, asked } = judge
-  clearTimeout(leaving)
+  thread ??= start()
+  const { worker, pending } = thread
+  clearTimeout(idleTimer)
   lastId += 1
-  const question: Question = { id: lastId, texts: partsOf(password), hints }
-  const { promise, resolve, reject } = Promise.withResolvers<Verdict>()
-  asked.set(question.id, { resolve, reject })
+  const request: EstimateRequest = { id: lastId, texts: partsOf(password), hints }
+  const { promise, resolve, reject } = Promise.withResolvers<EstimateReply>()
+  pending.set(request.id, { resolve, reject })
   // The process does not end before the answer, but it does not wait for a thread that has nothing to do.
   worker.ref()
-  worker.postMessage(question)
+  worker.postMessage(request)
   return await promise
 }
 
@@ -44,24 +44,24 @@ function partsOf(password: string): string[] {
   return [characters.slice(0, MAX_SEEN), characters.slice(-MAX_SEEN)].map((part) => part.join(''))
 }
 
-function start(): Judge {
-  const worker = new Worker(new URL('./password-judge.ts', import.meta.url))
-  const asked: Judge['asked'] = new Map()
-  worker.on('message', (verdict: Verdict) => {
-    asked.get(verdict.id)?.resolve(verdict)
-    asked.delete(verdict.id)
-    if (asked.size > 0) return
+function start(): Thread {
+  const worker = new Worker(new URL('./password-strength-thread.ts', import.meta.url))
+  const pending: Thread['pending'] = new Map()
+  worker.on('message', (reply: EstimateReply) => {
+    pending.get(reply.id)?.resolve(reply)
+    pending.delete(reply.id)
+    if (pending.size > 0) return
     worker.unref()
-    leaving = setTimeout(end, KEEP_MS).unref()
+    idleTimer = setTimeout(end, IDLE_MS).unref()
   })
   worker.on('error', (error) => {
-    judge = undefined
-    for (const { reject } of asked.values()) reject(error)
+    thread = undefined
+    for (const { reject } of pending.values()) reject(error)
   })
-  return { worker, asked }
+  return { worker, pending }
 }
 
 function end(): void {
-  void judge?.worker.terminate()
-  judge = undefined
+  void thread?.worker.terminate()
+  thread = undefined
 }

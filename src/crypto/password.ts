@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { hash, verify } from '@node-rs/argon2'
-import type { Estimate } from './password-judge.ts'
 import { estimate } from './password-strength.ts'
+import type { Estimate } from './password-strength-thread.ts'
 
 /** OWASP's minimum for argon2id, the library's default algorithm (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. */
 const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const

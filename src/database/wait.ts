@@ -14,8 +14,8 @@ interface Options {
 }
 
 /**
- * Waits for a database that is not there yet, as when both are started together. What waiting does not mend, such
- * as a wrong password or an unknown database, fails at once.
+ * Waits for a database that is not there yet, as when both are started together. A fault that does not pass by itself,
+ * such as a wrong password or an unknown database, fails at once.
  * @throws the database's error, or the abort of the signal
  */
 export async function waitForDatabase(

@@ -11,7 +11,7 @@ declare module 'fastify' {
 
 const PAUSE_MS = 60_000
 
-/** Warnings about the surroundings that any request can cause, and that must not fill the log. */
+/** Warnings about proxies, pages and other services. Any request can cause them, so they must not fill the log. */
 async function plugin(app: FastifyInstance, { system }: { system: System }): Promise<void> {
   const lastAt = new Map<string, number>()
   app.decorate('notice', (message, details) => {

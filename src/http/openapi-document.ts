@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { HEADERS } from './openapi.ts'
-import { createNames, exampleOf, type Schema } from './openapi-named.ts'
+import { createNames, exampleOf, type Schema } from './openapi-schemas.ts'
 
 /** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified. */
 

@@ -21,7 +21,7 @@ export function ipAddressOf({ ip, socket }: FastifyRequest): string {
   return isIP(ipAddress) ? ipAddress : (socket.remoteAddress ?? 'unknown')
 }
 
-/** The IP address that a proxy forwards, without its port. Some proxies add one: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+/** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
 export function withoutPort(forwarded: string): string {
   return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }

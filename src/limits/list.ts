@@ -82,7 +82,7 @@ const MAX_FACTOR = 100
 const MAX_WINDOW_SECONDS = 86_400
 
 /** A message for each limit that no longer limits, or locks out for days. */
-export function absurdLimits(limits: Limits): string[] {
+export function excessiveLimits(limits: Limits): string[] {
   const pairs = Object.values(limits).map((one) => [one, defaultOf(one)] as const)
   return pairs
     .filter(([one, { max, windowSeconds }]) => {

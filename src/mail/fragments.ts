@@ -21,7 +21,7 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
     from ${source}`
 }
 
-/** Selects a row, and locks it until the end of the transaction, if the mail was not sent, has not failed and was not deleted. */
+/** Selects and locks a mail until the end of the transaction, unless it was sent, has failed or was deleted. */
 export function lockUnsent(companyId: string, mailId: string) {
   return sql`
     select mail_id from mail_outbox

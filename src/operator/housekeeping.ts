@@ -20,7 +20,7 @@ import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
 /**
  * Housekeeping: deletes rows that are no longer needed, a bounded number per statement, so that locks are
  * short. It can be interrupted, repeated and run concurrently: each run skips the locked rows of the others.
- * Events stay. Companies that nobody has verified go.
+ * Events stay. Companies that nobody has verified are deleted.
  */
 
 const DAY_MS = 86_400_000

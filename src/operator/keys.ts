@@ -36,7 +36,7 @@ export async function rotateKeys({
 }
 
 /**
- * Retires a leaked key: its tokens are dead at once. If it signs, another key takes its place.
+ * Retires a leaked key: its tokens fail at once. If it signs, another key takes its place.
  * @throws Problem not_found if there is no such key, or it was retired before
  */
 export async function retireKey(

@@ -8,7 +8,7 @@ export interface KnownClient {
 }
 
 /** Until when network and device of an attempt are known for its member; null if they are not. */
-export interface Knowledge {
+export interface KnownUntil {
   networkKnownUntil: Date | null
   deviceKnownUntil: Date | null
 }
@@ -16,8 +16,8 @@ export interface Knowledge {
 /** The most networks, and the most devices, that are known for one member. A new one replaces the oldest. */
 const MAX_KNOWN = 20
 
-/** The columns of `Knowledge` for user `u` of item `i`, with `network (ord, digest)` and `i.device`. */
-export const knowledge = sql`
+/** The columns of `KnownUntil` for user `u` of item `i`, with `network (ord, digest)` and `i.device`. */
+export const knownUntilColumns = sql`
   (select max(k.known_until) from network n
     join known_clients k on k.company_id = u.company_id and k.user_id = u.user_id
       and k.kind = 'network' and k.digest = n.digest

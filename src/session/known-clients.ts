@@ -6,12 +6,12 @@ import { deriveKey } from '../crypto/sealing.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { System } from '../system.ts'
-import type { Knowledge, KnownClient } from './known-clients-fragments.ts'
+import type { KnownClient, KnownUntil } from './known-clients-fragments.ts'
 import { learnClients } from './known-clients-repository.ts'
 
 /**
- * Networks and devices from which a member has signed in. Strangers who flood sign-in, or guess the member's password,
- * do not keep these out. A device is a browser with a cookie that only sign-in sets.
+ * Networks and devices from which a member has signed in. They can still sign in while strangers flood sign-in or
+ * guess the member's password. A device is a browser with a cookie that only sign-in sets.
  */
 
 const KNOWN_MS = 90 * 86_400_000
@@ -26,12 +26,12 @@ export interface Digests {
   device: Buffer | null
 }
 
-export interface Standing {
+export interface Recognition {
   /** Whether the member has signed in from this network or device. */
   isKnown: boolean
   /** The device's digest if it is known: then limits and queues count it, and not the network. */
   device: string | undefined
-  /** What a completed sign-in teaches. */
+  /** What becomes known when the sign-in is completed. */
   learns: KnownClient[]
   /** The device cookie to set; null in token mode. */
   cookie: string | null
@@ -41,18 +41,18 @@ export interface KnownClients {
   digestsOf(companyId: string, network: string, device: string | undefined): Digests
   /** Until when a network or device that is learnt now stays known. */
   knownUntil(now: number): Date
-  /** Makes a network known for a user who has shown in another way than by sign-in that it is theirs. */
+  /** Makes a network known for a user who has proven it in another way than by sign-in. */
   learnNetwork(
     tx: Transaction<Database>,
     user: { companyId: string; userId: string },
     network: string,
     now: number,
   ): Promise<void>
-  standingOf(
-    known: Knowledge,
+  recognize(
+    known: KnownUntil,
     digests: Digests,
     attempt: { mode: SessionKind; device: string | undefined; client: Client; now: number },
-  ): Standing
+  ): Recognition
 }
 
 interface Context {
@@ -84,7 +84,7 @@ export function createKnownClients({ config, system }: Context): KnownClients {
       await learnClients(tx, companyId, userId, learns, knownUntil(now))
     },
 
-    standingOf(known, digests, { mode, device, now }) {
+    recognize(known, digests, { mode, device, now }) {
       const isKnown = (until: Date | null) => until !== null && until.getTime() > now
       const isFresh = (until: Date | null) =>
         until !== null && until.getTime() > now + KNOWN_MS - RENEW_AFTER_MS

@@ -32,8 +32,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
     '/auth/login',
     {
       config: { countedAs: 'sign_ins' },
-      // Before the body is read. A browser with a device cookie is asked later, so that others of its network cannot keep
-      // it out.
+      // Before the body is read. A browser with a device cookie is checked later, when it is known whether others of
+      // its network can keep it out.
       onRequest: async (request) => {
         if (readDeviceCookie(request) === undefined)
           hasher.requirePlace({ networkOrDevice: networkOf(request) })

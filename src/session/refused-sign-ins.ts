@@ -1,4 +1,4 @@
-import { type RefusedSignIn, recordRefusedSignIns } from '../company/refusals-repository.ts'
+import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'

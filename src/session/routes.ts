@@ -51,7 +51,7 @@ const currentSession: Routes = (app, { system, logOut }) => {
       schema: {
         operationId: 'logout',
         summary: 'End the session, or with `scope=all` all sessions of the user',
-        description: 'Every credential of the session is dead on every instance once this has answered.',
+        description: 'After the answer, no instance accepts a credential of the session.',
         tags: ['authentication'],
         querystring: LogoutQuery,
         response: { 204: Type.Null() },

@@ -3,7 +3,7 @@ import { type Identity, identities, identityColumns } from '../company/identity-
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { type Knowledge, knowledge } from './known-clients-fragments.ts'
+import { type KnownUntil, knownUntilColumns } from './known-clients-fragments.ts'
 
 /** The look-up of sign-in. */
 
@@ -26,18 +26,18 @@ const signInTable = itemTable<SignInItem>({
 /** An account, and whether network and device of the client are known for it. */
 export interface Candidate {
   identity: Identity
-  known: Knowledge
+  known: KnownUntil
 }
 
 /** Finds accounts by e-mail. One outcome per item, in order; null if there is no account. */
 export async function findCandidates(db: Executor, items: SignInItem[]): Promise<(Candidate | null)[]> {
   const networks = items.flatMap((item, index) => item.networks.map((digest) => ({ ord: index + 1, digest })))
-  const { rows } = await sql<Identity & Knowledge & { ord: number }>`
+  const { rows } = await sql<Identity & KnownUntil & { ord: number }>`
     with network as (
       select * from unnest(${networks.map(({ ord }) => ord)}::int[], ${networks.map(({ digest }) => digest)}::bytea[])
         as n (ord, digest)
     )
-    select i.ord::int, ${identityColumns}, ${knowledge}
+    select i.ord::int, ${identityColumns}, ${knownUntilColumns}
     from ${signInTable(items)} ${identities}`.execute(db)
   return inOrder(items.length, rows).map((row) => {
     if (!row) return null

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { normalizeEmail } from '../company/checks.ts'
-import type { RefusedSignIn } from '../company/refusals-repository.ts'
+import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
@@ -13,7 +13,7 @@ import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { newId, type System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
-import type { KnownClients, Standing } from './known-clients.ts'
+import type { KnownClients, Recognition } from './known-clients.ts'
 import { openSession } from './opening.ts'
 import { countGuess, type Guess } from './password-guesses.ts'
 import { matchPassword } from './password-match.ts'
@@ -88,9 +88,9 @@ export function createSignIn(context: Context): SignIn {
 async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
   const { config, counters, hasher, recordRefusal } = parts
   const { companyId, email, client, now } = attempt
-  const { find, account: found, standing } = await lookUp(parts, attempt)
-  const networkOrDevice = standing.device ?? client.network
-  const turn = { networkOrDevice, isKnown: standing.isKnown }
+  const { find, account: found, recognized } = await lookUp(parts, attempt)
+  const networkOrDevice = recognized.device ?? client.network
+  const turn = { networkOrDevice, isKnown: recognized.isKnown }
   // Before anything is counted, since the client is told to try again.
   hasher.requirePlace(turn)
   const limit = await counters.consume(config.limits.signInAttempts, byNetwork(networkOrDevice), now)
@@ -107,7 +107,7 @@ async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
     if (!account) return null
     if (!account.emailVerifiedAt) return 'unverified'
     // Null if the user was disabled, or the password was changed, while this one was checked.
-    return await openSession(parts, account, openingOf(parts, attempt, standing))
+    return await openSession(parts, account, openingOf(parts, attempt, recognized))
   })
   const { result, guesses } = guess
   if (!result) {
@@ -123,7 +123,9 @@ async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
   }
   const { session, cookie } = result
   const credential =
-    cookie === null ? { tokens: await issueTokens(parts, session, now) } : { cookie, device: standing.cookie }
+    cookie === null
+      ? { tokens: await issueTokens(parts, session, now) }
+      : { cookie, device: recognized.cookie }
   return { session, credential, limit }
 }
 
@@ -138,14 +140,14 @@ async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt) {
   return {
     account: candidate?.identity ?? null,
     find: async () => (await findCandidate())?.identity ?? null,
-    standing: knownClients.standingOf(candidate?.known ?? NOT_KNOWN, digests, attempt),
+    recognized: knownClients.recognize(candidate?.known ?? NOT_KNOWN, digests, attempt),
   }
 }
 
 function openingOf(
   { knownClients }: Parts,
   { mode, formerCookie, client, now }: SignInAttempt,
-  { learns }: Standing,
+  { learns }: Recognition,
 ) {
   return { mode, formerCookie, client, learns, knownUntil: knownClients.knownUntil(now), now }
 }

@@ -38,7 +38,7 @@ const DOORS: Record<string, string[]> = {
     'account.ts',
     'identity-repository.ts',
     'identity-fragments.ts',
-    'refusals-repository.ts',
+    'refused-sign-ins-repository.ts',
     'listing-repository.ts',
     'removal-repository.ts',
   ],

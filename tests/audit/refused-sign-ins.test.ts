@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { recordRefusedSignIns } from '../../src/company/refusals-repository.ts'
+import { recordRefusedSignIns } from '../../src/company/refused-sign-ins-repository.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { openTestService, times } from '../support/test-service.ts'
 

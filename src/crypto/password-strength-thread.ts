@@ -5,11 +5,11 @@ import * as common from '@zxcvbn-ts/language-common'
 import * as english from '@zxcvbn-ts/language-en'
 
 /**
- * The thread that estimates passwords: what it needs takes some 80 MB, and the estimate of one text up to a tenth of
- * a second, in which the thread of requests must not stand still.
+ * The thread that estimates passwords. Its dictionaries take some 80 MB. An estimate takes up to a tenth of a second,
+ * in which the thread of requests must not be blocked.
  */
 
-export interface Question {
+export interface EstimateRequest {
   id: number
   texts: string[]
   hints: string[]
@@ -21,25 +21,25 @@ export interface Estimate {
   parts: { pattern: string; dictionary: string }[]
 }
 
-export interface Verdict extends Estimate {
+export interface EstimateReply extends Estimate {
   id: number
 }
 
 // On Linux this is the priority of this thread alone, as with those that hash: see password.ts.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
 
-const judge = new ZxcvbnFactory({
+const estimator = new ZxcvbnFactory({
   dictionary: { ...common.dictionary, ...english.dictionary },
   graphs: common.adjacencyGraphs,
 })
 
-parentPort?.on('message', ({ id, texts, hints }: Question) => {
+parentPort?.on('message', ({ id, texts, hints }: EstimateRequest) => {
   const [strongest] = texts
-    .map((text) => judge.check(text, hints))
+    .map((text) => estimator.check(text, hints))
     .sort((one, other) => other.guesses - one.guesses)
   const parts = (strongest?.sequence ?? []).map(({ pattern, dictionaryName = '' }) => ({
     pattern,
     dictionary: String(dictionaryName),
   }))
-  parentPort?.postMessage({ id, guesses: strongest?.guesses ?? 0, parts } satisfies Verdict)
+  parentPort?.postMessage({ id, guesses: strongest?.guesses ?? 0, parts } satisfies EstimateReply)
 })
