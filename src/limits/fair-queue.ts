@@ -13,6 +13,8 @@ interface FairQueue<Entry> {
   add(network: string, entry: Entry): Entry | undefined
   /** Whether `add` would return its own entry. */
   refuses(network: string): boolean
+  /** Whether it would because the wider network has used up its share, however few others wait. */
+  refusesShare(network: string): boolean
   /** Takes the next entry. */
   take(): Entry | undefined
 }
@@ -44,13 +46,15 @@ export function createFairQueue<Entry>({
       if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
       return all.size > max ? dropFrom(all, []) : undefined
     },
-    refuses(network) {
-      const wider = all.children.get(widerNetworkOf(network))
-      const own = (wider?.size ?? 0) + 1
-      if (own > maxPerWiderNetwork) return isLargest(wider?.children, network)
-      return all.size >= max && isLargest(all.children, widerNetworkOf(network))
-    },
+    refuses: (network) =>
+      refusesShare(network) || (all.size >= max && isLargest(all.children, widerNetworkOf(network))),
+    refusesShare,
     take: () => (all.size === 0 ? undefined : takeFrom(all)),
+  }
+
+  function refusesShare(network: string): boolean {
+    const wider = all.children.get(widerNetworkOf(network))
+    return (wider?.size ?? 0) >= maxPerWiderNetwork && isLargest(wider?.children, network)
   }
 }
 

@@ -16,11 +16,12 @@ export interface LimitedHasher {
   /** A hasher for one client. Its functions throw Problem overloaded if the queue has no place for it. */
   inTurn(turn: Turn): PasswordHasher
   /**
-   * Refuses a client for which the queue has no place now, before there is any work. Without
-   * `isKnown`, which is not looked up yet, there must be a place in either case.
+   * Refuses a network that has used up its share of the queue, before it is looked up whether it is known.
    * @throws Problem overloaded
    */
-  requirePlace(turn: Pick<Turn, 'networkOrDevice'> & Partial<Turn>): void
+  requireShare(network: string): void
+  /** Refuses a client for which the queue has no place, before anything is counted. @throws Problem overloaded */
+  requirePlace(turn: Turn): void
   /** The number of passwords that wait. */
   readonly waiting: number
 }
@@ -74,10 +75,12 @@ export async function createLimitedHasher(
       verify: (phc, password) => run(turn, () => hasher.verify(phc, password)),
       estimate: (password, hints) => run(turn, () => hasher.estimate(password, hints)),
     }),
-    requirePlace({ networkOrDevice, isKnown }) {
-      if (taken < concurrency) return
-      const queues = isKnown === undefined ? [known, unknown] : [queueOf({ networkOrDevice, isKnown })]
-      if (queues.some((queue) => queue.refuses(networkOrDevice))) throw overloaded(TOO_MANY_SIGN_INS)
+    requireShare(network) {
+      if ([known, unknown].some((queue) => queue.refusesShare(network))) throw overloaded(TOO_MANY_SIGN_INS)
+    },
+    requirePlace(turn) {
+      const isFree = taken < concurrency
+      if (!isFree && queueOf(turn).refuses(turn.networkOrDevice)) throw overloaded(TOO_MANY_SIGN_INS)
     },
     get waiting() {
       return known.size + unknown.size

@@ -22,7 +22,7 @@ import type { SignIn } from './sign-in.ts'
 interface Options {
   config: Config
   system: System
-  hasher: Pick<LimitedHasher, 'requirePlace'>
+  hasher: Pick<LimitedHasher, 'requireShare'>
   signIn: SignIn
 }
 
@@ -35,8 +35,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
       // Before the body is read. A browser with a device cookie is checked later, when it is known whether others of
       // its network can keep it out.
       onRequest: async (request) => {
-        if (readDeviceCookie(request) === undefined)
-          hasher.requirePlace({ networkOrDevice: networkOf(request) })
+        if (readDeviceCookie(request) === undefined) hasher.requireShare(networkOf(request))
       },
       schema: {
         operationId: 'login',
