@@ -23,7 +23,8 @@ export async function runOpenLoop(load: Load, rate: number, recording: Recording
   const queue: Queue = { idle: [...load.operations], due: [], busy: 0 }
   let scheduled = 0
   while (!isOver(load, startedAt) && !isFinished(queue)) {
-    const target = Math.floor(((performance.now() - startedAt) / 1000) * rate)
+    // The first one is due at once.
+    const target = Math.floor(((performance.now() - startedAt) / 1000) * rate) + 1
     for (; scheduled < target; scheduled += 1) queue.due.push(startedAt + (scheduled / rate) * 1000)
     dispatch(queue, recording)
     await sleep(1)
