@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database, TokenPurpose } from '../database/schema.ts'
 import { deleteUnsentResets, lockUnsent } from '../mail/fragments.ts'
@@ -46,16 +46,8 @@ export async function deleteOlderTokens(
   companyId: string,
   { purpose, email, createdAt }: NewToken,
 ): Promise<void> {
-  await sql`
-    with locked as (
-      select token_hash from one_time_tokens
-      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at < ${createdAt}
-      order by token_hash
-      for update
-    )
-    delete from one_time_tokens t using locked l
-    where t.company_id = ${companyId} and t.purpose = ${purpose} and t.email = ${email}
-      and t.token_hash = l.token_hash`.execute(db)
+  const isOlder = sql`purpose = ${purpose} and email = ${email} and created_at < ${createdAt}`
+  await deleteTokensWhere(db, companyId, isOlder)
 }
 
 /** A valid token. `role` is null unless the token is an invitation. */
@@ -133,16 +125,7 @@ export async function deleteResetTokens(
 ): Promise<void> {
   // First the mails: this waits for a token that is being inserted for one of them, and the next statement sees it.
   await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
-  await sql`
-    with locked as (
-      select token_hash from one_time_tokens
-      where company_id = ${companyId} and purpose = 'reset' and email = ${email}
-      order by token_hash
-      for update
-    )
-    delete from one_time_tokens t using locked l
-    where t.company_id = ${companyId} and t.purpose = 'reset' and t.email = ${email}
-      and t.token_hash = l.token_hash`.execute(tx)
+  await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
 /** Deletes all tokens of an e-mail. */
@@ -151,12 +134,26 @@ export async function deleteTokensOf(
   companyId: string,
   email: string,
 ): Promise<void> {
-  await sql`
+  await deleteTokensWhere(tx, companyId, sql`email = ${email}`)
+}
+
+/**
+ * Deletes the tokens of a company that fulfil the condition, at most `max`, and returns how many. Locks them in the
+ * order in which all requests lock them.
+ */
+export async function deleteTokensWhere(
+  db: Executor,
+  companyId: string,
+  condition: RawBuilder<unknown>,
+  max?: number,
+): Promise<number> {
+  const limit = max === undefined ? sql`` : sql`limit ${max}`
+  const { numAffectedRows = 0n } = await sql`
     with locked as (
-      select token_hash from one_time_tokens where company_id = ${companyId} and email = ${email}
-      order by token_hash
-      for update
+      select token_hash from one_time_tokens where company_id = ${companyId} and ${condition}
+      order by token_hash ${limit} for update
     )
     delete from one_time_tokens t using locked l
-    where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(tx)
+    where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(db)
+  return Number(numAffectedRows)
 }
