@@ -1,6 +1,6 @@
 import { SUBSCRIPTION_STATUSES } from '../../src/company/account.ts'
-import { noSuchCompany } from '../../src/company/checks.ts'
 import { findCompany, listCompaniesAcrossCompanies } from '../../src/company/listing-repository.ts'
+import { noSuchCompany } from '../../src/company/problems.ts'
 import type { SubscriptionStatus } from '../../src/database/schema.ts'
 import { changeCompanyStatus, changeSubscription, createCompany } from '../../src/operator/companies.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'

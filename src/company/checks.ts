@@ -1,5 +1,5 @@
 import { type Checks, type Person, passwordFault } from '../crypto/password-policy.ts'
-import { invalidField, Problem } from '../errors.ts'
+import { invalidField } from '../errors.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
@@ -71,31 +71,4 @@ export function checkNewCompany(given: {
   const companyName = checkName('companyName', given.companyName)
   const name = given.name === undefined ? email : checkName('name', given.name)
   return { companyName, name, email }
-}
-
-export function noSuchCompany(): Problem {
-  return new Problem('not_found', 'There is no company with this id.')
-}
-
-export function noSuchUser(): Problem {
-  return new Problem('not_found', 'The company has no such user.')
-}
-
-export function noSuchRole(): Problem {
-  return invalidField('role', 'is not one of the roles: admin, analyst, developer, viewer')
-}
-
-export function noSuchPlan(): Problem {
-  return invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
-}
-
-export function lastAdmin(): Problem {
-  return new Problem(
-    'last_admin',
-    'The company would be left without an active admin: make another user its admin first.',
-  )
-}
-
-export function emailTaken(): Problem {
-  return invalidField('email', 'belongs to a user of this company already')
 }

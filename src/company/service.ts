@@ -2,8 +2,9 @@ import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
-import { checkEmail, emailTaken, lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './checks.ts'
+import { checkEmail } from './checks.ts'
 import { findAccountsByEmail } from './identity-repository.ts'
+import { emailTaken, lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './problems.ts'
 import * as repository from './repository.ts'
 
 /** Creates and changes companies and their users, always in a transaction that is passed in. */

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Standard output as the destination of log lines. A reader that stands still costs lines, never requests. */
+/** Standard output as the destination of log lines. If the reader is too slow, lines are lost, but requests are not held up. */
 export interface LogStream {
   write(line: string): void
   /** Writes what has been collected, as far as the reader takes it at this moment. */
   flush(): void
   /** Resolves when the reader has taken all lines, or after a second. Call it before the process exits. */
   end(): Promise<void>
-  /** How many lines were lost: the reader stood still (beyond 1 MiB that waits), or is gone, or its disk is full. */
+  /** How many lines were lost: the reader was too slow (more than 1 MiB waited), or is gone, or its disk is full. */
   readonly lost: number
 }
 
@@ -20,7 +20,7 @@ const END_MS = 1_000
 
 /**
  * Node writes to pipes and sockets without blocking, and keeps what does not fit. No thread is held meanwhile.
- * Files have no reader that could stand still, and are written directly.
+ * Files have no reader, and are written directly.
  */
 export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogStream {
   if (out.isTTY) unblock(out)

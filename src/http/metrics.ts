@@ -46,7 +46,7 @@ export function showProcess(
   gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
   new Counter({
     name: 'gatehouse_log_lines_lost_total',
-    help: 'Log lines that were lost because their reader stood still, was gone, or had no space',
+    help: 'Log lines that were lost because their reader was too slow, was gone, or had no space',
     registers: [registry],
     collect() {
       this.reset()

@@ -87,7 +87,7 @@ function turnOf(ofRecipient: RawBuilder<unknown>) {
     (select m.turn + 1 from mail_outbox m where ${ofWiderNetwork} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
 }
 
-/** Makes the mails due to a recipient whose turn is next. They wait for others that were dropped meanwhile. */
+/** Makes the next mails of a recipient due. They waited for earlier ones, which were deleted in the meantime. */
 export async function wakeNextAcrossCompanies(
   db: Executor,
   recipient: string,

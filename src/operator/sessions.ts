@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
-import { noSuchCompany, noSuchUser } from '../company/checks.ts'
+import { noSuchCompany, noSuchUser } from '../company/problems.ts'
 import type { Database } from '../database/schema.ts'
 import {
   endCompanySessions,

@@ -1,4 +1,4 @@
-import { noSuchPlan, noSuchRole } from '../company/checks.ts'
+import { noSuchPlan, noSuchRole } from '../company/problems.ts'
 import { constraintOf } from '../database/faults.ts'
 
 /** For `catch`: foreign keys refuse unknown roles and plans. @throws Problem invalid_request */

@@ -1,14 +1,8 @@
 import type { Kysely } from 'kysely'
 import { forgetEmail } from '../audit/repository.ts'
-import {
-  checkEmail,
-  checkName,
-  checkPassword,
-  emailTaken,
-  normalizeEmail,
-  noSuchUser,
-} from '../company/checks.ts'
+import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
+import { emailTaken, noSuchUser } from '../company/problems.ts'
 import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { IsBreached } from '../crypto/password-policy.ts'

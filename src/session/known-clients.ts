@@ -4,7 +4,6 @@ import type { MasterKey } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
-import type { Client } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import type { KnownClient, KnownUntil } from './known-clients-fragments.ts'
 import { learnClients } from './known-clients-repository.ts'
@@ -48,11 +47,14 @@ export interface KnownClients {
     network: string,
     now: number,
   ): Promise<void>
-  recognize(
-    known: KnownUntil,
-    digests: Digests,
-    attempt: { mode: SessionKind; device: string | undefined; client: Client; now: number },
-  ): Recognition
+  recognize(known: KnownUntil, digests: Digests, attempt: Attempt): Recognition
+}
+
+interface Attempt {
+  mode: SessionKind
+  /** The device cookie of the request. */
+  device: string | undefined
+  now: number
 }
 
 interface Context {
@@ -84,26 +86,30 @@ export function createKnownClients({ config, system }: Context): KnownClients {
       await learnClients(tx, companyId, userId, learns, knownUntil(now))
     },
 
-    recognize(known, digests, { mode, device, now }) {
-      const isKnown = (until: Date | null) => until !== null && until.getTime() > now
-      const isFresh = (until: Date | null) =>
-        until !== null && until.getTime() > now + KNOWN_MS - RENEW_AFTER_MS
-      const isKnownDevice = isKnown(known.deviceKnownUntil)
-      const learns: KnownClient[] = []
-      const [network] = digests.networks
-      if (network && !isFresh(known.networkKnownUntil)) learns.push({ kind: 'network', digest: network })
-      // A value that the member's sign-in did not make is replaced: somebody could have planted it.
-      const cookie =
-        mode === 'cookie' ? (isKnownDevice && device) || generateOpaque(system.randomBytes) : null
-      const deviceDigest = cookie && hashOpaque(cookie)
-      if (deviceDigest && !isFresh(known.deviceKnownUntil))
-        learns.push({ kind: 'device', digest: deviceDigest })
-      return {
-        isKnown: isKnownDevice || isKnown(known.networkKnownUntil),
-        device: isKnownDevice ? digests.device?.toString('base64url') : undefined,
-        learns,
-        cookie,
-      }
-    },
+    recognize: (known, digests, attempt) => recognize(system, known, digests, attempt),
+  }
+}
+
+function recognize(
+  system: System,
+  { networkKnownUntil, deviceKnownUntil }: KnownUntil,
+  digests: Digests,
+  { mode, device, now }: Attempt,
+): Recognition {
+  const isKnown = (until: Date | null) => until !== null && until.getTime() > now
+  const isFresh = (until: Date | null) => until !== null && until.getTime() > now + KNOWN_MS - RENEW_AFTER_MS
+  const isKnownDevice = isKnown(deviceKnownUntil)
+  const learns: KnownClient[] = []
+  const [network] = digests.networks
+  if (network && !isFresh(networkKnownUntil)) learns.push({ kind: 'network', digest: network })
+  // A value that the member's sign-in did not make is replaced: somebody could have planted it.
+  const cookie = mode === 'cookie' ? (isKnownDevice && device) || generateOpaque(system.randomBytes) : null
+  const deviceDigest = cookie && hashOpaque(cookie)
+  if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })
+  return {
+    isKnown: isKnownDevice || isKnown(networkKnownUntil),
+    device: isKnownDevice ? digests.device?.toString('base64url') : undefined,
+    learns,
+    cookie,
   }
 }

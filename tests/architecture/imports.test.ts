@@ -35,6 +35,7 @@ const DOORS: Record<string, string[]> = {
   company: [
     'service.ts',
     'checks.ts',
+    'problems.ts',
     'account.ts',
     'identity-repository.ts',
     'identity-fragments.ts',

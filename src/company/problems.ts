@@ -1,0 +1,30 @@
+import { invalidField, Problem } from '../errors.ts'
+
+/** The refusals of changes to companies and their users. */
+
+export function noSuchCompany(): Problem {
+  return new Problem('not_found', 'There is no company with this id.')
+}
+
+export function noSuchUser(): Problem {
+  return new Problem('not_found', 'The company has no such user.')
+}
+
+export function noSuchRole(): Problem {
+  return invalidField('role', 'is not one of the roles: admin, analyst, developer, viewer')
+}
+
+export function noSuchPlan(): Problem {
+  return invalidField('plan', 'is not one of the plans: starter, growth, enterprise')
+}
+
+export function lastAdmin(): Problem {
+  return new Problem(
+    'last_admin',
+    'The company would be left without an active admin: make another user its admin first.',
+  )
+}
+
+export function emailTaken(): Problem {
+  return invalidField('email', 'belongs to a user of this company already')
+}
