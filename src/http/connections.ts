@@ -3,6 +3,15 @@ import type { Socket } from 'node:net'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { networkOfIpAddress, widerNetworkOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
+import {
+  type Connection,
+  forgetIfEmpty,
+  type Group,
+  groupIn,
+  newGroup,
+  removeFrom,
+  sizeOf,
+} from './connection-groups.ts'
 
 /**
  * Bounds the open connections, so that strangers cannot use up the files of the process. A network has a quarter
@@ -22,24 +31,8 @@ interface Options {
   registry: Registry
 }
 
-interface Connection {
-  socket: Socket
-  /** It belongs to all strangers, a wider network and a network; or to the proxies alone. */
-  groups: Group[]
-  /** When it became idle or busy. */
-  since: number
-}
-
-/** Connections that are counted together, in the order in which they became idle or busy. */
-interface Group {
-  idle: Set<Connection>
-  busy: Set<Connection>
-  /** Removes the group from where it is listed. */
-  forget(): void
-}
-
 export interface Connections {
-  /** Notes that a connection has requests in progress, or none any more. */
+  /** Notes that a connection has requests in progress, or has none now. */
   note(socket: Socket, state: 'idle' | 'busy'): void
 }
 
@@ -112,7 +105,7 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
     const connection = open.get(socket)
     open.delete(socket)
     for (const group of connection?.groups ?? []) {
-      if (connection) drop(group, connection)
+      if (connection) removeFrom(group, connection)
       forgetIfEmpty(group)
     }
   }
@@ -122,35 +115,12 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
     if (!connection) return
     connection.since = system.now()
     for (const group of connection.groups) {
-      drop(group, connection)
+      removeFrom(group, connection)
       group[state].add(connection)
     }
   }
 
   return { note }
-}
-
-function newGroup(forget: () => void): Group {
-  return { idle: new Set(), busy: new Set(), forget }
-}
-
-function groupIn(groups: Map<string, Group>, name: string): Group {
-  const group = groups.get(name) ?? newGroup(() => groups.delete(name))
-  groups.set(name, group)
-  return group
-}
-
-function sizeOf(group: Group | undefined): number {
-  return group ? group.idle.size + group.busy.size : 0
-}
-
-function drop(group: Group, connection: Connection): void {
-  group.idle.delete(connection)
-  group.busy.delete(connection)
-}
-
-function forgetIfEmpty(group: Group): void {
-  if (sizeOf(group) === 0) group.forget()
 }
 
 function createMetrics(registry: Registry, max: number, open: () => number): Counter<'reason'> {

@@ -104,10 +104,10 @@ function describe(operation: Operation): void {
   }
 }
 
-/** Gives bodies and answers an example, except errors, whose examples would all be the same. */
+/** Gives an example to bodies of requests and responses, except errors, whose examples would all be the same. */
 function addExamples({ requestBody, responses }: Operation, schemas: Record<string, Schema>): void {
-  const answers = Object.values(responses).map(({ content }) => content?.['application/json'])
-  for (const media of [requestBody?.content['application/json'], ...answers]) {
+  const replies = Object.values(responses).map(({ content }) => content?.['application/json'])
+  for (const media of [requestBody?.content['application/json'], ...replies]) {
     if (media) media.example ??= exampleOf(media.schema, schemas)
   }
 }

@@ -75,6 +75,6 @@ export async function consumeToken<Result>(
 }
 
 export function noSuchToken(): Problem {
-  const detail = 'The link does not work, or no more; ask for a new one.'
+  const detail = 'The link does not work, or no longer; ask for a new one.'
   return invalidField('token', 'is unknown, used, replaced or expired', detail)
 }
