@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Standard output as the destination of log lines. If the reader is too slow, lines are lost, but requests are not held up. */
+/** Standard output as the destination of log lines. A reader that is too slow costs lines, never requests. */
 export interface LogStream {
   write(line: string): void
   /** Writes what has been collected, as far as the reader takes it at this moment. */

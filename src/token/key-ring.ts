@@ -88,7 +88,10 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   }
 }
 
-/** Without the revoked ones, by token header, oldest first. A key retires when its tokens from before the next key have expired. */
+/**
+ * The keys that are not revoked, by token header, oldest first. A key retires when the next one signs and the last token
+ * of this one has expired.
+ */
 async function loadKeys(options: KeyRingOptions): Promise<Map<string, Key>> {
   const stored = (await listKeys(options.db)).filter(({ revokedAt }) => revokedAt === null)
   const lastsMs = (options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS) * 1000
