@@ -96,7 +96,7 @@ export async function requestMail(
     try {
       // Counted by company too, so that requests in one company do not use up those in another, and by network, so
       // that a stranger does not use up those of the owner.
-      const asked = [kind, companyId, recipient, network]
+      const asked = byNetwork(network, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, asked, now, queue)
     } catch (error) {
       // Enough mails were requested; the answer is the same.

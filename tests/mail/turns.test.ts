@@ -144,8 +144,12 @@ describe('the owner of an e-mail gets their own mail', () => {
   }, 120_000)
 
   test('before the second round of the /64s of a /48, four of which have a mail in a round', async () => {
-    const company = await register(email, newNetwork())
-    for (let index = 0; index < 40; index += 1) await ask(RESEND, company, `2001:db8:7:${index + 1}::1`)
+    // A /48 gets 12 mails for one company.
+    const companies = await Promise.all(times(4, () => register(email, newNetwork())))
+    for (const [index, company] of times(10, () => companies)
+      .flat()
+      .entries())
+      await ask(RESEND, company, `2001:db8:7:${index + 1}::1`)
     const owned = await register(email, newNetwork())
     await allLookedAt()
     expect(mailsTo(email)).toHaveLength(12)
@@ -270,7 +274,22 @@ describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
     const before = await rowsOf()
     const others = await Promise.all(times(500, (index) => strangeRequest(from(1 + index))))
     expect(others.filter(({ status }) => status === 202)).toHaveLength(360)
-    // One for each /64, and one for each account that was asked about.
-    expect((await rowsOf()).counters - before.counters).toBe(500 + 360)
+    // One for each /64, and two for each account that was asked about: by the /64 and by the /48.
+    expect((await rowsOf()).counters - before.counters).toBe(500 + 2 * 360)
+  })
+
+  test('for one account: three mails an hour for a /64, and four times as many for a /48', async () => {
+    const company = await register(email, newNetwork())
+    const from = (subnet: number) => `2001:db8:49:${subnet.toString(16)}::1`
+    const queued = async () =>
+      (await service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email).execute())
+        .length - 1
+    for (let time = 0; time < 4; time += 1) await ask(RESEND, company, from(0))
+    expect(await queued()).toBe(3)
+    for (const answer of await Promise.all(times(60, (index) => ask(RESEND, company, from(index)))))
+      expect(answer.status).toBe(202)
+    expect(await queued()).toBe(12)
+    await ask(RESEND, company, newNetwork())
+    expect(await queued()).toBe(13)
   })
 })
