@@ -76,10 +76,12 @@ async function consumeOne(batchesOf: BatchesOf, quota: Quota, now: number): Prom
     counter: counterOf(quota),
     now,
   })
+  const secondsLeft = Math.ceil((windowEndsAt.getTime() - now) / 1000)
   const state = {
     ...limit,
     remaining: Math.max(0, limit.max - uses),
-    resetSeconds: Math.max(1, Math.ceil((windowEndsAt.getTime() - now) / 1000)),
+    // An instance whose clock is ahead can have started the window.
+    resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
   }
   if (uses > limit.max) throw rateLimited(state)
   return state

@@ -144,6 +144,21 @@ describe('counters in Postgres', () => {
     await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)
     expect(await counters.consume(tries, ['x'], now + 60_000)).toMatchObject({ remaining: 2 })
   })
+
+  test('hold on instances whose clocks are a minute apart', async () => {
+    const tries = { ...limit, name: 'apart', max: 30 }
+    const now = service.clock.now()
+    const answers = []
+    for (const use of times(200, (index) => index)) {
+      const at = use % 2 === 0 ? now : now + 60_000
+      answers.push(await counters.consume(tries, ['x'], at).catch((refusal) => refusal))
+    }
+    const passed = answers.filter((answer) => 'remaining' in answer)
+    // The clock that is ahead ends a window of the other one once.
+    expect(passed.length).toBeGreaterThanOrEqual(30)
+    expect(passed.length).toBeLessThanOrEqual(31)
+    for (const { resetSeconds } of passed) expect(resetSeconds).toBeLessThanOrEqual(60)
+  })
 })
 
 test('a counter in memory outlives no clock that was put back', () => {
