@@ -69,7 +69,6 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     if (!request.signed) throw invalidSignature()
     const { companyId, id, timestamp, signature } = request.signed
     const secretVersion = await verify(companyId, { id, timestamp, body }, signature)
-    badSignatures.noteHeld(networkOf(request), companyId)
     request.sender = { companyId, secretVersion, webhookId: id }
     request.logContext.companyId = companyId
     await countRequest(request, reply)
@@ -86,6 +85,12 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     if (!request.validationError) return
     await requireCurrentSecret(request)
     throw request.validationError
+  })
+
+  // Only the storing statement tells that the secret was not replaced meanwhile.
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (reply.statusCode === 202) badSignatures.noteHeld(networkOf(request), request.sender.companyId)
+    done()
   })
 
   // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.

@@ -6,6 +6,7 @@ import { openTestService, type Person, times } from '../support/test-service.ts'
 /** What is refused before the body, and who is counted for a signature that does not hold. */
 
 const service = await openTestService({
+  instances: 2,
   env: { TRUST_PROXY: '127.0.0.1/32', RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/60' },
 })
 const [address = ''] = service.addresses
@@ -113,6 +114,18 @@ describe('in a network that senders share, bad signatures', () => {
     service.clock.advance(24 * 3600)
     await forgeAll(crypto.randomUUID(), from)
     expect((await send(sender, from)).status).toBe(429)
+  })
+
+  test('by a secret that was replaced give no counter of its own', async () => {
+    const from = '192.0.2.13'
+    const replaced = await addSender()
+    // The first instance remembers the secret that the second one replaces.
+    expect((await send(replaced, '192.0.2.14')).status).toBe(202)
+    const { accessToken } = await service.loginAs(replaced)
+    const answer = await service.call('/auth/webhook-secret/regenerate', { token: accessToken, at: 1 })
+    expect(answer.status).toBe(200)
+    for (const _ of times(5, () => {})) expect((await send(replaced, from)).status).toBe(401)
+    expect((await forge(crypto.randomUUID(), from)).status).toBe(429)
   })
 
   test('of an IPv6 /48 are four times as many as of a /64', async () => {
