@@ -98,7 +98,7 @@ async function serve(
     ? null
     : await openDemoCompany(config.dataDir, {
         db,
-        hasher: hasher.inTurn({ networkOrDevice: 'local', isKnown: true }),
+        hasher: hasher.inTurn({ network: 'local', isKnown: true }),
         system,
       })
   stop.throwIfAborted()

@@ -13,7 +13,7 @@ export interface RefusedSignIn {
   at: Date
   /** Whether it was the last guess of its network within the limit: the user is then marked as locked out. */
   isLockout: boolean
-  /** Whether it was the last guess of all networks within the limit: the user is then told by mail. */
+  /** Whether it was the last guess of all networks within the limit: the user is then told, once a day. */
   isGuessed: boolean
   mailId: string
 }
@@ -31,10 +31,10 @@ const refusedTable = itemTable<RefusedSignIn>({
 })
 
 /** The last guesses within a limit, of users that exist. Locked in key order, so that two statements never deadlock. */
-const locked = (windowSeconds: number) => sql`
+const locked = sql`
   select u.company_id, u.user_id, g.is_lockout, g.at, g.mail_id, g.ip_address,
     (g.is_guessed and u.email_verified_at is not null
-      and coalesce(u.guessing_told_at <= g.at - make_interval(secs => ${windowSeconds}), true)) as is_told
+      and coalesce(u.guessing_told_at <= g.at - interval '1 day', true)) as is_told
   from (
     select company_id, email, bool_or(is_lockout) as is_lockout, bool_or(is_guessed) as is_guessed, max(at) as at,
       (array_agg(mail_id))[1] as mail_id, (array_agg(ip_address order by at desc))[1] as ip_address
@@ -56,15 +56,11 @@ const mailGuessed = mailEach(sql`noted where is_told`, {
 
 /**
  * Records refused sign-ins. One statement and one commit, whether or not company and user exist, so that the time of
- * the answer does not reveal it. `windowSeconds` is the time in which a user is told once of guesses.
+ * the answer does not reveal it.
  */
-export async function recordRefusedSignIns(
-  db: Executor,
-  items: RefusedSignIn[],
-  windowSeconds: number,
-): Promise<void> {
+export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[]): Promise<void> {
   await sql`
-    with item as (select * from ${refusedTable(items)}), locked as (${locked(windowSeconds)}), noted as (
+    with item as (select * from ${refusedTable(items)}), locked as (${locked}), noted as (
       update users u set
         locked_out_at = case when l.is_lockout then l.at else u.locked_out_at end,
         guessing_told_at = case when l.is_told then l.at else u.guessing_told_at end

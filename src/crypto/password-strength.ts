@@ -8,7 +8,7 @@ import type { Estimate, EstimateReply, EstimateRequest } from './password-streng
  */
 
 const MAX_SEEN = 24
-const IDLE_MS = 60_000
+const IDLE_MS = 10_000
 
 interface Pending {
   resolve(reply: EstimateReply): void

@@ -62,7 +62,7 @@ export function createTurns(): Turns {
     enter(network, entry) {
       endsAt ??= startTurn()
       if (waiting.size === 0 && performance.now() < endsAt) entry.begin()
-      else waiting.add(network, entry)?.refuse(overloaded())
+      else waiting.add({ network }, entry)?.refuse(overloaded())
     },
   }
 }

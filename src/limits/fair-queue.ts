@@ -2,24 +2,30 @@ import { widerNetworkOf } from './client.ts'
 
 /**
  * A queue that strangers share fairly. Wider networks take turns (see `widerNetworkOf`), the networks of one take
- * turns among themselves, and the entries of one network go in order of arrival.
+ * turns among themselves, so do the devices of a network, and the entries of one device go in order of arrival.
  */
+interface Place {
+  network: string
+  /** Entries without one count as those of one device. */
+  device?: string | undefined
+}
+
 interface FairQueue<Entry> {
   readonly size: number
   /**
    * Adds an entry. If the queue is full, removes and returns the newest entry of the wider network that has most;
    * if the wider network is full, the newest of its network that has most. That can be the entry itself.
    */
-  add(network: string, entry: Entry): Entry | undefined
+  add(place: Place, entry: Entry): Entry | undefined
   /** Whether `add` would return its own entry. */
-  refuses(network: string): boolean
+  refuses(place: Place): boolean
   /** Whether it would because the wider network has used up its share, however few others wait. */
-  refusesShare(network: string): boolean
+  refusesShare(place: Place): boolean
   /** Takes the next entry. */
   take(): Entry | undefined
 }
 
-/** A node of the tree: wider networks, their networks, and the entries of a network. */
+/** A node of the tree: wider networks, their networks, the devices of these, and the entries of a device. */
 interface Node<Entry> {
   size: number
   /** In the order of their turns. */
@@ -40,21 +46,25 @@ export function createFairQueue<Entry>({
     get size() {
       return all.size
     },
-    add(network, entry) {
+    add({ network, device = '' }, entry) {
       const wider = widerNetworkOf(network)
-      addTo(all, [wider, network], entry)
+      addTo(all, [wider, network, device], entry)
       if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
       return all.size > max ? dropFrom(all, []) : undefined
     },
-    refuses: (network) =>
-      refusesShare(network) || (all.size >= max && isLargest(all.children, widerNetworkOf(network))),
+    refuses: (place) =>
+      refusesShare(place) || (all.size >= max && isLargest(all.children, widerNetworkOf(place.network))),
     refusesShare,
     take: () => (all.size === 0 ? undefined : takeFrom(all)),
   }
 
-  function refusesShare(network: string): boolean {
+  function refusesShare({ network, device = '' }: Place): boolean {
     const wider = all.children.get(widerNetworkOf(network))
-    return (wider?.size ?? 0) >= maxPerWiderNetwork && isLargest(wider?.children, network)
+    return (
+      (wider?.size ?? 0) >= maxPerWiderNetwork &&
+      isLargest(wider?.children, network) &&
+      isLargest(wider?.children.get(network)?.children, device)
+    )
   }
 }
 

@@ -3,7 +3,7 @@ import { widerNetworkOf } from './client.ts'
 import type { Limit, LimitState } from './list.ts'
 
 /** What a limit counts by: values that together name one counter, or a network. */
-export type Subject = readonly string[] | ByNetwork
+export type Subject = readonly string[] | ByNetwork | ByDevice
 
 interface ByNetwork {
   network: string
@@ -15,6 +15,20 @@ interface ByNetwork {
 export function byNetwork(network: string, ...about: string[]): ByNetwork {
   return { network, about }
 }
+
+interface ByDevice {
+  device: string
+  network: string
+}
+
+/**
+ * Counts by device, which others of its network then cannot lock out. The devices of one network together have four
+ * times as many uses: anyone can make many devices known for accounts of their own.
+ */
+export function byDevice(device: string, network: string): ByDevice {
+  return { device, network }
+}
+const DEVICES_FACTOR = 4
 
 /** One customer can have a /48, and with it 65 536 networks. So the /48 has a counter of its own. */
 const WIDER_FACTOR = 4
@@ -30,6 +44,10 @@ export interface Quota {
  * in the /48, whose counter has another name, since both networks can be written the same.
  */
 export function quotasOf(limit: Limit, subject: Subject): Quota[] {
+  if ('device' in subject) {
+    const ofAll = { ...limit, name: `${limit.name}-devices`, max: limit.max * DEVICES_FACTOR }
+    return [{ limit, values: [subject.device] }, ...quotasOf(ofAll, byNetwork(subject.network))]
+  }
   if (!('network' in subject)) return [{ limit, values: subject }]
   const { network, about } = subject
   const own = { limit, values: [...about, network] }

@@ -100,6 +100,9 @@ function insert({ config }: Context, db: Executor, { companyId, row, entry }: In
   return repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
+/** Rolls back the transaction: the session is not opened. */
+class NotOpened extends Error {}
+
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
   context: Context,
@@ -109,12 +112,17 @@ async function openInTransaction(
   former: Buffer | null,
 ): Promise<boolean> {
   const { companyId, userId } = account
-  return await context.db.transaction().execute(async (tx) => {
+  const transaction = context.db.transaction().execute(async (tx) => {
     await repository.lockMember(tx, companyId, userId)
-    if ((await insert(context, tx, insertion)) !== 'opened') return false
-    if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
+    // First, since it makes room: then the new session supersedes none.
     if (former !== null) await endFormerSession(context, tx, former, opening)
+    if ((await insert(context, tx, insertion)) !== 'opened') throw new NotOpened()
+    if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true
+  })
+  return await transaction.catch((error: unknown) => {
+    if (error instanceof NotOpened) return false
+    throw error
   })
 }
 

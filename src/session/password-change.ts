@@ -65,7 +65,7 @@ export function createPasswordChange(context: Context): ChangePassword {
 
 /** A user with a session is known, from every network. */
 function turnOf({ client }: Change) {
-  return { networkOrDevice: client.network, isKnown: true }
+  return { network: client.network, isKnown: true }
 }
 
 /** Not 401, which means to clients that the session has ended. */
@@ -76,7 +76,7 @@ async function matchCurrent(context: Context, session: Session, change: Change):
   const { companyId, email } = session
   const { currentPassword, now } = change
   const turn = turnOf(change)
-  const guesser = { companyId, email, now, ...turn }
+  const guesser = { companyId, email, now, networkOrDevice: turn.network, isKnown: turn.isKnown }
   const guess = await countGuess(context, guesser, async () => {
     const [account] = await findAccountsByEmail(context.db, [{ companyId, email }])
     const hash = account?.passwordHash

@@ -1,5 +1,4 @@
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import type { Config } from '../config.ts'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 
@@ -8,18 +7,15 @@ export type RecordRefusal = (refused: RefusedSignIn) => Promise<void>
 
 interface Context {
   db: Executor
-  config: Config
   measureBatch: MeasureBatch
 }
 
 /** A flood writes one statement at a time, so that it does not occupy the connections. */
-export function createRefusals({ db, config, measureBatch }: Context): RecordRefusal {
-  // The window of wrong passwords from everywhere.
-  const { windowSeconds } = config.limits.accountFailures
+export function createRefusals({ db, measureBatch }: Context): RecordRefusal {
   const record = createBatch<RefusedSignIn, 'recorded'>({
     maxInFlight: 1,
     run: measureBatch('refused_sign_ins', async (items) => {
-      await recordRefusedSignIns(db, items, windowSeconds)
+      await recordRefusedSignIns(db, items)
       return items.map(() => 'recorded')
     }),
   })

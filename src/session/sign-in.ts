@@ -6,11 +6,12 @@ import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
+import type { Turn } from '../limits/admission.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
-import { byNetwork } from '../limits/subject.ts'
+import { byDevice, byNetwork } from '../limits/subject.ts'
 import { newId, type System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import type { KnownClients, Recognition } from './known-clients.ts'
@@ -86,24 +87,37 @@ export function createSignIn(context: Context): SignIn {
 }
 
 async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
-  const { config, counters, hasher, recordRefusal } = parts
-  const { companyId, email, client, now } = attempt
-  const { find, account: found, recognized } = await lookUp(parts, attempt)
-  const networkOrDevice = recognized.device ?? client.network
-  const turn = { networkOrDevice, isKnown: recognized.isKnown }
+  const { config, counters, hasher } = parts
+  const { network } = attempt.client
+  const found = await lookUp(parts, attempt)
+  const { device, isKnown } = found.recognized
+  const turn = { network, device, isKnown }
   // Before anything is counted, since the client is told to try again.
   hasher.requirePlace(turn)
-  const limit = await counters.consume(config.limits.signInAttempts, byNetwork(networkOrDevice), now)
-  const guesser = { companyId, email, now, ...turn }
+  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
+  const limit = config.limits.signInAttempts
+  return await counters.consumeFor(limit, subject, attempt.now, (state) =>
+    signInInTurn(parts, attempt, { ...found, turn, limit: state }),
+  )
+}
+
+interface Found extends Awaited<ReturnType<typeof lookUp>> {
+  turn: Turn
+  limit: LimitState
+}
+
+async function signInInTurn(
+  parts: Parts,
+  attempt: SignInAttempt,
+  { find, account: found, recognized, turn, limit }: Found,
+): Promise<SignedIn> {
+  const { hasher, recordRefusal } = parts
+  const { companyId, email, password, now } = attempt
+  const { network, device, isKnown } = turn
+  const guesser = { companyId, email, networkOrDevice: device ?? network, isKnown, now }
   const guess = await countGuess(parts, guesser, async (isBarred) => {
-    const { password } = attempt
-    const account = await matchPassword(parts, {
-      account: found,
-      find,
-      password,
-      hasher: hasher.inTurn(turn),
-      isBarred,
-    })
+    const matching = { account: found, find, password, hasher: hasher.inTurn(turn), isBarred }
+    const account = await matchPassword(parts, matching)
     if (!account) return null
     if (!account.emailVerifiedAt) return 'unverified'
     // Null if the user was disabled, or the password was changed, while this one was checked.

@@ -154,7 +154,7 @@ describe('hashing', () => {
       max === undefined ? max : { max, maxPerWiderNetwork: max },
     )
     return {
-      ...hasher.inTurn({ networkOrDevice: '192.0.2.1', isKnown: false }),
+      ...hasher.inTurn({ network: '192.0.2.1', isKnown: false }),
       get waiting() {
         return hasher.waiting
       },

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { Turn } from '../../src/limits/admission.ts'
 import { createFairQueue } from '../../src/limits/fair-queue.ts'
-import { createLimitedHasher, type Turn } from '../../src/limits/hashing.ts'
+import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { times } from '../support/test-service.ts'
 
 const queueOf = (
@@ -8,7 +9,7 @@ const queueOf = (
   bounds = { max: 100, maxPerWiderNetwork: 100 },
 ) => {
   const queue = createFairQueue<string>(bounds)
-  const dropped = entries.map(([network, entry]) => queue.add(network, entry))
+  const dropped = entries.map(([network, entry]) => queue.add({ network }, entry))
   const taken: string[] = []
   for (let entry = queue.take(); entry !== undefined; entry = queue.take()) taken.push(entry)
   return { dropped: dropped.filter((entry) => entry !== undefined), taken }
@@ -65,6 +66,19 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'b1'])
   })
 
+  test('gives the devices of a network the turns of one network, which they share', () => {
+    const queue = createFairQueue<string>({ max: 100, maxPerWiderNetwork: 100 })
+    for (const [device, entry] of [
+      ['d1', 'a1'],
+      ['d1', 'a2'],
+      ['d2', 'b1'],
+      [undefined, 'c1'],
+    ] as const)
+      queue.add({ network: '192.0.2.1', device }, entry)
+    queue.add({ network: '192.0.2.2' }, 'other')
+    expect(times(5, () => queue.take())).toEqual(['a1', 'other', 'b1', 'c1', 'a2'])
+  })
+
   test('says beforehand whom it refuses', () => {
     const bounds = { max: 4, maxPerWiderNetwork: 3 }
     const queue = createFairQueue<number>(bounds)
@@ -78,9 +92,9 @@ describe('a fair queue (ASVS 15.2.2)', () => {
       ['192.0.2.4', false],
       ['192.0.2.5', true],
     ] as const) {
-      expect(queue.refuses(network)).toBe(expected)
+      expect(queue.refuses({ network })).toBe(expected)
       const entry = Math.random()
-      expect(queue.add(network, entry) === entry).toBe(expected)
+      expect(queue.add({ network }, entry) === entry).toBe(expected)
     }
   })
 })
@@ -93,10 +107,10 @@ describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
       await hasher.inTurn(turn).hash(name)
       ended.push(name)
     }
-    const flood = times(80, (i) => sign('flood', { networkOrDevice: `192.0.2.${i % 8}`, isKnown: false }))
+    const flood = times(80, (i) => sign('flood', { network: `192.0.2.${i % 8}`, isKnown: false }))
     const all = Promise.allSettled(flood)
-    const known = times(5, (i) => sign('known', { networkOrDevice: `198.51.100.${i}`, isKnown: true }))
-    await sign('new', { networkOrDevice: '203.0.113.1', isKnown: false })
+    const known = times(5, (i) => sign('known', { network: `198.51.100.${i}`, isKnown: true }))
+    await sign('new', { network: '203.0.113.1', isKnown: false })
     // Eight networks have their turn before it, and the known ones every other one.
     expect(ended.filter((name) => name === 'known')).toHaveLength(5)
     expect(ended.filter((name) => name === 'flood').length).toBeLessThanOrEqual(10)

@@ -93,7 +93,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
     expect((await signInBy(person, newAddress(), 'x'.repeat(43))).status).toBe(401)
   })
 
-  test('are told to the member once, by mail (ASVS 6.3.5)', async () => {
+  test('are told to the member once a day, by mail (ASVS 6.3.5)', async () => {
     const person = await service.addUser(admin)
     await guess(person)
     await guess(person)
@@ -111,6 +111,9 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
       ).length
     expect(await count()).toBe(1)
     clock.advance(15 * 60)
+    await guess(person)
+    expect(await count()).toBe(1)
+    clock.advance(DAY)
     await guess(person)
     expect(await count()).toBe(2)
   })
@@ -206,6 +209,20 @@ describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
     for (let count = 0; count < 10; count += 1) await signInBy(wrong, newAddress(), device)
     expect((await signInBy(person, newAddress(), device)).status).toBe(429)
   })
+})
+
+test('devices of one network sign in four times as often as a network, however many there are (ASVS 2.4.1)', async () => {
+  const people = await Promise.all(times(5, () => service.addUser(admin)))
+  const devices = []
+  for (const person of people) devices.push(deviceOf(await signInBy(person, newAddress())))
+  const office = newAddress()
+  const statuses: number[] = []
+  for (let round = 0; round < 30; round += 1) {
+    for (const [index, person] of people.entries())
+      statuses.push((await signInBy(person, office, devices[index])).status)
+  }
+  expect(statuses.filter((status) => status === 200)).toHaveLength(120)
+  expect(statuses.slice(120)).toEqual(times(30, () => 429))
 })
 
 describe('what is known of a member', () => {
