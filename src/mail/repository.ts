@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { MailData, MailKind } from './letters.ts'
+import { LINKED_LETTERS, type MailData, type MailKind } from './letters.ts'
 
 /**
  * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a
@@ -128,11 +128,24 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 
-/** Deletes all mails of a recipient, sent or not. */
+/** Deletes all mails of a recipient, sent or not. Locks them in the order in which all requests lock them. */
 export async function deleteMailsTo(db: Executor, companyId: string, recipient: string): Promise<void> {
+  await sql`
+    with locked as (
+      select mail_id from mail_outbox where company_id = ${companyId} and recipient = ${recipient}
+      order by mail_id for update
+    )
+    delete from mail_outbox m using locked l where m.company_id = ${companyId} and m.mail_id = l.mail_id`.execute(
+    db,
+  )
+}
+
+/** Deletes the mails of a recipient that have no link. No transaction keeps them locked while it waits for others. */
+export async function deleteNoticesTo(db: Executor, companyId: string, recipient: string): Promise<void> {
   await db
     .deleteFrom('mail_outbox')
     .where('company_id', '=', companyId)
     .where('recipient', '=', recipient)
+    .where('kind', 'not in', Object.keys(LINKED_LETTERS))
     .execute()
 }

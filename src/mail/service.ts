@@ -2,7 +2,7 @@ import type { Executor } from '../database/connect.ts'
 import { widerNetworkOf } from '../limits/client.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
-import { deleteMailsTo, insertMail } from './repository.ts'
+import { deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'
 
 interface NewMail {
   kind: MailKind
@@ -28,5 +28,11 @@ export async function queueMail(
   await insertMail(db, companyId, { ...mail, ...networks, mailId: newId(system), createdAt: new Date(now) })
 }
 
-/** Forgets a recipient: mails to it that wait are not sent, and none of those that were stays. */
+/**
+ * Forgets a recipient: mails to it that wait are not sent, and none of those that were stays. Call it first of all in
+ * a transaction, so that no token appears for one of these mails, and `forgetNotices` when the user is locked.
+ */
 export const forgetRecipient = deleteMailsTo
+
+/** Forgets the notices that were queued since `forgetRecipient`, by a transaction that had locked the user. */
+export const forgetNotices = deleteNoticesTo

@@ -10,7 +10,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
-import { forgetRecipient, queueMail } from '../mail/service.ts'
+import { forgetNotices, forgetRecipient, queueMail } from '../mail/service.ts'
 import { deleteTokensOf } from '../one-time-token/repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../session/known-clients-repository.ts'
@@ -140,12 +140,13 @@ export async function deleteUser(
 ): Promise<{ userId: string }> {
   return await db.transaction().execute(async (tx) => {
     const { userId, email } = await requireUser(tx, companyId, user)
-    // The same lock order as in a password reset: tokens, user, sessions.
+    // The same lock order as in a password reset: mails, tokens, user, sessions.
+    await forgetRecipient(tx, companyId, email)
     await deleteTokensOf(tx, companyId, email)
     await companies.eraseUser(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'user_deleted')
     await forgetClients(tx, companyId, userId)
-    await forgetRecipient(tx, companyId, email)
+    await forgetNotices(tx, companyId, email)
     await forgetEmail(tx, companyId, email)
     const act = { action: 'user_delete', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)

@@ -100,7 +100,7 @@ async function replace(
   const { client, now } = change
   const data = { ipAddress: client.ipAddress }
   return await db.transaction().execute(async (tx) => {
-    // The same lock order as in a password reset: tokens, user, sessions.
+    // The same lock order as in a password reset: mails, tokens, user, sessions.
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
     // The session can have ended while the password was checked.

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { deleteUser } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
@@ -41,6 +42,20 @@ async function expectVoid(token: string): Promise<void> {
   expect(answer.body.errors[0].path).toBe('/token')
 }
 
+/** Resolves when the mail server could not be reached for one mail. */
+const oneRefused = ({ email }: Person) =>
+  expect
+    .poll(
+      async () =>
+        await service.db
+          .selectFrom('mail_outbox')
+          .select('attempts')
+          .where('recipient', '=', email)
+          .where('last_error', 'is not', null)
+          .execute(),
+    )
+    .toHaveLength(1)
+
 const tokensOf = ({ companyId }: Person) =>
   service.db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
 
@@ -60,17 +75,7 @@ describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, 
     const before = resetMailsTo(person).length
     await mailbox.stop()
     await forget(person)
-    await expect
-      .poll(
-        async () =>
-          await service.db
-            .selectFrom('mail_outbox')
-            .select('attempts')
-            .where('recipient', '=', person.email)
-            .where('last_error', 'is not', null)
-            .execute(),
-      )
-      .toHaveLength(1)
+    await oneRefused(person)
     expect(await run(credential, person)).toBe(204)
     await mailbox.start()
     service.clock.advance(3600)
@@ -134,6 +139,70 @@ describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, 
     await allSent()
     expect(await tokensOf(person)).toEqual([])
     expect(resetMailsTo(person)).toHaveLength(before)
+  })
+})
+
+describe('the deletion of a user', () => {
+  const mailsTo = ({ email }: Person) =>
+    service.db.selectFrom('mail_outbox').select('kind').where('recipient', '=', email).execute()
+  const deleted = (person: Person) =>
+    deleteUser(service.context, person.companyId, person, service.clock.now())
+  const addMember = async () => await service.addUser(await service.addCompany())
+
+  test('leaves no reset whose token is being made when it begins (ASVS 14.2.7)', async () => {
+    const person = await addMember()
+    const making = await openGate('insert on one_time_tokens')
+    await forget(person)
+    await waiting('advisory', 1)
+    const deletion = deleted(person)
+    await waiting('transactionid', 1)
+    await making.open()
+    await deletion
+    expect(await tokensOf(person)).toEqual([])
+    await allSent()
+    expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
+  })
+
+  describe('at the same time as a change of the password', () => {
+    /** A user who has a reset token and a reset whose mail waits. Returns what changes the password. */
+    async function prepareChange(person: Person) {
+      const credential = await WAYS.change.prepare(person)
+      await tokenOf('reset', person, person.email)
+      await allSent()
+      await mailbox.stop()
+      onTestFinished(() => mailbox.start())
+      await forget(person)
+      await oneRefused(person)
+      return () => WAYS.change.run(credential, person)
+    }
+
+    test('lets the change end first, and then deletes the mail about it too', async () => {
+      const person = await addMember()
+      const change = await prepareChange(person)
+      const committing = await openGate('update on users')
+      const changed = change()
+      await waiting('advisory', 1)
+      const deletion = deleted(person)
+      await waiting('transactionid', 1)
+      await committing.open()
+      expect(await changed).toBe(204)
+      await deletion
+      expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
+    })
+
+    test('lets the change wait, which then changes nothing', async () => {
+      const person = await addMember()
+      const change = await prepareChange(person)
+      const committing = await openGate('update on users')
+      const deletion = deleted(person)
+      await waiting('advisory', 1)
+      const changed = change()
+      await waiting('transactionid', 1)
+      await committing.open()
+      await deletion
+      expect(await changed).toBe(400)
+      expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
+    })
   })
 })
 
