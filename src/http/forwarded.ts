@@ -3,10 +3,14 @@ import fp from 'fastify-plugin'
 import { toNetworks } from '../config-forms.ts'
 import { withoutPort } from '../limits/client.ts'
 
-/** Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. */
-export function createTrust(trustProxy: string[]): (ipAddress: string) => boolean {
+/**
+ * Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. The peer of a connection
+ * that was reset has no address.
+ */
+export function createTrust(trustProxy: string[]): (ipAddress: string | undefined) => boolean {
   const networks = toNetworks(trustProxy)
   return (forwarded) => {
+    if (forwarded === undefined) return false
     const ipAddress = withoutPort(forwarded)
     return networks.check(ipAddress, ipAddress.includes(':') ? 'ipv6' : 'ipv4')
   }

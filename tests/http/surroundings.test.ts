@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
+import { createTrust } from '../../src/http/forwarded.ts'
 import { openTestService, type TestService } from '../support/test-service.ts'
 
 /** What the service says about its surroundings: proxies, and pages whose cookies browsers drop. */
@@ -54,6 +55,12 @@ describe('an address that a trusted proxy forwards', () => {
   test('is nothing to warn of', () => {
     expect(warningsOf(behind, /X-Forwarded-For/)).toEqual([])
   })
+})
+
+test('the peer of a connection that was reset has no address, and is no trusted proxy', () => {
+  const isTrusted = createTrust(['0.0.0.0/0', '::/0'])
+  expect(isTrusted('192.0.2.1')).toBe(true)
+  expect(isTrusted(undefined)).toBe(false)
 })
 
 test('an ignored X-Forwarded-For is said in the log, once a minute, without its value', async () => {
