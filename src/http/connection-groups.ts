@@ -23,7 +23,12 @@ export function newGroup(forget: () => void): Group {
 }
 
 export function groupIn(groups: Map<string, Group>, name: string): Group {
-  const group = groups.get(name) ?? newGroup(() => groups.delete(name))
+  const known = groups.get(name)
+  if (known) return known
+  const group = newGroup(() => {
+    // Another one can be listed by now, if this one was forgotten before.
+    if (groups.get(name) === group) groups.delete(name)
+  })
   groups.set(name, group)
   return group
 }

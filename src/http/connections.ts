@@ -46,15 +46,18 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
   const closed = createMetrics(registry, max, () => open.size)
 
   server.on('connection', (socket: Socket) => {
-    const groups = groupsOf(socket.remoteAddress ?? 'unknown')
-    if (makeRoom(groups)) {
+    const ipAddress = socket.remoteAddress ?? 'unknown'
+    const atFirst = groupsOf(ipAddress)
+    if (makeRoom(atFirst)) {
+      // Again: a group whose only connection made room is forgotten.
+      const groups = groupsOf(ipAddress)
       open.set(socket, { socket, groups, since: system.now() })
       note(socket, 'idle')
       socket.once('close', () => remove(socket))
     } else {
       closed.labels('refused').inc()
       socket.destroy()
-      for (const group of groups) forgetIfEmpty(group)
+      for (const group of atFirst) forgetIfEmpty(group)
     }
   })
 

@@ -88,6 +88,22 @@ describe('of silent connections', () => {
   })
 })
 
+test('a network whose only connection made room for its next one has its share and no more', async () => {
+  const own = '127.0.8.1'
+  const first = await busy(own)
+  const others: Socket[] = []
+  for (const network of times(MAX - 1, (i) => i + 1)) others.push(await busy(`127.0.8.${network + 1}`))
+  service.clock.advance(1)
+  // All are busy and stall, and no network has more than another: the one that is busy longest goes.
+  const sockets = [first, await opened(own)]
+  await expect.poll(() => isOpen(first)).toBe(false)
+  for (const socket of others) socket.destroy()
+  await expect.poll(connections).toBe(1)
+  for (const _ of times(2 * SHARE, () => {})) sockets.push(await opened(own))
+  await expect.poll(() => sockets.filter(isOpen)).toEqual(sockets.slice(-SHARE))
+  await closeAll(sockets)
+})
+
 describe('of connections with requests that do not end', () => {
   test('the wider network that has most gives up the one longest in progress', async () => {
     const sockets: Socket[] = []
