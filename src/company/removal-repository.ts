@@ -56,7 +56,10 @@ const nobodyVerified = sql`not exists (
   select from users v where v.company_id = c.company_id and v.email_verified_at is not null
 )`
 
-/** Companies that were opened before `before` and of which no user has ever verified an e-mail; at most `max`. */
+/**
+ * Companies that were opened before `before` and of which no user has ever verified an e-mail, and whose deletion has
+ * not begun; at most `max`.
+ */
 export async function listUnverifiedAcrossCompanies(
   db: Executor,
   before: Date,
@@ -65,13 +68,13 @@ export async function listUnverifiedAcrossCompanies(
   const { rows } = await sql<{ companyId: string }>`
     select distinct c.company_id as "companyId" from users u join companies c on c.company_id = u.company_id
     where u.email_verified_at is null and u.email is not null and u.created_at < ${before}
-      and c.created_at < ${before} and ${nobodyVerified}
+      and c.created_at < ${before} and c.status <> 'deleting' and ${nobodyVerified}
     limit ${max}`.execute(db)
   return rows.map(({ companyId }) => companyId)
 }
 
 /**
- * Marks a company for deletion if still nobody has verified an e-mail. The locks on company and users decide
+ * Marks a company for deletion if still nobody has verified an e-mail or marked it. The locks on company and users decide
  * against a verification, or a new user, at the same moment: a verification that waited finds the user disabled.
  */
 export async function markUnverified(tx: Transaction<Database>, companyId: string): Promise<boolean> {
@@ -80,7 +83,7 @@ export async function markUnverified(tx: Transaction<Database>, companyId: strin
   const { rows } = await sql`
     with marked as (
       update companies c set status = 'deleting', deletion_began_at = clock_timestamp()
-      where c.company_id = ${companyId} and ${nobodyVerified} returning c.company_id
+      where c.company_id = ${companyId} and c.status <> 'deleting' and ${nobodyVerified} returning c.company_id
     ), disabled as (
       update users u set status = 'disabled' from marked m where u.company_id = m.company_id
     )

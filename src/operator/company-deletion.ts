@@ -57,9 +57,14 @@ export async function deleteDueCompaniesAcrossCompanies(
   { db, system }: Context,
   { before, now, signal }: { before: Date; now: number; signal?: AbortSignal | undefined },
 ): Promise<number> {
-  for (const companyId of await companies.listUnverifiedAcrossCompanies(db, before, MAX_ROWS)) {
-    if (signal?.aborted) return 0
-    await markUnverified({ db, system }, companyId, now)
+  for (let isDone = false; !isDone; ) {
+    const unverified = await companies.listUnverifiedAcrossCompanies(db, before, MAX_ROWS)
+    let marked = 0
+    for (const companyId of unverified) {
+      if (signal?.aborted) return 0
+      if (await markUnverified({ db, system }, companyId, now)) marked += 1
+    }
+    isDone = unverified.length < MAX_ROWS || marked === 0
   }
   let deleted = 0
   for (const companyId of await companies.listDeletingAcrossCompanies(db)) {
@@ -75,19 +80,21 @@ function unlessOthersDelete(error: unknown): void {
   if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }
 
-/** Rolls back the transaction: somebody has verified an e-mail meanwhile. */
-class Verified extends Error {}
+/** Rolls back the transaction: somebody has verified an e-mail meanwhile, or another instance has marked the company. */
+class NotMarked extends Error {}
 
-async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<void> {
+async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<boolean> {
   const marking = db.transaction().execute(async (tx) => {
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
     await deleteTokens(tx, companyId, MAX_ROWS)
-    if (!(await companies.markUnverified(tx, companyId))) throw new Verified()
+    if (!(await companies.markUnverified(tx, companyId))) throw new NotMarked()
     const about = { action: 'company_lapse', outcome: 'done', actor: null }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    return true
   })
-  await marking.catch((error: unknown) => {
-    if (!(error instanceof Verified)) throw error
+  return await marking.catch((error: unknown) => {
+    if (error instanceof NotMarked) return false
+    throw error
   })
 }
 

@@ -135,6 +135,36 @@ describe('a company that nobody has verified', () => {
     expect((await service.login(verified)).status).toBe(200)
   })
 
+  test('goes in one run, however many there are', async () => {
+    const then = new Date(clock.now() - 8 * DAY * 1000)
+    await sql`
+      with opened as (
+        insert into companies (company_id, name, status, created_at)
+        select gen_random_uuid(), 'Acme', 'active', ${then}::timestamptz from generate_series(1, 1001)
+        returning company_id
+      )
+      insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
+      select company_id, gen_random_uuid(), 'x@acme.example', 'Ada', 'admin', '{}', 'active', 'x', ${then}::timestamptz
+      from opened`.execute(db)
+    await pruneAcrossCompanies(context, clock.now())
+    const left = db.selectFrom('users').select('user_id').where('email', '=', 'x@acme.example')
+    expect(await left.execute()).toEqual([])
+    await sql`update companies set deletion_began_at = now() - interval '61 seconds' where status = 'deleting'`.execute(
+      db,
+    )
+    expect((await pruneAcrossCompanies(context, clock.now())).companies).toBeGreaterThanOrEqual(1001)
+  })
+
+  test('and whose deletion has begun is not marked again', async () => {
+    const person = await register('lapsing@acme.example')
+    await age(person, 8)
+    await sql`update companies set status = 'deleting', deletion_began_at = now() - interval '61 seconds'
+      where company_id = ${person.companyId}`.execute(db)
+    expect((await pruneAcrossCompanies(context, clock.now())).companies).toBe(1)
+    const entries = await selectAudit(db).selectAll().where('company_id', '=', person.companyId).execute()
+    expect(entries.map(({ action }) => action)).toEqual(['register'])
+  })
+
   test('and is verified at that moment either stays whole, or the link is refused', async () => {
     const outcomes = { stayed: 0, refused: 0 }
     for (let round = 0; round < 20; round += 1) {
