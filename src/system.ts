@@ -4,11 +4,17 @@ import { randomBytes, randomFillSync } from 'node:crypto'
 export interface System {
   /** Milliseconds since the Unix epoch. */
   now(): number
+  /** Milliseconds since some moment, for durations. Never steps back, as the clock can. */
+  elapsed(): number
   /** Cryptographically strong random bytes. */
   randomBytes(size: number): Buffer
 }
 
-export const realSystem: System = { now: () => Date.now(), randomBytes: createPool() }
+export const realSystem: System = {
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
+  randomBytes: createPool(),
+}
 
 /** Reads from the operating system in blocks, since each read is expensive. Returned bytes are wiped here. */
 function createPool(): System['randomBytes'] {
@@ -36,7 +42,7 @@ export function randomFraction({ randomBytes }: System): number {
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** A UUIDv7 (RFC 9562, section 5.7): ordered by time, so new rows are close together in a primary key. */
-export function newId(system: System): string {
+export function newId(system: Pick<System, 'now' | 'randomBytes'>): string {
   const bytes = system.randomBytes(16)
   bytes.writeUIntBE(system.now(), 0, 6)
   bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x70, 6)

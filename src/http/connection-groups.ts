@@ -6,7 +6,7 @@ export interface Connection {
   socket: Socket
   /** It belongs to all strangers, a wider network and a network; or to the proxies alone. */
   groups: Group[]
-  /** When it became idle or busy. */
+  /** When it became idle or busy, by `System.elapsed`. */
   since: number
 }
 

@@ -27,7 +27,7 @@ const STALLED_MS = 1_000
 interface Options {
   max: number
   isTrusted(ipAddress: string): boolean
-  system: Pick<System, 'now'>
+  system: Pick<System, 'elapsed'>
   registry: Registry
 }
 
@@ -51,7 +51,7 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
     if (makeRoom(atFirst)) {
       // Again: a group whose only connection made room is forgotten.
       const groups = groupsOf(ipAddress)
-      open.set(socket, { socket, groups, since: system.now() })
+      open.set(socket, { socket, groups, since: system.elapsed() })
       note(socket, 'idle')
       socket.once('close', () => remove(socket))
     } else {
@@ -81,11 +81,11 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
   }
 
   function closeIdle({ idle: [longest] }: Group, idleMs: number): boolean {
-    return longest !== undefined && system.now() - longest.since >= idleMs && close(longest, 'idle')
+    return longest !== undefined && system.elapsed() - longest.since >= idleMs && close(longest, 'idle')
   }
 
   function closeStalled({ busy: [longest] }: Group): boolean {
-    return longest !== undefined && system.now() - longest.since >= STALLED_MS && close(longest, 'stalled')
+    return longest !== undefined && system.elapsed() - longest.since >= STALLED_MS && close(longest, 'stalled')
   }
 
   /** Closes one of the wider network that has most, unless that of the new connection, `own`, would have as many. */
@@ -116,7 +116,7 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
   function note(socket: Socket, state: 'idle' | 'busy'): void {
     const connection = open.get(socket)
     if (!connection) return
-    connection.since = system.now()
+    connection.since = system.elapsed()
     for (const group of connection.groups) {
       removeFrom(group, connection)
       group[state].add(connection)

@@ -79,6 +79,16 @@ describe('of silent connections', () => {
     await closeAll(sockets)
   })
 
+  test('those that are idle make room also while the clock is put back', async () => {
+    const sockets = [await opened('127.0.10.1')]
+    service.clock.advance(1)
+    for (const network of times(MAX - 1, (i) => i + 2)) sockets.push(await busy(`127.0.10.${network}`))
+    service.clock.advance(-3600)
+    sockets.push(await opened('127.0.10.200'))
+    await expect.poll(() => sockets.filter(isOpen)).toEqual(sockets.slice(1))
+    await closeAll(sockets)
+  })
+
   test('none displaces one that has a request in progress', async () => {
     const honest = await busy('127.0.3.1')
     const sockets: Socket[] = []

@@ -21,17 +21,22 @@ import { databaseUrl, run } from './postgres.ts'
 /** A running service for tests, built as in server.ts, on its own database. */
 
 export interface Clock extends System {
-  /** Moves the clock of all instances that share it. Otherwise the clock stands still. */
+  /**
+   * Lets time pass for all instances that share the clock, or puts the clock back. Otherwise the clock stands still.
+   */
   advance(seconds: number): void
 }
 
 export function createClock(): Clock {
   let now = Date.now()
+  let elapsed = 0
   return {
     now: () => now,
+    elapsed: () => elapsed,
     randomBytes,
     advance(seconds) {
       now += seconds * 1000
+      elapsed += Math.max(0, seconds) * 1000
     },
   }
 }
