@@ -85,7 +85,9 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
   }
 
   function closeStalled({ busy: [longest] }: Group): boolean {
-    return longest !== undefined && system.elapsed() - longest.since >= STALLED_MS && close(longest, 'stalled')
+    return (
+      longest !== undefined && system.elapsed() - longest.since >= STALLED_MS && close(longest, 'stalled')
+    )
   }
 
   /** Closes one of the wider network that has most, unless that of the new connection, `own`, would have as many. */
