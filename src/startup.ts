@@ -10,6 +10,7 @@ import { Problem } from './errors.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
 import { LocalDatabaseError } from './local/postgres/files.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
+import { HousekeepingError } from './operator/housekeeping.ts'
 import type { System } from './system.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */
@@ -76,9 +77,13 @@ async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): 
 /** A short text for a failure that an operator can repair; null for a failure that needs its stack. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
-  const isExplained = [ConfigError, Problem, LocalDatabaseError, TransactionPoolingError].some(
-    (known) => error instanceof known,
-  )
+  const isExplained = [
+    ConfigError,
+    Problem,
+    LocalDatabaseError,
+    TransactionPoolingError,
+    HousekeepingError,
+  ].some((known) => error instanceof known)
   if (isExplained) return error.message
   if (error instanceof DecryptionError) {
     return `What is sealed in the database cannot be opened: ${error.message}. Set the MASTER_KEYS that this database was made with.`

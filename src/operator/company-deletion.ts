@@ -5,7 +5,7 @@ import { appendAudit } from '../audit/repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
-import { codeOf } from '../database/faults.ts'
+import { codeOf, isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { deleteEvents } from '../ingest/prune-repository.ts'
 import { deleteMails } from '../mail/prune-repository.ts'
@@ -49,30 +49,51 @@ export async function deleteCompany(
   return await deleteRows(db, companyId)
 }
 
+/** A run through many companies. */
+interface Run {
+  signal?: AbortSignal | undefined
+  /** Is told of a company that failed; the run goes on with the others. */
+  onFailure(error: unknown): void
+}
+
 /**
  * Deletes companies that were opened before `before` and that nobody has verified since, and goes on with
  * deletions that have begun. Returns how many are gone for good.
  */
 export async function deleteDueCompaniesAcrossCompanies(
   { db, system }: Context,
-  { before, now, signal }: { before: Date; now: number; signal?: AbortSignal | undefined },
+  { before, now, ...run }: Run & { before: Date; now: number },
 ): Promise<number> {
   for (let isDone = false; !isDone; ) {
     const unverified = await companies.listUnverifiedAcrossCompanies(db, before, MAX_ROWS)
-    let marked = 0
-    for (const companyId of unverified) {
-      if (signal?.aborted) return 0
-      if (await markUnverified({ db, system }, companyId, now)) marked += 1
-    }
+    const marked = await countEach(unverified, run, (companyId) =>
+      markUnverified({ db, system }, companyId, now),
+    )
     isDone = unverified.length < MAX_ROWS || marked === 0
   }
-  let deleted = 0
-  for (const companyId of await companies.listDeletingAcrossCompanies(db)) {
-    await deleteRows(db, companyId, signal).catch(unlessOthersDelete)
-    if (signal?.aborted) return deleted
-    if (await companies.removeCompany(db, companyId)) deleted += 1
+  return await countEach(await companies.listDeletingAcrossCompanies(db), run, async (companyId) => {
+    await deleteRows(db, companyId, run.signal).catch(unlessOthersDelete)
+    return !run.signal?.aborted && (await companies.removeCompany(db, companyId))
+  })
+}
+
+/** Runs `act` for each company, until the signal aborts or the database is away; returns for how many it is true. */
+async function countEach(
+  companyIds: string[],
+  { signal, onFailure }: Run,
+  act: (companyId: string) => Promise<boolean>,
+): Promise<number> {
+  let count = 0
+  for (const companyId of companyIds) {
+    if (signal?.aborted) return count
+    try {
+      if (await act(companyId)) count += 1
+    } catch (error) {
+      if (isOutage(error)) throw error
+      onFailure(error)
+    }
   }
-  return deleted
+  return count
 }
 
 /** Another instance still deletes rows that refer to these. It, or the next run, deletes these too. */

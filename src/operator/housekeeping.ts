@@ -4,6 +4,7 @@ import {
   pruneAuditAddressesAcrossCompanies,
   pruneRefusedSignInsAcrossCompanies,
 } from '../audit/prune-repository.ts'
+import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { pruneCounters } from '../limits/prune-repository.ts'
 import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
@@ -50,7 +51,26 @@ interface Pruned {
   companies: number
 }
 
-/** Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. */
+/** Some of it failed; the rest was done. The message has codes only, since messages of the database quote values. */
+export class HousekeepingError extends Error {
+  override name = 'HousekeepingError'
+
+  constructor(failures: Map<string, unknown[]>) {
+    const failed = [...failures].map(([step, [first, ...others]]) => {
+      const code = codeOf(first) ?? (first instanceof Error ? first.name : 'unknown')
+      return others.length === 0 ? `${step} (${code})` : `${step} (${code}, and ${others.length} more)`
+    })
+    super(`Housekeeping failed in part: ${failed.join(', ')}. What failed is tried again in the next run.`, {
+      cause: [...failures.values()][0]?.[0],
+    })
+  }
+}
+
+/**
+ * Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. A step that fails,
+ * or a company, does not keep the others from their turn.
+ * @throws HousekeepingError at the end, if anything failed
+ */
 export async function pruneAcrossCompanies(
   {
     db,
@@ -60,34 +80,63 @@ export async function pruneAcrossCompanies(
   now: number,
   signal?: AbortSignal,
 ): Promise<Pruned> {
+  const failures = new Map<keyof Pruned, unknown[]>()
   const before = (kept: number) => new Date(now - kept)
 
-  async function repeat(prune: typeof pruneCounters, kept: number): Promise<number> {
-    return await deleteAll((max) => prune(db, before(kept), max), signal)
+  function noteFailure(step: keyof Pruned, error: unknown): void {
+    const known = failures.get(step)
+    if (known) known.push(error)
+    else failures.set(step, [error])
   }
 
-  async function pruneSessions(): Promise<number> {
-    let deleted = 0
-    let page = BEFORE_ALL
-    do {
-      page = await pruneSessionsAcrossCompanies(db, page, before(KEPT_MS.sessions))
-      deleted += page.deleted
-    } while (page.hasMore && !signal?.aborted)
-    return deleted
+  async function attempt(step: keyof Pruned, run: () => Promise<number>): Promise<number> {
+    try {
+      return await run()
+    } catch (error) {
+      noteFailure(step, error)
+      return 0
+    }
   }
 
-  return {
-    tokens: await repeat(pruneTokensAcrossCompanies, KEPT_MS.tokens),
-    counters: await repeat(pruneCounters, KEPT_MS.counters),
-    mails: await repeat(pruneMailsAcrossCompanies, KEPT_MS.mails),
-    auditAddresses: await repeat(pruneAuditAddressesAcrossCompanies, KEPT_MS.auditAddresses),
-    refusedSignIns: await repeat(pruneRefusedSignInsAcrossCompanies, KEPT_MS.refusedSignIns),
-    knownClients: await repeat(pruneKnownClientsAcrossCompanies, KEPT_MS.knownClients),
-    companies: await deleteDueCompaniesAcrossCompanies(
-      { db, system },
-      { before: before(KEPT_MS.unverifiedCompanies), now, signal },
+  function repeat(step: keyof typeof KEPT_MS & keyof Pruned, prune: typeof pruneCounters): Promise<number> {
+    return attempt(step, () => deleteAll((max) => prune(db, before(KEPT_MS[step]), max), signal))
+  }
+
+  const pruned = {
+    tokens: await repeat('tokens', pruneTokensAcrossCompanies),
+    counters: await repeat('counters', pruneCounters),
+    mails: await repeat('mails', pruneMailsAcrossCompanies),
+    auditAddresses: await repeat('auditAddresses', pruneAuditAddressesAcrossCompanies),
+    refusedSignIns: await repeat('refusedSignIns', pruneRefusedSignInsAcrossCompanies),
+    knownClients: await repeat('knownClients', pruneKnownClientsAcrossCompanies),
+    companies: await attempt('companies', () =>
+      deleteDueCompaniesAcrossCompanies(
+        { db, system },
+        {
+          before: before(KEPT_MS.unverifiedCompanies),
+          now,
+          signal,
+          onFailure: (error) => noteFailure('companies', error),
+        },
+      ),
     ),
-    sessions: await pruneSessions(),
-    auditMonths: await maintainAuditTrail(db, auditRetentionDays),
+    sessions: await attempt('sessions', () => pruneSessions(db, before(KEPT_MS.sessions), signal)),
+    auditMonths: await attempt('auditMonths', () => maintainAuditTrail(db, auditRetentionDays)),
   }
+  if (failures.size > 0) throw new HousekeepingError(failures)
+  return pruned
+}
+
+async function pruneSessions(
+  db: Kysely<Database>,
+  before: Date,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  let deleted = 0
+  let page = BEFORE_ALL
+  do {
+    page = await pruneSessionsAcrossCompanies(db, page, before)
+    deleted += page.deleted
+  } while (page.hasMore && !signal?.aborted)
+  return deleted
 }

@@ -1,13 +1,16 @@
+import { spawnSync } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
+import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { MASTER_KEYS, openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()
 const admin = await service.addCompany()
 const { db, clock } = service
 const DAY = 86_400
+const ADMIN = resolve(import.meta.dirname, '../../scripts/admin.ts')
 const at = (seconds: number) => new Date(clock.now() + seconds * 1000)
 const prune = () => pruneAcrossCompanies(service.context, clock.now())
 
@@ -166,6 +169,39 @@ test('several at a time share the work, and one that is stopped is gone on with'
   const rest = await Promise.all([prune(), prune(), prune()])
   expect(rest.reduce((sum, { sessions }) => sum + sessions, 0)).toBeLessThanOrEqual(6_000)
   expect(await prune()).toEqual(nothing)
+})
+
+test('what fails keeps nothing else from its turn, and is reported at the end', async () => {
+  const [held, free] = [await service.addCompany(), await service.addCompany()]
+  await sql`update companies set status = 'deleting', deletion_began_at = now() - interval '61 seconds'
+    where company_id in (${held.companyId}, ${free.companyId})`.execute(db)
+  await addOldSessions(2)
+  const countSessions = async () =>
+    (await sql`select from sessions where expires_at < ${at(-30 * DAY)}`.execute(db)).rows.length
+  expect(await countSessions()).toBe(1)
+  await sql`alter table known_clients rename to known_clients_away`.execute(db)
+  const [line, status] = await db.transaction().execute(async (tx) => {
+    await sql`select from users where company_id = ${held.companyId} for update`.execute(tx)
+    await expect(prune()).rejects.toThrow(
+      /^Housekeeping failed in part: knownClients \(42P01\), companies \(55P03\)\. /,
+    )
+    const left = await db
+      .selectFrom('companies')
+      .select('company_id')
+      .where('status', '=', 'deleting')
+      .execute()
+    expect(left).toEqual([{ company_id: held.companyId }])
+    expect(await countSessions()).toBe(0)
+    const child = spawnSync(process.execPath, [ADMIN, 'prune'], {
+      env: { ...process.env, DATABASE_URL: service.url, MASTER_KEYS },
+      encoding: 'utf8',
+    })
+    return [child.stderr, child.status] as const
+  })
+  expect(status).toBe(1)
+  expect(line).toMatch(/^Housekeeping failed in part: knownClients \(42P01\), companies \(55P03\)\. .*\n$/)
+  await sql`alter table known_clients_away rename to known_clients`.execute(db)
+  expect(await prune()).toMatchObject({ companies: 1 })
 })
 
 test('counts go on where a counter was deleted under them', async () => {
