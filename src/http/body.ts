@@ -1,3 +1,5 @@
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -54,6 +56,28 @@ export async function readBytes({ raw, routeOptions, bodyHolding }: FastifyReque
   return await readBody(raw, routeOptions.bodyLimit, bodyHolding)
 }
 
+/** What the requests of a connection hold. One listener per connection: it can have many requests. */
+const holdingsOn = new WeakMap<Socket, Set<Holding>>()
+
+/**
+ * Releases the holding when its request is answered, or else when the connection ends: on Node 22, an answer that
+ * waits for an earlier one does not close then.
+ */
+function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
+  const holdings = holdingsOn.get(socket) ?? new Set()
+  if (!holdingsOn.has(socket)) {
+    holdingsOn.set(socket, holdings)
+    socket.once('close', () => {
+      for (const each of holdings) each.release()
+    })
+  }
+  holdings.add(holding)
+  answer.once('close', () => {
+    holdings.delete(holding)
+    holding.release()
+  })
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
     /** What the body of the request holds of the budget. */
@@ -82,7 +106,7 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
     try {
       const holding = budget.open(networkOf(request), announced)
       request.bodyHolding = holding
-      reply.raw.once('close', holding.release)
+      releaseAtEnd(holding, reply.raw, request.raw.socket)
       done()
     } catch (error) {
       done(toProblem(error))

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { createBodyBudget } from '../../src/http/body-budget.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -148,5 +149,23 @@ describe('unfinished bodies of 500 KB', async () => {
     const statuses = (await Promise.all(answers)).map(([answer]) => answer?.status)
     expect(new Set(statuses)).toEqual(new Set([401, 503]))
     await expect.poll(bytesHeld).toBe(0)
+  })
+
+  test('that wait behind another request are freed when their connection is reset', async () => {
+    const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
+    const socket = open(address)
+    socket.resume()
+    // The first request waits for its session's row, and the answer to the second one for that of the first.
+    const { accessToken, session } = await service.loginAs(admin)
+    await service.db.transaction().execute(async (tx) => {
+      await sql`select from sessions where session_id = ${session.id} for update`.execute(tx)
+      socket.write(
+        `POST /api/auth/logout HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${accessToken}\r\nContent-Length: 0\r\n\r\n`,
+      )
+      socket.write(`${head('192.0.2.4', `Content-Length: ${payload.length}`)}${payload}`)
+      await expect.poll(bytesHeld).toBeGreaterThan(400_000)
+      socket.resetAndDestroy()
+      await expect.poll(bytesHeld).toBe(0)
+    })
   })
 })
