@@ -25,6 +25,13 @@ export function consumeUnreserved(
     returning counter`
 }
 
+/** Gives one use back that was consumed at `now`. */
+export function refundUse({ max }: Limit, { counter, now }: { counter: string; now: Date }) {
+  return sql`
+    update rate_counters set hits = greatest(0, least(hits, ${max}) - 1)
+    where counter = ${counter} and window_ends_at > ${now}`
+}
+
 /** The end of the window if the limit is used up, before this statement; null otherwise. */
 export function endIfUsedUp({ max }: Limit, { counter, now }: { counter: string; now: Date }) {
   return sql`(

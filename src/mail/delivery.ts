@@ -5,7 +5,7 @@ import type { Limit } from '../limits/list.ts'
 import { randomFraction, type System } from '../system.ts'
 import { type Letter, renderLetter } from './render.ts'
 import { type DueMail, deleteMail, settleMail } from './repository.ts'
-import { countMail, type Decision, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
+import { countMail, type Decision, refundMail, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
 import { SendFailure, type Transport } from './transport.ts'
 
 /** One attempt to send a mail that was taken, from its letter to the stored result. */
@@ -57,7 +57,11 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadline: Abort
     const write = await delivery.compose(mail, now)
     if (write && !(await hasTurn(delivery, mail, now))) return
     const letter = write && (await write())
-    if (!letter) return await deleteMail(db, companyId, mailId)
+    if (!letter) {
+      const share = { limit: delivery.limit, now: new Date(now) }
+      if (write && needsTurn(mail)) await refundMail(db, mail.recipient, share)
+      return await deleteMail(db, companyId, mailId)
+    }
     stopping.throwIfAborted()
     const { file } = await send(delivery, mail, letter, deadline)
     wasSent = true
@@ -84,9 +88,14 @@ async function send(
   return await transport.send(message, AbortSignal.any([deadline, stopped]))
 }
 
+/** Whether others can cause the mail, and it was not counted before this attempt. */
+function needsTurn({ network, isCounted }: DueMail): boolean {
+  return network !== null && !isCounted
+}
+
 /** Whether the mail can be sent now: if others can cause it, its recipient gets only so many. */
 async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
-  if (mail.network === null || mail.isCounted) return true
+  if (!needsTurn(mail)) return true
   const now = new Date(ms)
   const decision = await db.transaction().execute((tx) => countMail(tx, mail, { limit, now }))
   if (decision?.isCounted) return true

@@ -2,7 +2,7 @@ import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { counterOf } from '../limits/counters.ts'
-import { consumeUnreserved, endIfUsedUp, lockCounter } from '../limits/fragments.ts'
+import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
 import type { DueMail } from './repository.ts'
 
@@ -62,7 +62,8 @@ export async function countMail(
         limit ${MAX_WINDOWS * limit.max}
       ) m
     ), counted as (
-      ${consumeUnreserved(limit, { counter, now, reserved: sql`(select mails from earlier)` })}
+      -- If the mail is gone, the number of earlier ones is null, and nothing is counted.
+      ${consumeUnreserved(limit, { counter, now, reserved: sql`(select mails from earlier where exists (select from taken))` })}
     )
     update mail_outbox m set turn = p.turn, counted_at = case when exists (select from counted) then ${now}::timestamptz end
     from place p, earlier
@@ -70,6 +71,11 @@ export async function countMail(
     returning m.counted_at is not null as "isCounted", ${endIfUsedUp(limit, { counter, now })} as "freeAt",
       earlier.mails as earlier`.execute(tx)
   return rows[0]
+}
+
+/** Gives the place back of a mail that was counted at `now` and is not sent. */
+export async function refundMail(db: Executor, recipient: string, { limit, now }: Share): Promise<void> {
+  await refundUse(limit, { counter: counterOf({ limit, values: [recipient] }), now }).execute(db)
 }
 
 /**

@@ -1,6 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { counterOf } from '../../src/limits/counters.ts'
+import { countMail } from '../../src/mail/share-repository.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail } from '../support/onboarding.ts'
 import { openTestService, PASSWORD, times } from '../support/test-service.ts'
@@ -207,6 +209,59 @@ test('what waited for mails that were dropped goes at once', async () => {
   const unsent = service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email)
   await pass(HOUR)
   expect(await unsent.where('sent_at', 'is', null).execute()).toEqual([])
+})
+
+describe('no place of a recipient is used up by a mail that', () => {
+  const { limits } = service.config
+  const placesUsed = async () => {
+    const counter = counterOf({ limit: limits.mailToAddress, values: [email] })
+    const rows = await service.db
+      .selectFrom('rate_counters')
+      .select('hits')
+      .where('counter', '=', counter)
+      .execute()
+    return rows.map(({ hits }) => hits)
+  }
+
+  test('is gone when it is to be counted', async () => {
+    const mail = {
+      companyId: randomUUID(),
+      mailId: randomUUID(),
+      kind: 'password_reset' as const,
+      recipient: email,
+      data: {},
+      network: newNetwork(),
+      createdAt: new Date(),
+      attempts: 1,
+      isCounted: false,
+    }
+    const now = new Date(service.clock.now())
+    const counting = service.db
+      .transaction()
+      .execute((tx) => countMail(tx, mail, { limit: limits.mailToAddress, now }))
+    expect(await counting).toBeUndefined()
+    expect(await placesUsed()).toEqual([0])
+  })
+
+  test('has no letter, since the link of a later one exists', async () => {
+    const person = await service.addCompany()
+    email = person.email
+    const later = {
+      company_id: person.companyId,
+      purpose: 'reset' as const,
+      email,
+      token_hash: randomBytes(32),
+      role: null,
+      created_at: new Date(service.clock.now() + 1000),
+      expires_at: new Date(service.clock.now() + 1000 * HOUR),
+    }
+    await service.db.insertInto('one_time_tokens').values(later).execute()
+    for (let time = 0; time < 2; time += 1) await ask(FORGOT, person, newNetwork())
+    await allLookedAt()
+    expect([mailsTo(email).length, await placesUsed()]).toEqual([0, [0]])
+    const left = service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email)
+    expect(await left.execute()).toEqual([])
+  })
 })
 
 test('what can be sent wakes those whose turn is earlier', async () => {
