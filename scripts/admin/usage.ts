@@ -22,7 +22,8 @@ R is admin, analyst, developer or viewer; P starter, growth or enterprise; S tri
 canceled or suspended. Lists show the newest 100, or L; users by e-mail.
 
 "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
-once. "sessions end --all" is for a restored backup, which brings back sessions that had ended.
+once; a KID that begins with "-" comes last, after "--". "sessions end --all" is for a restored backup,
+which brings back sessions that had ended.
 
 A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
 it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own

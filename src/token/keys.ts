@@ -30,6 +30,13 @@ export function contextOf(keyId: string): string {
   return `signing-key:${keyId}`
 }
 
+/** Begins with a letter: a command line would read an id that begins with `-` as an option. */
+function newKeyId(system: System): string {
+  const bytes = Buffer.from(system.randomBytes(12))
+  bytes.writeUInt8(bytes.readUInt8(0) & 0x7f, 0)
+  return bytes.toString('base64url')
+}
+
 export function generateKey(
   { sealer, system }: { sealer: Sealer; system: System },
   when: { sequence: number; createdAt: Date; signsFrom: Date },
@@ -37,7 +44,7 @@ export function generateKey(
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const { x, y } = publicKey.export({ format: 'jwk' })
   if (!x || !y) throw new Error('a P-256 key was exported without its coordinates')
-  const keyId = system.randomBytes(12).toString('base64url')
+  const keyId = newKeyId(system)
   return {
     ...when,
     revokedAt: null,

@@ -328,8 +328,11 @@ test('keys retire kills the tokens of a key; an unknown one is refused', async (
   const { keyId, replacedBy } = (await admin(`keys retire --json -- ${kid}`)).json()
   expect([keyId, replacedBy]).toEqual([kid, expect.any(String)])
   expect((await service.getSession({ token: accessToken })).body.code).toBe('invalid_token')
-  const { code, stderr } = await admin(`keys retire -- ${kid}`)
-  expect([code, stderr]).toEqual([1, 'There is no such key that is not retired.\n'])
+  for (const unknown of [kid, '-an-id-of-before']) {
+    const { code, stderr } = await admin(`keys retire -- ${unknown}`)
+    expect([code, stderr]).toEqual([1, 'There is no such key that is not retired.\n'])
+  }
+  expect((await admin('--help')).stdout).toContain('after "--"')
 })
 
 test('ids survive npm, which replaces them in the command line that it repeats', async () => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { PUBLISH_AHEAD_SECONDS } from '../../src/token/key-rotation.ts'
+import { generateKey } from '../../src/token/keys.ts'
 import { createClock, openTestService, type TestService } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from './forge.ts'
 
@@ -221,4 +222,12 @@ describe('a key that has leaked', async () => {
     const { replacedBy } = await retire(late, kid)
     expect((await issueAt(late, 1, admin)).kid).toBe(replacedBy)
   })
+})
+
+test('the id of a new key begins with a letter, so no command line reads it as an option', () => {
+  const system = { ...createClock(), randomBytes: (size: number) => Buffer.alloc(size, 0xff) }
+  const sealer = createSealer([{ id: 'test', key: Buffer.alloc(32) }], system.randomBytes)
+  const at = new Date(0)
+  const { keyId } = generateKey({ sealer, system }, { sequence: 1, createdAt: at, signsFrom: at })
+  expect(keyId).toMatch(/^[A-Za-z][\w-]{15}$/)
 })
