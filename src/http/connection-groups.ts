@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net'
+import type { Sending } from './unread.ts'
 
 /** Groups of connections that are counted together: see connections.ts. */
 
-export interface Connection {
+export interface Connection extends Sending {
   socket: Socket
   /** It belongs to all strangers, a wider network and a network; or to the proxies alone. */
   groups: Group[]

@@ -12,17 +12,20 @@ import {
   removeFrom,
   sizeOf,
 } from './connection-groups.ts'
+import { isUnread } from './unread.ts'
 
 /**
  * Bounds the open connections, so that strangers cannot use up the files of the process. A network has a quarter
  * of them, trusted proxies excepted. (An IPv6 /48 has four quarters, so it needs no bound of its own.) Beyond a
- * bound, a new connection takes the place of another; `makeRoom` says of which.
+ * bound, a new connection takes the place of another; `makeRoom` says of which. One whose client does not take its
+ * answer is closed in any case, since the answer occupies memory.
  */
 
 /** Only after this time is a connection without a request idle: a new one has yet to send its first. */
 const IDLE_MS = 250
 /** A request that takes longer than honest ones do, as those of slow senders and readers. */
 const STALLED_MS = 1_000
+const CHECK_EVERY_MS = 1_000
 
 interface Options {
   max: number
@@ -60,6 +63,14 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
       for (const group of atFirst) forgetIfEmpty(group)
     }
   })
+
+  const checks = setInterval(closeUnread, CHECK_EVERY_MS).unref()
+  server.once('close', () => clearInterval(checks))
+
+  function closeUnread(): void {
+    const now = system.elapsed()
+    for (const connection of open.values()) if (isUnread(connection, now)) close(connection, 'unread')
+  }
 
   function groupsOf(ipAddress: string): Group[] {
     if (isTrusted(ipAddress)) return [proxies]
@@ -99,7 +110,7 @@ export function boundConnections(server: Server, { max, isTrusted, system, regis
     return longest !== undefined && close(longest, 'share')
   }
 
-  function close({ socket }: Connection, reason: 'idle' | 'stalled' | 'share'): true {
+  function close({ socket }: Connection, reason: 'idle' | 'stalled' | 'share' | 'unread'): true {
     closed.labels(reason).inc()
     remove(socket)
     socket.destroy()
@@ -141,7 +152,7 @@ function createMetrics(registry: Registry, max: number, open: () => number): Cou
   new Gauge({ name: 'gatehouse_connections_max', help: 'Connections that it can hold', registers }).set(max)
   return new Counter({
     name: 'gatehouse_connections_closed_total',
-    help: 'Connections closed for lack of room: idle, stalled, above their share, or refused',
+    help: 'Connections closed: idle, stalled or above their share for lack of room, refused, or with an unread answer',
     labelNames: ['reason'],
     registers,
   })

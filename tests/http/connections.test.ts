@@ -1,6 +1,8 @@
-import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { connectionLimit } from '../../src/http/connection-limit.ts'
+import { isUnread } from '../../src/http/unread.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { open } from './raw.ts'
 
@@ -142,6 +144,67 @@ describe('of connections with requests that do not end', () => {
     const [first] = sockets
     await expect.poll(() => first && isOpen(first)).toBe(false)
     await closeAll(sockets)
+  })
+})
+
+describe('of connections whose answers are not taken', () => {
+  const [server] = service.apps.map((app) => app.server)
+  const OPENAPI = `GET /api/openapi.json ${HEAD}\r\n`
+
+  /** A connection that reads a byte when it is told to. */
+  function openReader(from: string): Socket {
+    const { hostname, port } = new URL(address)
+    const onread = { buffer: Buffer.alloc(1), callback: () => false }
+    return connect({ port: Number(port), host: hostname, localAddress: from, onread }).on('error', () => {})
+  }
+
+  /** Sends requests until the answers fill what the system buffers. */
+  async function fill(socket: Socket): Promise<void> {
+    for (let isFull = false; !isFull; ) {
+      const [[, response]] = await Promise.all([once(server ?? socket, 'request'), socket.write(OPENAPI)])
+      const { socket: peer } = response
+      await expect.poll(() => response.writableFinished || peer.writableLength > 0).toBe(true)
+      isFull = !response.writableFinished
+    }
+  }
+
+  test('those end after ten seconds, whatever trickles, that hold memory; small answers do not', async () => {
+    const honest = openReader('127.0.11.1')
+    const [[, { socket: peer }]] = await Promise.all([
+      once(server ?? honest, 'request'),
+      honest.write(KEY_SET),
+    ])
+    const slow = openReader('127.0.11.2')
+    await fill(slow)
+    let seconds = 0
+    const trickle = () => {
+      service.clock.advance(1)
+      seconds += 1
+      slow.resume()
+      return readMetric('gatehouse_connections_closed_total', { reason: 'unread' })
+    }
+    await expect.poll(trickle).toBe(1)
+    expect(seconds).toBeGreaterThanOrEqual(10)
+    expect(await connections()).toBe(1)
+    expect(peer.destroyed).toBe(false)
+    await closeAll([honest, slow])
+  })
+
+  test('each answer has its own ten seconds', () => {
+    const socket = { writableLength: 100, bytesWritten: 1_000 }
+    const sending = { socket }
+    expect(isUnread(sending, 0)).toBe(false)
+    socket.writableLength = 1
+    expect(isUnread(sending, 9_999)).toBe(false)
+    expect(isUnread(sending, 10_000)).toBe(true)
+    Object.assign(socket, { writableLength: 100, bytesWritten: 2_000 })
+    expect(isUnread(sending, 10_001)).toBe(false)
+    expect(isUnread(sending, 20_000)).toBe(false)
+    socket.writableLength = 0
+    expect(isUnread(sending, 20_001)).toBe(false)
+    socket.writableLength = 100
+    expect(isUnread(sending, 30_000)).toBe(false)
+    expect(isUnread(sending, 40_000)).toBe(true)
   })
 })
 
