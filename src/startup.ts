@@ -5,6 +5,7 @@ import { type Config, ConfigError, loadConfig, type MasterKey } from './config.t
 import { DecryptionError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { codeOf, isUnavailable } from './database/faults.ts'
+import { MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/pooler.ts'
 import { Problem } from './errors.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
@@ -83,6 +84,7 @@ export function explain(error: unknown): string | null {
     LocalDatabaseError,
     TransactionPoolingError,
     HousekeepingError,
+    MigrationOrderError,
   ].some((known) => error instanceof known)
   if (isExplained) return error.message
   if (error instanceof DecryptionError) {

@@ -25,6 +25,20 @@ function migrator(db: Kysely<Database>): Migrator {
   })
 }
 
+/** Another version of the program has migrated the database, with migrations that are not the first ones here. */
+export class MigrationOrderError extends Error {
+  override name = 'MigrationOrderError'
+
+  constructor(reason: string) {
+    super(
+      `The database was migrated by another version (${reason}). Start the version that migrated it last, or use another database: another DATABASE_URL, or without one another DATA_DIR.`,
+    )
+  }
+}
+
+/** Kysely tells it by a text alone, which ends with advice to the author of migrations. */
+const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
+
 /** The names of the migrations that this database lacks; none if it is newer than the code. Reads only. */
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
   const all = await migrator(db).getMigrations()
@@ -35,6 +49,7 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
  * Brings the database up to date. Many instances can call it at once: the migrator takes an advisory lock,
  * and all migrations of a call are one transaction. Returns the names of the migrations that this call ran.
  * A wait for a lock that times out is repeated; `onWait` is told of it.
+ * @throws MigrationOrderError
  */
 export async function migrate(
   db: Kysely<Database>,
@@ -45,6 +60,8 @@ export async function migrate(
     if ((await pendingMigrations(db)).length === 0) return []
     const { error, results } = await migrator(db).migrateToLatest()
     if (!error) return (results ?? []).map(({ migrationName }) => migrationName)
+    const { reason } = OUT_OF_ORDER.exec(error instanceof Error ? error.message : '')?.groups ?? {}
+    if (reason !== undefined) throw new MigrationOrderError(reason)
     if (!isWait(error, results) || waits === MAX_WAITS) throw error
     onWait('Waiting to migrate the database: another instance migrates it, or a transaction holds a table.')
   }
