@@ -5,9 +5,11 @@ import { connect as connectSocket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
+import { requireSessionPooling, TransactionPoolingError } from '../../src/database/pooler.ts'
+import type { Database } from '../../src/database/schema.ts'
 import { createServerProcesses, freePort } from '../support/server-process.ts'
 import { openTestService, PASSWORD } from '../support/test-service.ts'
 
@@ -78,5 +80,32 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     expect(await service.exit).toEqual([1, null])
     expect(service.output()).toMatch(/pooler in transaction mode; set its pool mode to session/)
     expect(service.output()).not.toMatch(/^\s+at /m)
+  })
+
+  test('in transaction mode the start is refused as well while other clients use the pooler', async () => {
+    const url = await startPgBouncer('transaction')
+    const [ours, others] = [connect({ url, poolSize: 2 }), connect({ url, poolSize: 1 })]
+    onTestFinished(() => others.close())
+    onTestFinished(() => ours.close())
+    let isFirst = true
+
+    /** The first time, another client has the server of the first connection while the second one takes a server. */
+    async function transact<Result>(work: (tx: Transaction<Database>) => Promise<Result>): Promise<Result> {
+      if (!isFirst) return await ours.db.transaction().execute(work)
+      isFirst = false
+      const other = await others.db.startTransaction().execute()
+      await sql`select 1`.execute(other)
+      return await ours.db.transaction().execute(async (tx) => {
+        await other.rollback().execute()
+        return await work(tx)
+      })
+    }
+
+    const db = new Proxy(ours.db, {
+      get: (target, name) =>
+        name === 'transaction' ? () => ({ execute: transact }) : target.connection.bind(target),
+    })
+    await expect(requireSessionPooling(db)).rejects.toThrow(TransactionPoolingError)
+    expect(isFirst).toBe(false)
   })
 })
