@@ -6,7 +6,8 @@ export default defineConfig({
     root: import.meta.dirname,
     include: ['**/*.test.ts'],
     globalSetup: ['support/postgres.ts'],
-    maxWorkers: '100%',
+    // More than cores: many tests wait for timeouts and other processes.
+    maxWorkers: '200%',
     // Files share the loaded modules; what they test lives in databases and services of their own.
     isolate: false,
     // How long something may take on a busy machine is not what any test is about: hashing takes the time that
