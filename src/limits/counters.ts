@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { LruMap } from 'toad-cache'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem, statusOf } from '../errors.ts'
@@ -37,15 +38,30 @@ export interface Counters {
 /** The batches of a limit: its uses and its refunds. */
 type BatchesOf = (limit: Limit) => { consume: Batch<Use, Count>; refund: Batch<Use, true> }
 
+/**
+ * How long a wider network that was refused is not asked about again. Otherwise each of its networks would leave a
+ * row before it is refused, and there are 65 536 of them.
+ */
+const REFUSED_MS = 1_000
+const MAX_REFUSED = 10_000
+
 export function createCounters(db: Executor, measureBatch: MeasureBatch): Counters {
   const batchesOf = keepBatches(db, measureBatch)
+  const refusals = new LruMap<{ at: number; refusal: Problem }>(MAX_REFUSED)
   const counters: Counters = {
     async consume(limit, subject, now) {
       const states: LimitState[] = []
       const quotas = quotasOf(limit, subject)
+      for (const wider of quotas.slice(1)) {
+        const last = refusals.get(counterOf(wider))
+        if (last && Math.abs(now - last.at) < REFUSED_MS) throw last.refusal
+      }
       try {
         for (const quota of quotas) states.push(await consumeOne(batchesOf, quota, now))
       } catch (error) {
+        const refused = quotas[states.length]
+        if (refused && states.length > 0 && error instanceof Problem && error.code === 'rate_limited')
+          refusals.set(counterOf(refused), { at: now, refusal: error })
         // A refused use takes nothing, so the counters that had room for it get it back.
         await refundAll(batchesOf, quotas.slice(0, states.length), now).catch(() => {})
         throw error

@@ -100,7 +100,8 @@ describe('counters in Postgres', () => {
 
   test('that refuse a use take nothing: neither the /64 by the /48 nor the reverse', async () => {
     const tries = { ...limit, name: 'refused' }
-    const use = (network: string) => counters.consume(tries, byNetwork(network), service.clock.now())
+    const use = (network: string, after = 0) =>
+      counters.consume(tries, byNetwork(network), service.clock.now() + after)
     for (const network of ['1', '2', '3', '4']) {
       for (const _ of times(3, () => {})) await use(`2001:db8:2:${network}::`)
       await expect(use(`2001:db8:2:${network}::`)).rejects.toThrow(LIMITED)
@@ -109,8 +110,9 @@ describe('counters in Postgres', () => {
     // The /48 that refused holds its limit and the use that it refused, which its next use leaves out.
     expect(await hits('refused')).toEqual([0, 4, 4, 4, 4])
     await counters.refund(tries, byNetwork('2001:db8:2:1::'), service.clock.now())
-    await use('2001:db8:2:5::')
-    await expect(use('2001:db8:2:5::')).rejects.toThrow(LIMITED)
+    // What was refused is asked about again after a second.
+    await use('2001:db8:2:5::', 1_000)
+    await expect(use('2001:db8:2:5::', 1_000)).rejects.toThrow(LIMITED)
   })
 
   test('give both uses back when the work fails by our own fault', async () => {
@@ -169,4 +171,25 @@ test('a counter in memory outlives no clock that was put back', () => {
   expect(() => counter.check(['x'])).toThrow(LIMITED)
   now = 60_000
   expect(counter.consume(['x'])).toMatchObject({ remaining: 2, resetSeconds: 60 })
+})
+
+test('a /48 that is used up leaves no row for each of its /64, and is asked about again a second later', async () => {
+  const counters = createCounters(db, (_name, run) => run)
+  const crowd = { name: 'crowd', max: 3, windowSeconds: 60 }
+  const start = service.clock.now()
+  const rows = async () =>
+    (await sql`select from rate_counters where counter like 'crowd:%'`.execute(db)).rows.length
+  for (let index = 0; index < 12; index += 1)
+    await counters.consume(crowd, byNetwork(`2001:db8:aaaa:${index}::`), start)
+  expect(await rows()).toBe(12)
+  for (let index = 12; index < 60; index += 1)
+    await expect(counters.consume(crowd, byNetwork(`2001:db8:aaaa:${index}::`), start)).rejects.toEqual(
+      LIMITED,
+    )
+  expect(await rows()).toBe(13)
+  await expect(counters.consume(crowd, byNetwork('2001:db8:aaaa:99::'), start + 1_000)).rejects.toEqual(
+    LIMITED,
+  )
+  expect(await rows()).toBe(14)
+  await counters.consume(crowd, byNetwork('2001:db8:aaaa:100::'), start + 60_000)
 })
