@@ -48,7 +48,8 @@ export const COMPANY_COMMANDS: Record<string, Command> = {
     takes: 'company',
     async run(context, _values, companyId) {
       const deleted = await deleteCompany(context, companyId, context.system.now())
-      return { companyId, status: 'deleted', ...deleted }
+      // Its empty row goes with a later run of housekeeping.
+      return { companyId, status: 'deleting', ...deleted }
     },
   },
 

@@ -7,12 +7,8 @@ export interface Limiter {
    * @throws Problem overloaded if `maxWaiting` calls wait already
    */
   run<Result>(work: () => Promise<Result>): Promise<Result>
-  /** The number of calls that wait for a place. */
-  readonly waiting: number
   /** The number of free places. */
   readonly free: number
-  /** The number of calls that can run or wait at the same time. */
-  readonly capacity: number
   /** Resolves when any or all present calls, waiting ones included, have settled; at once without calls. */
   ended(which: 'any' | 'all'): Promise<void>
 }
@@ -20,8 +16,6 @@ export interface Limiter {
 interface LimiterOptions {
   concurrency: number
   maxWaiting?: number
-  /** The detail of the problem when work is refused. */
-  refusal?: string
   /** Whether no work can succeed now. Then all calls that wait fail at once. */
   isOutage?(error: unknown): boolean
 }
@@ -34,7 +28,6 @@ interface Waiting {
 export function createLimiter({
   concurrency,
   maxWaiting = 0,
-  refusal,
   isOutage = () => false,
 }: LimiterOptions): Limiter {
   const queue: Waiting[] = []
@@ -42,7 +35,7 @@ export function createLimiter({
   let taken = 0
 
   function waitForPlace(): Promise<void> {
-    if (queue.length >= maxWaiting) throw overloaded(refusal)
+    if (queue.length >= maxWaiting) throw overloaded()
     return new Promise((enter, fail) => queue.push({ enter, fail }))
   }
 
@@ -73,13 +66,9 @@ export function createLimiter({
       underWay.add(settled)
       return ending
     },
-    get waiting() {
-      return queue.length
-    },
     get free() {
       return concurrency - taken
     },
-    capacity: concurrency + maxWaiting,
     async ended(which) {
       if (underWay.size > 0) await (which === 'any' ? Promise.race(underWay) : Promise.all(underWay))
     },

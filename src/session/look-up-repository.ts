@@ -14,9 +14,6 @@ export type FoundSession = Session | null
 const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endReason('s', 'a')} as "endReason",
   ${aliased('a', ACCOUNT_COLUMNS)}`
 
-/** Whether the key that signed the token is in force. */
-export type FoundByToken = (Session & { isKeyInForce: boolean }) | null
-
 /** The ids in an access token. */
 export interface TokenItem {
   companyId: string
@@ -30,13 +27,14 @@ const tokenTable = itemTable<TokenItem>({
   key_id: ['text', ({ keyId }) => keyId],
 })
 
-/** Finds sessions by the ids in their tokens. One outcome per item, in order. */
-export async function findSessions(db: Executor, items: TokenItem[]): Promise<FoundByToken[]> {
-  const { rows } = await sql<Session & { isKeyInForce: boolean; ord: number }>`
-    select i.ord::int, ${isKeyInForce(sql`i.key_id`)} as "isKeyInForce", ${columns}
+/** Finds sessions by the ids in their tokens, if the key of the token is in force. One outcome per item, in order. */
+export async function findSessions(db: Executor, items: TokenItem[]): Promise<FoundSession[]> {
+  const { rows } = await sql<Session & { ord: number }>`
+    select i.ord::int, ${columns}
     from ${tokenTable(items)}
     join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
-    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id`.execute(db)
+    join accounts a on a.company_id = s.company_id and a.user_id = s.user_id
+    where ${isKeyInForce(sql`i.key_id`)}`.execute(db)
   return inOrder(items.length, rows)
 }
 

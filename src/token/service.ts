@@ -29,7 +29,7 @@ export interface Tokens {
   /** @throws Problem invalid_token or token_expired */
   verifyRefresh(token: string, now: number): RefreshClaims
   publishedKeys: KeyRing['published']
-  /** Call it when the database says that the key of a verified token was revoked. */
+  /** Call it when the database has no session for a verified token, since its key was revoked. */
   reloadKeys: KeyRing['reload']
 }
 

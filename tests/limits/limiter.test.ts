@@ -16,18 +16,18 @@ function startWork(count: number, run: (work: () => Promise<number>) => Promise<
 
 describe('a limiter (ASVS 15.1.3, 15.2.2)', () => {
   test('runs as much as it has places for, lets the next wait in order and refuses the rest', async () => {
-    const limiter = createLimiter({ concurrency: 2, maxWaiting: 2, refusal: 'Too much.' })
+    const limiter = createLimiter({ concurrency: 2, maxWaiting: 2 })
     const { begun, ends, settled } = startWork(5, limiter.run)
-    expect([begun, limiter.free, limiter.waiting, limiter.capacity]).toEqual([[0, 1], 0, 2, 4])
+    expect([begun, limiter.free]).toEqual([[0, 1], 0])
     ends[1]?.resolve(1)
     await limiter.ended('any')
-    expect([begun, limiter.free, limiter.waiting]).toEqual([[0, 1, 2], 0, 1])
+    expect([begun, limiter.free]).toEqual([[0, 1, 2], 0])
     for (const { resolve } of ends) resolve(0)
     await limiter.ended('all')
-    expect([begun, limiter.free, limiter.waiting]).toEqual([[0, 1, 2, 3], 2, 0])
+    expect([begun, limiter.free]).toEqual([[0, 1, 2, 3], 2])
     expect((await settled).at(-1)).toEqual({
       status: 'rejected',
-      reason: expect.objectContaining({ code: 'overloaded', message: 'Too much.' }),
+      reason: expect.objectContaining({ code: 'overloaded' }),
     })
   })
 
@@ -46,7 +46,7 @@ describe('a limiter (ASVS 15.1.3, 15.2.2)', () => {
     const outage = new Error('outage')
     ends[0]?.reject(outage)
     expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
-    expect([begun, limiter.free, limiter.waiting]).toEqual([[0], 1, 0])
+    expect([begun, limiter.free]).toEqual([[0], 1])
     expect(await limiter.run(async () => 4)).toBe(4)
   })
 })

@@ -243,7 +243,7 @@ test('company delete ends everything of it; what does not exist is refused', asy
   const { accessToken } = await service.loginAs(person)
   const { companyId } = person
   const deleted = (await admin(`company delete ${companyId} --json`)).json()
-  expect(deleted).toEqual({ companyId, status: 'deleted', events: 0, sessions: 1, users: 1 })
+  expect(deleted).toEqual({ companyId, status: 'deleting', events: 0, sessions: 1, users: 1 })
   expect((await service.getSession({ token: accessToken })).status).toBe(401)
   const { entries } = (await admin(`audit --company ${companyId} --json`)).json()
   expect(entries[0]).toMatchObject({ action: 'company_delete', outcome: 'done', actor: 'operator' })

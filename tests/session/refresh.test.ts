@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
 const admin = await service.addCompany()
@@ -13,8 +13,13 @@ async function ageRotation(sessionId: string, seconds: number) {
     where session_id = ${sessionId}`.execute(service.db)
 }
 
-const times = <T>(count: number, make: (index: number) => T) =>
-  Array.from({ length: count }, (_, i) => make(i))
+const auditedRefreshes = (sessionId: string) =>
+  service.db
+    .selectFrom('audit_events')
+    .select('outcome')
+    .where('session_id', '=', sessionId)
+    .where('action', '=', 'refresh')
+    .execute()
 
 describe('a refresh token', () => {
   test('is spent for a successor, with the login answer anew (ASVS 10.4.5)', async () => {
@@ -66,12 +71,7 @@ describe('a refresh token', () => {
     }
     expect((await service.refresh(successor.refreshToken)).body.code).toBe('session_ended')
     expect((await service.refresh(other.refreshToken)).status).toBe(200)
-    const audit = await service.db
-      .selectFrom('audit_events')
-      .select('outcome')
-      .where('session_id', '=', stolen.session.id)
-      .where('action', '=', 'refresh')
-      .execute()
+    const audit = await auditedRefreshes(stolen.session.id)
     expect(audit).toEqual([{ outcome: 'reused' }])
   })
 
@@ -89,12 +89,7 @@ describe('a refresh token', () => {
     await ageRotation(first.session.id, -3600)
     expect((await service.refresh(first.refreshToken, { at: 1 })).body.code).toBe('refresh_token_reused')
     expect((await service.refresh(second.refreshToken)).status).toBe(200)
-    const audit = await service.db
-      .selectFrom('audit_events')
-      .select('outcome')
-      .where('session_id', '=', first.session.id)
-      .where('action', '=', 'refresh')
-      .execute()
+    const audit = await auditedRefreshes(first.session.id)
     expect(audit).toEqual([{ outcome: 'raced' }])
   })
 })
@@ -154,12 +149,7 @@ describe('a retry that was stuck while another one with the same key went on', (
       ])
     }
     expect((await service.refresh(latest)).status).toBe(200)
-    const audit = await service.db
-      .selectFrom('audit_events')
-      .select('outcome')
-      .where('session_id', '=', first.session.id)
-      .where('action', '=', 'refresh')
-      .execute()
+    const audit = await auditedRefreshes(first.session.id)
     expect(audit).toEqual([{ outcome: 'raced' }, { outcome: 'raced' }])
   })
 
