@@ -47,7 +47,9 @@ export async function retireKey(
   const at = new Date(now)
   return await db.transaction().execute(async (tx) => {
     const successor = await revokeKey(tx, { sealer, system }, keyId, at)
-    if (successor === undefined) throw new Problem('not_found', 'There is no such key that is not retired.')
+    if (successor === undefined) {
+      throw new Problem('not_found', 'There is no such key that is not retired; `keys list` shows them.')
+    }
     await auditOperator(tx, system, PLATFORM, at, { action: 'keys_retire', subject: keyId })
     return { keyId, replacedBy: successor?.keyId ?? null }
   })

@@ -330,7 +330,7 @@ test('keys retire kills the tokens of a key; an unknown one is refused', async (
   expect((await service.getSession({ token: accessToken })).body.code).toBe('invalid_token')
   for (const unknown of [kid, '-an-id-of-before']) {
     const { code, stderr } = await admin(`keys retire -- ${unknown}`)
-    expect([code, stderr]).toEqual([1, 'There is no such key that is not retired.\n'])
+    expect([code, stderr]).toEqual([1, 'There is no such key that is not retired; `keys list` shows them.\n'])
   }
   expect((await admin('--help')).stdout).toContain('after "--"')
 })

@@ -101,6 +101,7 @@ async function refreshNext(members: Member[]): Promise<void> {
 /** A member whose session has ended refreshes no more: the failure has been counted once. */
 async function rotate(member: Member): Promise<void> {
   const { client, session, refreshKey } = member
+  const issuedAt = Date.now()
   try {
     const reply = await client.request(200, {
       method: 'POST',
@@ -108,7 +109,8 @@ async function rotate(member: Member): Promise<void> {
       token: session.refreshToken,
       headers: { 'idempotency-key': refreshKey },
     })
-    session.refreshToken = parseReply(RefreshReply, reply).refreshToken
+    const { accessToken, refreshToken } = parseReply(RefreshReply, reply)
+    Object.assign(session, { accessToken, accessTokenIssuedAt: issuedAt, refreshToken })
     member.refreshKey = randomBytes(9).toString('base64url')
   } catch (error) {
     const hasEnded = error instanceof Failure && error.code.startsWith('401')
