@@ -7,6 +7,7 @@ import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
 import { requireSessionPooling } from './database/pooler.ts'
 import { waitForDatabase } from './database/wait.ts'
+import { type Acceptors, createAcceptors } from './http/acceptors.ts'
 import { takeLastRequests } from './http/last-requests.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createRegistry } from './http/metrics.ts'
@@ -30,6 +31,7 @@ const PRUNE_EVERY_MS = 3_600_000
 
 interface Service {
   app: FastifyInstance
+  acceptors: Acceptors
   ops: ReturnType<typeof buildOps>
   stopPruning(): void
 }
@@ -92,7 +94,11 @@ async function serve(
   stop.throwIfAborted()
 
   const app = await buildApp({ config, db, system, hasher, registry, logStream })
-  app.addHook('preClose', () => takeLastRequests(app.server, config.drainDelaySeconds * 1000))
+  const acceptors = createAcceptors(app)
+  app.addHook('preClose', async () => {
+    await takeLastRequests(app.server, config.drainDelaySeconds * 1000)
+    acceptors.stop()
+  })
   for (const warning of config.warnings) app.log.warn(warning)
   const demo = config.databaseUrl
     ? null
@@ -103,20 +109,21 @@ async function serve(
       })
   stop.throwIfAborted()
   app.log.info(`Operations listener at ${opsUrl}`)
-  const url = await app.listen(config.listen)
+  const url = await acceptors.listen(config.listen)
   ops.serve()
   logStream.flush()
   if (demo) console.log(welcome(url, demo))
-  return { app, ops, stopPruning: startPruning(db, config, system, app.log) }
+  return { app, acceptors, ops, stopPruning: startPruning(db, config, system, app.log) }
 }
 
 /** Finishes the requests in progress. The deadlines bound the wait for silent connections, and for all else. */
-async function drain({ app, ops, stopPruning }: Service, delayMs: number): Promise<void> {
+async function drain({ app, acceptors, ops, stopPruning }: Service, delayMs: number): Promise<void> {
   ops.drain()
   stopPruning()
   setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
   setTimeout(() => process.exit(1), delayMs + EXIT_DEADLINE_MS)
   await app.close()
+  await acceptors.ended()
   await ops.close()
 }
 
