@@ -39,14 +39,15 @@ export async function createPasswordHasher(): Promise<PasswordHasher> {
 }
 
 /**
- * Gives libuv's threads, which hash passwords, the lowest priority, so that a flood of sign-ins gets only the
- * time that requests and Postgres leave. On Linux each thread has a priority; elsewhere this does nothing.
+ * Gives libuv's threads, which hash passwords, a tenth of the weight of others, so that a flood of sign-ins gets
+ * little more than the time that requests and Postgres leave, and other floods do not keep everybody from signing in.
+ * On Linux each thread has a priority; elsewhere this does nothing.
  */
 function lowerPriorityOfThreads(): void {
   try {
     for (const thread of readdirSync('/proc/self/task')) {
       const name = readFileSync(`/proc/self/task/${thread}/comm`, 'utf8').trim()
-      if (name === 'libuv-worker') setPriority(Number(thread), constants.priority.PRIORITY_LOW)
+      if (name === 'libuv-worker') setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL)
     }
   } catch {
     // This system has no /proc/self/task, or a thread has ended in the meantime.

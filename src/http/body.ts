@@ -121,4 +121,4 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
   })
 }
 
-export const bodyPlugin = fp(plugin, { name: 'body', dependencies: ['headers', 'turns'] })
+export const bodyPlugin = fp(plugin, { name: 'body', dependencies: ['headers'] })

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { networkOfIpAddress, widerNetworkOf } from '../limits/client.ts'
+import { networkOfIpAddress, widerNetworkOf } from '../limits/network.ts'
 import type { System } from '../system.ts'
 import {
   type Connection,

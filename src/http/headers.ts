@@ -77,4 +77,4 @@ function corsOptions(dashboardOrigins: string[]) {
 }
 
 export const headersPlugin = fp(plugin, { name: 'headers' })
-export const corsPlugin = fp(cors, { name: 'cors', dependencies: ['turns'] })
+export const corsPlugin = fp(cors, { name: 'cors', dependencies: ['headers'] })

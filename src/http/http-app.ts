@@ -13,6 +13,7 @@ import { connectionLimit } from './connection-limit.ts'
 import { createTrust, forwardedPlugin } from './forwarded.ts'
 import { framingPlugin } from './framing.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
+import { createKnownNetworks, knownNetworksPlugin } from './known-networks.ts'
 import { createListener } from './listener.ts'
 import { logSettings } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
@@ -21,7 +22,6 @@ import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
 import { responsesPlugin } from './responses.ts'
-import { turnsPlugin } from './turns.ts'
 
 interface HttpOptions {
   config: Config
@@ -42,6 +42,7 @@ export async function createHttpApp({
   maxConnections = connectionLimit(config.databasePoolSize),
 }: HttpOptions) {
   const isTrusted = createTrust(config.trustProxy)
+  const knownNetworks = createKnownNetworks(system)
   const commonHeaders = await createCommonHeaders()
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
@@ -49,7 +50,6 @@ export async function createHttpApp({
     // A logger per request would cost more than the one line that it writes, and the line has the request id.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
-    trustProxy: isTrusted,
     bodyLimit: 16 * 1024,
     serverFactory: (handle): Server =>
       createListener(handle, {
@@ -57,6 +57,7 @@ export async function createHttpApp({
         registry,
         maxConnections,
         isTrusted,
+        knownNetworks,
         commonHeaders,
         log: () => app.log,
       }),
@@ -74,8 +75,7 @@ export async function createHttpApp({
 
   await app.register(observePlugin, { registry })
   await app.register(headersPlugin, { commonHeaders })
-  // Before all other work of a request.
-  await app.register(turnsPlugin)
+  await app.register(knownNetworksPlugin, { knownNetworks })
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
   await app.register(forwardedPlugin, { trustProxy: config.trustProxy })

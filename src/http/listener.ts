@@ -1,6 +1,7 @@
 import {
   createServer,
   type IncomingMessage,
+  type OutgoingHttpHeaders,
   type RequestListener,
   type Server,
   type ServerResponse,
@@ -8,12 +9,17 @@ import {
 } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Registry } from 'prom-client'
+import { Counter, type Registry } from 'prom-client'
 import { Problem, statusOf, toReply } from '../errors.ts'
+import { ipAddressOf, setIpAddress } from '../limits/client.ts'
+import { networkOfIpAddress } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
 import { boundConnections } from './connections.ts'
+import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
+import type { KnownNetworks } from './known-networks.ts'
 import { boundPipelining } from './pipelining.ts'
+import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
 
@@ -26,7 +32,8 @@ interface Options {
   registry: Registry
   maxConnections: number
   /** Whether this peer is a proxy whose connections are those of many clients. */
-  isTrusted(ipAddress: string): boolean
+  isTrusted(ipAddress: string | undefined): boolean
+  knownNetworks: KnownNetworks
   commonHeaders: CommonHeaders
   log(): FastifyBaseLogger
 }
@@ -49,7 +56,26 @@ export function createListener(handle: RequestListener, options: Options): Serve
     requireHostHeader: false,
   })
   const connections = boundConnections(server, { ...options, max: options.maxConnections })
-  server.on('request', boundPipelining(handle, connections))
+  const shed = new Counter({
+    name: 'gatehouse_requests_shed_total',
+    help: 'Requests refused on arrival, because too many waited for their turn',
+    registers: [options.registry],
+  })
+  const begin = inTurns(handle, {
+    knownNetworks: options.knownNetworks,
+    networkOf(message) {
+      const ipAddress = readIpAddress(message, options.isTrusted)
+      setIpAddress(message, ipAddress)
+      return networkOfIpAddress(ipAddress)
+    },
+    refuse(message, response, reason) {
+      shed.inc()
+      const { status, headers, body } = renderProblem(reason, ipAddressOf({ raw: message }), options)
+      // What follows on the connection, such as its body, would only be read to be dropped.
+      response.writeHead(status, { ...headers, connection: 'close' }).end(body)
+    },
+  })
+  server.on('request', boundPipelining(begin, connections))
   server.setTimeout(30_000)
   // Expectations other than 100-continue are ignored. Node would answer them without a body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
@@ -92,28 +118,37 @@ function answerParserErrors(server: Server, options: Options): void {
   })
 }
 
-function refuse(
-  socket: Duplex,
-  problem: Problem,
-  lingerMs: number,
-  { system, commonHeaders, log }: Options,
-): void {
+/** Answers on a connection whose further bytes are not read as requests. */
+function refuse(socket: Duplex, problem: Problem, lingerMs: number, options: Options): void {
   // The last answer was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
+  const ipAddress = 'remoteAddress' in socket ? String(socket.remoteAddress) : undefined
+  const { status, headers, body } = renderProblem(problem, ipAddress, options)
+  const lines = Object.entries({ ...headers, connection: 'close' }).map(
+    ([name, value]) => `${name}: ${value}`,
+  )
+  end(socket, [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'), lingerMs)
+}
+
+/** The answer to what the app never sees, which it cannot log either. */
+function renderProblem(
+  problem: Problem,
+  ipAddress: string | undefined,
+  { system, commonHeaders, log }: Options,
+) {
   const requestId = newId(system)
   const status = statusOf(problem.code)
-  const ipAddress = 'remoteAddress' in socket ? socket.remoteAddress : undefined
   log().info({ requestId, status, ipAddress, code: problem.code })
   const body = JSON.stringify(toReply(problem, requestId))
-  const headers = {
+  const { retryAfterSeconds } = problem.extras
+  const headers: OutgoingHttpHeaders = {
     ...commonHeaders(requestId),
     'content-type': 'application/problem+json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
-    connection: 'close',
+    ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
     ...problem.extras.headers,
   }
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
-  end(socket, [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'), lingerMs)
+  return { status, headers, body }
 }
 
 function end(socket: Duplex, answer: string, lingerMs: number): void {

@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, type Registry } from 'prom-client'
 import { ipAddressOf } from '../limits/client.ts'
+import { waitOf } from './turns.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -59,7 +60,9 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const { method } = request
-    duration.labels(method, routeOf(request), String(reply.statusCode)).observe(reply.elapsedTime / 1000)
+    duration
+      .labels(method, routeOf(request), String(reply.statusCode))
+      .observe(durationOf(request, reply) / 1000)
     const { countedAs } = request.routeOptions.config
     const { code, reason, limit } = request.logContext
     if (countedAs) outcomes[countedAs].inc({ outcome: code ?? 'success', ...(reason && { reason }) })
@@ -79,13 +82,18 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'none'
 }
 
+/** In milliseconds, from the arrival of the request. */
+function durationOf(request: FastifyRequest, reply: FastifyReply): number {
+  return waitOf(request.raw) + reply.elapsedTime
+}
+
 function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
   request.log.info({
     requestId: request.id,
     method: request.method,
     route: routeOf(request),
     status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 100) / 100,
+    ms: Math.round(durationOf(request, reply) * 100) / 100,
     ipAddress: ipAddressOf(request),
     ...request.logContext,
   })

@@ -1,18 +1,25 @@
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { overloaded, type Problem } from '../errors.ts'
-import { networkOf } from '../limits/client.ts'
-import { createFairQueue } from '../limits/fair-queue.ts'
+import { createTurnQueue, type Turn } from '../limits/turn-queue.ts'
+import type { KnownNetworks } from './known-networks.ts'
 
 /**
  * Shares the event loop between networks. In one turn of the loop, requests are begun for a millisecond; the
  * others wait, and the networks take turns. So a flood from one network does not delay the requests of others,
- * nor the database replies that they wait for.
+ * nor the database replies that they wait for. A flood from many networks has half of the turns at most, while
+ * networks wait from which a credential held not long ago.
  */
 
-const TURN_MS = 1
+/** How long requests are begun in a turn of the event loop. */
+const BEGIN_MS = 1
+/**
+ * A turn takes longer if more is going on than the loop can do, and all replies come later for it. Then the next turn
+ * begins half as many requests of strangers, but one at least; after a shorter turn, one more.
+ */
+const LONG_TURN_MS = 4
+const MAX_STRANGERS_PER_TURN = 64
 /** Requests that can wait. They wait for milliseconds, unless they are a flood. */
-const MAX_WAITING = 10_000
+const MAX_WAITING = 2_000
 const MAX_WAITING_PER_WIDER_NETWORK = 1_000
 
 interface Entry {
@@ -21,64 +28,108 @@ interface Entry {
   refuse(reason: Problem): void
 }
 
+interface Waiting {
+  entry: Entry
+  isKnown: boolean
+}
+
 export interface Turns {
   /** Begins the request at once, or when it is its network's turn. */
-  enter(network: string, entry: Entry): void
+  enter(turn: Turn, entry: Entry): void
 }
 
 export function createTurns(): Turns {
-  const waiting = createFairQueue<Entry>({
+  const waiting = createTurnQueue<Waiting>({
     max: MAX_WAITING,
     maxPerWiderNetwork: MAX_WAITING_PER_WIDER_NETWORK,
   })
-  /** When the present turn of the event loop ends for requests that begin; undefined before its first one. */
-  let endsAt: number | undefined
+  const reason = overloaded()
+  /** When the present turn began, from its first request to the next turn; undefined when no request has come. */
+  let beganAt: number | undefined
+  let strangersPerTurn = MAX_STRANGERS_PER_TURN
+  let strangersLeft = strangersPerTurn
 
-  function startTurn(): number {
-    setImmediate(nextTurn)
-    return performance.now() + TURN_MS
+  function startTurn(): void {
+    beganAt = performance.now()
+    strangersLeft = strangersPerTurn
+    setImmediate(endTurn)
   }
 
-  function nextTurn(): void {
-    endsAt = undefined
+  function endTurn(): void {
+    const tookMs = performance.now() - (beganAt ?? 0)
+    strangersPerTurn =
+      tookMs > LONG_TURN_MS
+        ? Math.max(1, Math.floor(strangersPerTurn / 2))
+        : Math.min(MAX_STRANGERS_PER_TURN, strangersPerTurn + 1)
+    beganAt = undefined
+    if (waiting.size === 0) return
+    startTurn()
     beginNext()
   }
 
-  /** Begins what waits, one by one, until the turn is over. */
+  /** Begins what waits, one by one, while requests can begin in this turn. */
   function beginNext(): void {
-    const next = waiting.take()
-    if (!next) return
-    endsAt ??= startTurn()
-    next.begin()
-    // After the promises that the request has resolved: their work counts too.
-    queueMicrotask(() => process.nextTick(beginNextInTurn))
+    if (!canBegin()) return
+    const next = strangersLeft > 0 ? waiting.take() : waiting.takeKnown()
+    if (next) begin(next)
   }
 
-  function beginNextInTurn(): void {
-    if (endsAt !== undefined && performance.now() < endsAt) beginNext()
+  function canBegin(): boolean {
+    return beganAt !== undefined && performance.now() < beganAt + BEGIN_MS
+  }
+
+  function begin({ entry, isKnown }: Waiting): void {
+    if (!isKnown) strangersLeft -= 1
+    entry.begin()
+    // After the promises that the request has resolved: their work counts too.
+    queueMicrotask(() => process.nextTick(beginNext))
   }
 
   return {
-    enter(network, entry) {
-      endsAt ??= startTurn()
-      if (waiting.size === 0 && performance.now() < endsAt) entry.begin()
-      else waiting.add({ network }, entry)?.refuse(overloaded())
+    enter(turn, entry) {
+      if (beganAt === undefined) startTurn()
+      const { isKnown } = turn
+      const isNext = waiting.size === 0 && (isKnown || strangersLeft > 0)
+      if (isNext && canBegin()) begin({ entry, isKnown })
+      else waiting.add(turn, { entry, isKnown })?.entry.refuse(reason)
     },
   }
 }
 
-async function plugin(app: FastifyInstance): Promise<void> {
-  const turns = createTurns()
-  app.addHook('onRequest', (request, _reply, done) => {
-    const { socket } = request.raw
-    turns.enter(networkOf(request), {
-      begin() {
-        // Nobody is left to answer if the connection was closed meanwhile.
-        if (!socket.destroyed) done()
-      },
-      refuse: done,
-    })
-  })
+/** How long requests waited, of those that did. */
+const waits = new WeakMap<IncomingMessage, number>()
+
+/** Milliseconds that a request waited for its turn. */
+export function waitOf(message: IncomingMessage): number {
+  return waits.get(message) ?? 0
 }
 
-export const turnsPlugin = fp(plugin, { name: 'turns', dependencies: ['headers'] })
+interface Options {
+  networkOf(message: IncomingMessage): string
+  knownNetworks: Pick<KnownNetworks, 'has'>
+  refuse(message: IncomingMessage, response: ServerResponse, reason: Problem): void
+}
+
+/** Passes requests on when it is their turn, before any other work is done for them. */
+export function inTurns(
+  handle: RequestListener,
+  { networkOf, knownNetworks, refuse }: Options,
+): RequestListener {
+  const turns = createTurns()
+  return (message, response) => {
+    const network = networkOf(message)
+    const cameAt = performance.now()
+    turns.enter(
+      { network, isKnown: knownNetworks.has(network) },
+      {
+        begin() {
+          // Nobody is left to answer if the connection was closed meanwhile.
+          if (message.socket.destroyed) return
+          waits.set(message, performance.now() - cameAt)
+          handle(message, response)
+        },
+        refuse: (reason) => refuse(message, response, reason),
+      },
+    )
+  }
+}

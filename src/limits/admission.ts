@@ -1,15 +1,5 @@
 import { overloaded } from '../errors.ts'
-import { createFairQueue } from './fair-queue.ts'
-
-/** For whom work is done. */
-export interface Turn {
-  /** Of the client. Networks take turns. */
-  network: string
-  /** The device of the client, if it is known for the member. The devices of one network take turns. */
-  device?: string | undefined
-  /** Whether network or device are known for the member. Half of the work is kept for these. */
-  isKnown: boolean
-}
+import { createTurnQueue, type Turn } from './turn-queue.ts'
 
 /** Admits costly work, a bounded number of calls at a time, in a fair order. */
 export interface Admission {
@@ -41,43 +31,34 @@ interface Options {
 }
 
 export function createAdmission({ places, bounds, refusal }: Options): Admission {
-  const known = createFairQueue<Waiting>(bounds)
-  const unknown = createFairQueue<Waiting>(bounds)
-  const queueOf = ({ isKnown }: Turn) => (isKnown ? known : unknown)
+  const queue = createTurnQueue<Waiting>(bounds)
   let taken = 0
-  let lastWasKnown = false
-
-  /** Strictly in turn, so that each half gets its half, and more if the other does not need it. */
-  function takeNext(): Waiting | undefined {
-    lastWasKnown = !lastWasKnown
-    return lastWasKnown ? (known.take() ?? unknown.take()) : (unknown.take() ?? known.take())
-  }
 
   return {
     async run(turn, work) {
       if (taken < places) taken += 1
       else {
         await new Promise<void>((enter, fail) => {
-          queueOf(turn).add(turn, { enter, fail })?.fail(overloaded(refusal))
+          queue.add(turn, { enter, fail })?.fail(overloaded(refusal))
         })
       }
       try {
         return await work()
       } finally {
         // The place passes to the next, so that a new call cannot overtake it.
-        const next = takeNext()
+        const next = queue.take()
         if (next) next.enter()
         else taken -= 1
       }
     },
     requireShare(network) {
-      if ([known, unknown].some((queue) => queue.refusesShare({ network }))) throw overloaded(refusal)
+      if (queue.refusesShare(network)) throw overloaded(refusal)
     },
     requirePlace(turn) {
-      if (taken >= places && queueOf(turn).refuses(turn)) throw overloaded(refusal)
+      if (taken >= places && queue.refuses(turn)) throw overloaded(refusal)
     },
     get waiting() {
-      return known.size + unknown.size
+      return queue.size
     },
   }
 }

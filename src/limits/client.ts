@@ -1,7 +1,6 @@
-import { isIP } from 'node:net'
-import { normalizeIP } from '@fastify/rate-limit'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyRequest } from 'fastify'
-import { LruMap } from 'toad-cache'
+import { networkOfIpAddress } from './network.ts'
 
 /** Where a request comes from, for limits, sessions and the audit trail. */
 export interface Client {
@@ -15,10 +14,16 @@ export function clientOf(request: FastifyRequest): Client {
   return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent }
 }
 
-/** The client's IP address. If a proxy forwards a value that is not one, the proxy's IP address counts. */
-export function ipAddressOf({ ip, socket }: FastifyRequest): string {
-  const ipAddress = withoutPort(ip)
-  return isIP(ipAddress) ? ipAddress : (socket.remoteAddress ?? 'unknown')
+/** Of requests that have arrived, as the listener has read it: see http/forwarded.ts. */
+const ipAddresses = new WeakMap<IncomingMessage, string>()
+
+export function setIpAddress(message: IncomingMessage, ipAddress: string): void {
+  ipAddresses.set(message, ipAddress)
+}
+
+/** The client's IP address. */
+export function ipAddressOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
+  return ipAddresses.get(raw) ?? raw.socket.remoteAddress ?? 'unknown'
 }
 
 /** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
@@ -29,25 +34,4 @@ export function withoutPort(forwarded: string): string {
 /** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOf(request: FastifyRequest): string {
   return networkOfIpAddress(ipAddressOf(request))
-}
-
-export function networkOfIpAddress(ipAddress: string): string {
-  return normalize(ipAddress, 64)
-}
-
-/** The IPv6 /48 of a network, since one customer can have all of its /64; an IPv4 address stays as it is. */
-export function widerNetworkOf(network: string): string {
-  return normalize(network, 48)
-}
-
-/** The networks that were computed last: each request needs its network several times, and IPv6 takes 20 µs. */
-const normalized = { 48: new LruMap<string>(10_000), 64: new LruMap<string>(10_000) }
-
-function normalize(ipAddress: string, bits: 48 | 64): string {
-  if (isIP(ipAddress) === 4) return ipAddress
-  const known = normalized[bits].get(ipAddress)
-  if (known !== undefined) return known
-  const network = normalizeIP(ipAddress, bits)
-  normalized[bits].set(ipAddress, network)
-  return network
 }

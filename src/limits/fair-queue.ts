@@ -1,4 +1,4 @@
-import { widerNetworkOf } from './client.ts'
+import { widerNetworkOf } from './network.ts'
 
 /**
  * A queue that strangers share fairly. Wider networks take turns (see `widerNetworkOf`), the networks of one take
@@ -10,7 +10,7 @@ interface Place {
   device?: string | undefined
 }
 
-interface FairQueue<Entry> {
+export interface FairQueue<Entry> {
   readonly size: number
   /**
    * Adds an entry. If the queue is full, removes and returns the newest entry of the wider network that has most;

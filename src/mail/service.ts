@@ -1,5 +1,5 @@
 import type { Executor } from '../database/connect.ts'
-import { widerNetworkOf } from '../limits/client.ts'
+import { widerNetworkOf } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
 import { deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'

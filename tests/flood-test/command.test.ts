@@ -43,7 +43,7 @@ test('it floods a service of its own beside honest users, and reports what they 
 
 test.each([
   ['--flood rain', 'there is no flood rain'],
-  ['--duration 0', '--duration must be a number above 0 and up to 800, not 0'],
+  ['--duration 0', '--duration must be a number above 0 and up to 3600, not 0'],
   ['--service /nowhere', '--service must be a checkout of the project'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {

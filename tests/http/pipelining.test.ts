@@ -1,6 +1,5 @@
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import { createTurns } from '../../src/http/turns.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { exchange, open } from './raw.ts'
 
@@ -76,57 +75,4 @@ test('while 50 connections pipeline without end, others sign in and use their se
   } finally {
     isOver = true
   }
-})
-
-describe('a turn of the event loop', () => {
-  const LONGER_THAN_A_TURN_MS = 3
-  const spin = (ms: number) => {
-    const endsAt = performance.now() + ms
-    while (performance.now() < endsAt);
-  }
-
-  test('begins a request of each network before the second of one network', async () => {
-    const turns = createTurns()
-    const begun: string[] = []
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const enter = (network: string) =>
-      turns.enter(network, {
-        begin() {
-          begun.push(network)
-          if (begun.length === 13) resolve()
-          spin(LONGER_THAN_A_TURN_MS)
-        },
-        refuse: () => expect.unreachable(),
-      })
-    for (const network of ['a', ...times(8, () => 'a'), 'b', 'c', 'b', 'c']) enter(network)
-    await promise
-    expect(begun.join('')).toBe('aabcabcaaaaaa')
-  })
-
-  test('leaves time for other work between requests', async () => {
-    const turns = createTurns()
-    let begun = 0
-    const entry = {
-      begin() {
-        begun += 1
-        spin(LONGER_THAN_A_TURN_MS)
-      },
-      refuse: () => expect.unreachable(),
-    }
-    for (const _ of times(100, () => {})) turns.enter('a', entry)
-    await new Promise((resolve) => setImmediate(resolve))
-    expect(begun).toBeLessThan(5)
-  })
-
-  test('refuses a network whose requests wait by the thousand, and no other', () => {
-    const turns = createTurns()
-    const refused: string[] = []
-    const enter = (network: string) =>
-      turns.enter(network, { begin: () => spin(LONGER_THAN_A_TURN_MS), refuse: () => refused.push(network) })
-    for (const _ of times(1_001, () => {})) enter('a')
-    enter('b')
-    expect(refused).toEqual([])
-    enter('a')
-    expect(refused).toEqual(['a'])
-  })
 })

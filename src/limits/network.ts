@@ -1,0 +1,47 @@
+import { isIP } from 'node:net'
+import { LruMap } from 'toad-cache'
+
+/** Networks as limits and queues count them, by an IP address. What is none stays as it is. */
+
+/** An IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
+export function networkOfIpAddress(ipAddress: string): string {
+  return normalize(ipAddress, 64)
+}
+
+/** The IPv6 /48 of a network, since one customer can have all of its /64; an IPv4 address stays as it is. */
+export function widerNetworkOf(network: string): string {
+  return normalize(network, 48)
+}
+
+/** The networks that were computed last, since each request needs its network several times. */
+const computed = { 48: new LruMap<string>(10_000), 64: new LruMap<string>(10_000) }
+
+function normalize(ipAddress: string, bits: 48 | 64): string {
+  if (isIP(ipAddress) !== 6) return ipAddress
+  const known = computed[bits].get(ipAddress)
+  if (known !== undefined) return known
+  const network = ipv6Network(ipAddress, bits)
+  computed[bits].set(ipAddress, network)
+  return network
+}
+
+/** The prefix of an IPv6 address as RFC 5952 writes it; an IPv4-mapped one is the IPv4 address (RFC 4291, 2.5.5.2). */
+function ipv6Network(ipAddress: string, bits: 48 | 64): string {
+  const [withoutZone = ''] = ipAddress.split('%')
+  const [start = '', end] = formatIpv6(withoutZone).split('::')
+  const groupsOf = (part: string) => (part === '' ? [] : part.split(':'))
+  const [first, last] = [groupsOf(start), groupsOf(end ?? '')]
+  const groups = [...first, ...Array<string>(8 - first.length - last.length).fill('0'), ...last]
+  const isMapped = groups.slice(0, 6).join(':') === '0:0:0:0:0:ffff'
+  if (!isMapped) return formatIpv6(`${groups.slice(0, bits / 16).join(':')}::`)
+  const bytes = groups.slice(6).flatMap((group) => {
+    const value = Number.parseInt(group, 16)
+    return [value >> 8, value & 255]
+  })
+  return bytes.join('.')
+}
+
+/** The URL parser writes IPv6 addresses in the form of RFC 5952, and is much faster than a library. */
+function formatIpv6(ipAddress: string): string {
+  return new URL(`http://[${ipAddress}]`).hostname.slice(1, -1)
+}
