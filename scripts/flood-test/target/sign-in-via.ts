@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { JSON_CONTENT, parseReply } from '../../load-test/http-client.ts'
+import { type Answer, JSON_CONTENT, parseReply } from '../../load-test/http-client.ts'
 import type { Credentials } from '../../load-test/operations/credentials.ts'
 import { type FloodTarget, from } from './open-target.ts'
+
+const LONGEST_MS = 60_000
+const PAUSE_MS = 100
 
 const LoginReply = TypeCompiler.Compile(Type.Object({ accessToken: Type.String() }))
 
@@ -17,19 +21,26 @@ export async function signInVia(
   return parseReply(LoginReply, JSON.parse(text)).accessToken
 }
 
-/** One sign-in from a network, tried again as long as the service is overloaded. */
+/**
+ * One sign-in from a network, tried again as long as the service is overloaded: it says so, or the connection ends.
+ * @throws Error if it is for a minute
+ */
 export async function tryPassword(
   { proxy }: FloodTarget,
   credentials: Credentials,
   network: string,
-): Promise<{ status: number; text: string }> {
-  for (;;) {
-    const answer = await proxy.send({
-      method: 'POST',
-      path: '/api/auth/login',
-      headers: { ...JSON_CONTENT, ...from(network) },
-      body: JSON.stringify(credentials),
-    })
-    if (answer.status !== 503) return answer
+): Promise<Answer> {
+  const request = {
+    method: 'POST' as const,
+    path: '/api/auth/login',
+    headers: { ...JSON_CONTENT, ...from(network) },
+    body: JSON.stringify(credentials),
   }
+  const deadline = performance.now() + LONGEST_MS
+  while (performance.now() < deadline) {
+    const answer = await proxy.send(request).catch(() => null)
+    if (answer && answer.status !== 503) return answer
+    await sleep(PAUSE_MS)
+  }
+  throw new Error('no sign-in was answered for a minute')
 }
