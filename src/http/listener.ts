@@ -19,7 +19,6 @@ import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
 import type { KnownNetworks } from './known-networks.ts'
 import { boundPipelining } from './pipelining.ts'
-import { announcedBytes } from './read-body.ts'
 import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
@@ -27,8 +26,6 @@ import { inTurns } from './turns.ts'
 const MAX_HEADER_BYTES = 16 * 1024
 /** A connection that is closed with unread bytes is reset, and our answer is lost (RFC 9112, section 9.6). */
 const LINGER_MS = 1_000
-/** A longer body costs more to read than a new connection. */
-const LARGE_BODY_BYTES = 16 * 1024
 
 interface Options {
   system: System
@@ -74,10 +71,8 @@ export function createListener(handle: RequestListener, options: Options): Serve
     refuse(message, response, reason) {
       shed.inc()
       const { status, headers, body } = renderProblem(reason, ipAddressOf({ raw: message }), options)
-      // What follows would only be read to be dropped. But a proxy sends others' requests on the same connection.
-      const isShared = options.isTrusted(message.socket.remoteAddress)
-      const closes = !isShared || announcedBytes(message) > LARGE_BODY_BYTES
-      response.writeHead(status, { ...headers, ...(closes && { connection: 'close' }) }).end(body)
+      // Otherwise the next comes at once, which this cannot keep up with. What follows would be read to be dropped.
+      response.writeHead(status, { ...headers, connection: 'close' }).end(body)
     },
   })
   server.on('request', boundPipelining(begin, connections))
