@@ -21,7 +21,7 @@ export interface Holding {
   release(): void
 }
 
-interface BodyBudget {
+export interface BodyBudget {
   /**
    * Starts a holding for a body of which `announced` bytes are expected.
    * @throws Problem overloaded if the network has no room for them at present

@@ -6,7 +6,7 @@ import fp from 'fastify-plugin'
 import { Gauge, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
 import { networkOf } from '../limits/client.ts'
-import { createBodyBudget, type Holding } from './body-budget.ts'
+import type { BodyBudget, Holding } from './body-budget.ts'
 import { InexactNumber } from './exact-number.ts'
 import { announcedBytes, readBody } from './read-body.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
@@ -89,8 +89,10 @@ declare module 'fastify' {
  * Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. A body that
  * is announced and finds no room is refused before it is read.
  */
-async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
-  const budget = createBodyBudget()
+async function plugin(
+  app: FastifyInstance,
+  { registry, budget }: { registry: Registry; budget: BodyBudget },
+): Promise<void> {
   new Gauge({
     name: 'gatehouse_body_bytes',
     help: 'Bytes of request bodies in memory',

@@ -8,6 +8,7 @@ import type { Config } from '../config.ts'
 import { memoryLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { bodyPlugin } from './body.ts'
+import { createBodyBudget } from './body-budget.ts'
 import { closedSchemasPlugin } from './closed-schemas.ts'
 import { connectionLimit } from './connection-limit.ts'
 import { createTrust, forwardedPlugin } from './forwarded.ts'
@@ -43,6 +44,7 @@ export async function createHttpApp({
 }: HttpOptions) {
   const isTrusted = createTrust(config.trustProxy)
   const knownNetworks = createKnownNetworks(system)
+  const budget = createBodyBudget()
   const commonHeaders = await createCommonHeaders()
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
@@ -58,6 +60,7 @@ export async function createHttpApp({
         maxConnections,
         isTrusted,
         knownNetworks,
+        budget,
         commonHeaders,
         log: () => app.log,
       }),
@@ -83,7 +86,7 @@ export async function createHttpApp({
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin)
-  await app.register(bodyPlugin, { registry })
+  await app.register(bodyPlugin, { registry, budget })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)

@@ -14,11 +14,13 @@ import { Problem, statusOf, toReply } from '../errors.ts'
 import { ipAddressOf, setIpAddress } from '../limits/client.ts'
 import { networkOfIpAddress } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
+import type { BodyBudget } from './body-budget.ts'
 import { boundConnections } from './connections.ts'
 import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
 import type { KnownNetworks } from './known-networks.ts'
 import { boundPipelining } from './pipelining.ts'
+import { holdUnasked } from './read-body.ts'
 import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
@@ -34,6 +36,7 @@ interface Options {
   /** Whether this peer is a proxy whose connections are those of many clients. */
   isTrusted(ipAddress: string | undefined): boolean
   knownNetworks: KnownNetworks
+  budget: BodyBudget
   commonHeaders: CommonHeaders
   log(): FastifyBaseLogger
 }
@@ -68,6 +71,7 @@ export function createListener(handle: RequestListener, options: Options): Serve
       setIpAddress(message, ipAddress)
       return networkOfIpAddress(ipAddress)
     },
+    hold: (message, network) => holdUnasked(message, network, options.budget),
     refuse(message, response, reason) {
       shed.inc()
       const { status, headers, body } = renderProblem(reason, ipAddressOf({ raw: message }), options)

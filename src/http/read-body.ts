@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Problem } from '../errors.ts'
-import type { Holding } from './body-budget.ts'
+import type { BodyBudget, Holding } from './body-budget.ts'
 import { toProblem } from './to-problem.ts'
 
 /** What a chunk takes besides its bytes. A sender chooses its size, and can send each byte as a chunk. */
@@ -55,6 +55,26 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
   holding.onDrop(refuse)
   message.on('data', keep).on('end', end).on('error', stop)
   return promise
+}
+
+/** What Node reads of a body that nobody has asked for: two chunks of a socket. */
+const UNASKED_BYTES = 128 * 1024
+/** Less than that is not worth counting. */
+const SMALL_BYTES = 4 * 1024
+const NOTHING = { release: () => {} }
+
+/** Holds what is read of a body while its request waits. @throws Problem overloaded */
+export function holdUnasked(
+  message: IncomingMessage,
+  network: string,
+  budget: BodyBudget,
+): Pick<Holding, 'release'> {
+  const isChunked = message.headers['transfer-encoding'] !== undefined
+  const bytes = isChunked ? UNASKED_BYTES : Math.min(announcedBytes(message), UNASKED_BYTES)
+  if (!(bytes > SMALL_BYTES)) return NOTHING
+  const holding = budget.open(network, bytes)
+  holding.take(bytes)
+  return holding
 }
 
 /** The value of Content-Length; 0 if the sender does not tell. */

@@ -1,7 +1,9 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { overloaded, type Problem } from '../errors.ts'
 import { createTurnQueue, type Turn } from '../limits/turn-queue.ts'
+import type { Holding } from './body-budget.ts'
 import type { KnownNetworks } from './known-networks.ts'
+import { toProblem } from './to-problem.ts'
 
 /**
  * Shares the event loop between networks. In one turn of the loop, requests are begun for a millisecond; the
@@ -107,28 +109,41 @@ export function waitOf(message: IncomingMessage): number {
 interface Options {
   networkOf(message: IncomingMessage): string
   knownNetworks: Pick<KnownNetworks, 'has'>
+  /** Accounts for the part of the body that is read while the request waits. @throws Problem overloaded */
+  hold(message: IncomingMessage, network: string): Pick<Holding, 'release'>
   refuse(message: IncomingMessage, response: ServerResponse, reason: Problem): void
 }
 
 /** Passes requests on when it is their turn, before any other work is done for them. */
 export function inTurns(
   handle: RequestListener,
-  { networkOf, knownNetworks, refuse }: Options,
+  { networkOf, knownNetworks, hold, refuse }: Options,
 ): RequestListener {
   const turns = createTurns()
   return (message, response) => {
     const network = networkOf(message)
     const cameAt = performance.now()
+    let held: Pick<Holding, 'release'>
+    try {
+      held = hold(message, network)
+    } catch (error) {
+      refuse(message, response, toProblem(error))
+      return
+    }
     turns.enter(
       { network, isKnown: knownNetworks.has(network) },
       {
         begin() {
+          held.release()
           // Nobody is left to answer if the connection was closed meanwhile.
           if (message.socket.destroyed) return
           waits.set(message, performance.now() - cameAt)
           handle(message, response)
         },
-        refuse: (reason) => refuse(message, response, reason),
+        refuse(reason) {
+          held.release()
+          refuse(message, response, reason)
+        },
       },
     )
   }

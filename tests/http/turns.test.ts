@@ -160,4 +160,19 @@ describe('requests', () => {
     const [, counted] = /^gatehouse_requests_shed_total (\d+)$/m.exec(metrics) ?? []
     expect(Number(counted)).toBeGreaterThanOrEqual(shed.length)
   })
+
+  test('that wait with long bodies are bounded by what is read of these', async () => {
+    const service = await openTestService()
+    const address = service.addresses[0] ?? ''
+    const sockets = times(200, () => open(address))
+    await exchange(address, nothing('Connection: close\r\n'))
+    const all = sockets.map((socket) => once(socket, 'data'))
+    const head = `POST /api/nothing ${HEAD}Content-Type: application/json\r\nContent-Length: 300000\r\n\r\n`
+    for (const socket of sockets) socket.write(head + ' '.repeat(1_000))
+    const answers = (await Promise.all(all)).map(String)
+    for (const socket of sockets) socket.destroy()
+    const refused = answers.filter((answer) => answer.startsWith('HTTP/1.1 503 '))
+    expect(refused.length).toBeGreaterThan(10)
+    for (const answer of refused) expect(answer).toContain('Too many bodies are being sent at once')
+  })
 })
