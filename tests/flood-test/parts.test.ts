@@ -145,8 +145,17 @@ test('rows that honest users write do not count for the flood', () => {
 })
 
 test('bytes are judged by what an hour at the same pace would write', () => {
-  const table = { table: 'a', rows: 1 }
-  const tables = { flooded: [{ ...table, bytes: 3 * 2 ** 20 }], honest: [{ ...table, bytes: 2 ** 20 }] }
+  const tables = {
+    flooded: [
+      { table: 'a', rows: 300, bytes: 3 * 2 ** 20 },
+      { table: 'b', rows: 90, bytes: 2 ** 20 },
+    ],
+    // A third of what was written to one table, and more than all that was written to the other.
+    honest: [
+      { table: 'a', rows: 100, bytes: 2 ** 30 },
+      { table: 'b', rows: 100, bytes: 8 },
+    ],
+  }
   const judge = (most: number) => megabytesAnHourBelow(most)(figuresOf({ tables }))[0]
   expect(judge(121)).toMatchObject({ isMet: true })
   expect(judge(120)).toMatchObject({
