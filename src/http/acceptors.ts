@@ -38,9 +38,11 @@ export function createAcceptors(app: FastifyInstance): Acceptors {
     async listen(address) {
       if (process.platform !== 'linux') return await app.listen(address)
       await requireFree(address)
-      const url = await app.listen({ ...address, ...{ backlog: BACKLOG, reusePort: true } })
+      const options = { ...address, backlog: BACKLOG, reusePort: true }
+      const url = await app.listen(options)
+      const bound = app.server.address()
+      const port = typeof bound === 'object' && bound ? bound.port : address.port
       const { host } = address
-      const port = Number(new URL(url).port)
       while (others.length < ACCEPTORS - 1) await openOther({ host, port })
       return url
     },

@@ -2,10 +2,10 @@ import { overloaded, type Problem } from '../errors.ts'
 import { widerNetworkOf } from '../limits/network.ts'
 
 /**
- * Bounds the memory that bodies take until their requests are answered, in all and by network. Only what has
- * arrived counts: otherwise a slow sender could announce much and take it with a few bytes. When all is in use, the
- * wider network that holds most gives up an unfinished body for one that holds less. So there is room for one more,
- * however many networks fill it.
+ * Bounds the memory that bodies take until their requests are answered, in all and by network. Of a request that has
+ * begun, only what has arrived counts: otherwise a slow sender could announce much and take it with a few bytes. When
+ * all is in use, the wider network that holds most gives up an unfinished body for one that holds less. So there is
+ * room for one more, however many networks fill it.
  */
 
 const TOTAL_BYTES = 64 * 1024 * 1024

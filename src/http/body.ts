@@ -1,5 +1,3 @@
-import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -8,7 +6,7 @@ import { Problem } from '../errors.ts'
 import { networkOf } from '../limits/client.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
 import { InexactNumber } from './exact-number.ts'
-import { announcedBytes, readBody } from './read-body.ts'
+import { announcedBytes, readBody, releaseAtEnd } from './read-body.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
@@ -54,28 +52,6 @@ export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false
 /** Reads a body within its route's limit and the budget. @throws Problem payload_too_large, overloaded */
 export async function readBytes({ raw, routeOptions, bodyHolding }: FastifyRequest): Promise<Buffer> {
   return await readBody(raw, routeOptions.bodyLimit, bodyHolding)
-}
-
-/** What the requests of a connection hold. One listener per connection: it can have many requests. */
-const holdingsOn = new WeakMap<Socket, Set<Holding>>()
-
-/**
- * Releases the holding when its request is answered, or else when the connection ends: on Node 22, an answer that
- * waits for an earlier one does not close then.
- */
-function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
-  const holdings = holdingsOn.get(socket) ?? new Set()
-  if (!holdingsOn.has(socket)) {
-    holdingsOn.set(socket, holdings)
-    socket.once('close', () => {
-      for (const each of holdings) each.release()
-    })
-  }
-  holdings.add(holding)
-  answer.once('close', () => {
-    holdings.delete(holding)
-    holding.release()
-  })
 }
 
 declare module 'fastify' {

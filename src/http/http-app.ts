@@ -14,7 +14,6 @@ import { connectionLimit } from './connection-limit.ts'
 import { createTrust, forwardedPlugin } from './forwarded.ts'
 import { framingPlugin } from './framing.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
-import { createKnownNetworks, knownNetworksPlugin } from './known-networks.ts'
 import { createListener } from './listener.ts'
 import { logSettings } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
@@ -22,6 +21,7 @@ import { noticesPlugin } from './notices.ts'
 import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
+import { createProvenNetworks, provenNetworksPlugin } from './proven-networks.ts'
 import { responsesPlugin } from './responses.ts'
 
 interface HttpOptions {
@@ -43,7 +43,7 @@ export async function createHttpApp({
   maxConnections = connectionLimit(config.databasePoolSize),
 }: HttpOptions) {
   const isTrusted = createTrust(config.trustProxy)
-  const knownNetworks = createKnownNetworks(system)
+  const provenNetworks = createProvenNetworks(system)
   const budget = createBodyBudget()
   const commonHeaders = await createCommonHeaders()
   const app = fastify({
@@ -59,7 +59,7 @@ export async function createHttpApp({
         registry,
         maxConnections,
         isTrusted,
-        knownNetworks,
+        provenNetworks,
         budget,
         commonHeaders,
         log: () => app.log,
@@ -78,7 +78,7 @@ export async function createHttpApp({
 
   await app.register(observePlugin, { registry })
   await app.register(headersPlugin, { commonHeaders })
-  await app.register(knownNetworksPlugin, { knownNetworks })
+  await app.register(provenNetworksPlugin, { provenNetworks })
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
   await app.register(forwardedPlugin, { trustProxy: config.trustProxy })

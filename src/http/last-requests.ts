@@ -19,7 +19,7 @@ export async function takeLastRequests(server: Server, delayMs: number): Promise
   let before: number
   do {
     before = accepted
-    // A turn of the event loop accepts one connection, and reads from all that were accepted before.
+    // A turn of the event loop accepts some connections, and reads from all that were accepted before.
     await nextTurn()
     await nextTurn()
   } while (accepted > before && performance.now() < deadline)

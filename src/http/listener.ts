@@ -18,9 +18,8 @@ import type { BodyBudget } from './body-budget.ts'
 import { boundConnections } from './connections.ts'
 import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
-import type { KnownNetworks } from './known-networks.ts'
 import { boundPipelining } from './pipelining.ts'
-import { holdUnasked } from './read-body.ts'
+import type { ProvenNetworks } from './proven-networks.ts'
 import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
@@ -35,7 +34,7 @@ interface Options {
   maxConnections: number
   /** Whether this peer is a proxy whose connections are those of many clients. */
   isTrusted(ipAddress: string | undefined): boolean
-  knownNetworks: KnownNetworks
+  provenNetworks: ProvenNetworks
   budget: BodyBudget
   commonHeaders: CommonHeaders
   log(): FastifyBaseLogger
@@ -61,22 +60,25 @@ export function createListener(handle: RequestListener, options: Options): Serve
   const connections = boundConnections(server, { ...options, max: options.maxConnections })
   const shed = new Counter({
     name: 'gatehouse_requests_shed_total',
-    help: 'Requests refused on arrival, because too many waited for their turn',
+    help: 'Requests refused on arrival: too many waited for their turn, or too much of their bodies did',
+    labelNames: ['reason'],
     registers: [options.registry],
   })
   const begin = inTurns(handle, {
-    knownNetworks: options.knownNetworks,
+    ...options,
     networkOf(message) {
       const ipAddress = readIpAddress(message, options.isTrusted)
       setIpAddress(message, ipAddress)
       return networkOfIpAddress(ipAddress)
     },
-    hold: (message, network) => holdUnasked(message, network, options.budget),
-    refuse(message, response, reason) {
-      shed.inc()
-      const { status, headers, body } = renderProblem(reason, ipAddressOf({ raw: message }), options)
-      // Otherwise the next comes at once, which this cannot keep up with. What follows would be read to be dropped.
-      response.writeHead(status, { ...headers, connection: 'close' }).end(body)
+    refuse(message, response, problem, reason) {
+      shed.inc({ reason })
+      const about = { ipAddress: ipAddressOf({ raw: message }), method: message.method }
+      const { status, headers, body } = renderProblem(problem, about, options)
+      // Otherwise the next comes at once, which this cannot keep up with.
+      response.writeHead(status, { ...headers, connection: 'close' })
+      lingerIfUnread(message)
+      response.end(body)
     },
   })
   server.on('request', boundPipelining(begin, connections))
@@ -127,7 +129,7 @@ function refuse(socket: Duplex, problem: Problem, lingerMs: number, options: Opt
   // The last answer was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
   const ipAddress = 'remoteAddress' in socket ? String(socket.remoteAddress) : undefined
-  const { status, headers, body } = renderProblem(problem, ipAddress, options)
+  const { status, headers, body } = renderProblem(problem, { ipAddress }, options)
   const lines = Object.entries({ ...headers, connection: 'close' }).map(
     ([name, value]) => `${name}: ${value}`,
   )
@@ -137,12 +139,12 @@ function refuse(socket: Duplex, problem: Problem, lingerMs: number, options: Opt
 /** The answer to what the app never sees, which it cannot log either. */
 function renderProblem(
   problem: Problem,
-  ipAddress: string | undefined,
+  about: { ipAddress: string | undefined; method?: string | undefined },
   { system, commonHeaders, log }: Options,
 ) {
   const requestId = newId(system)
   const status = statusOf(problem.code)
-  log().info({ requestId, status, ipAddress, code: problem.code })
+  log().info({ requestId, status, ...about, code: problem.code })
   const body = JSON.stringify(toReply(problem, requestId))
   const { retryAfterSeconds } = problem.extras
   const headers: OutgoingHttpHeaders = {
@@ -153,6 +155,20 @@ function renderProblem(
     ...problem.extras.headers,
   }
   return { status, headers, body }
+}
+
+/** Node closes a connection after its last answer, which is lost if a part of the request is unread: see LINGER_MS. */
+function lingerIfUnread(message: IncomingMessage): void {
+  const { socket } = message
+  const close = socket.destroySoon
+  socket.destroySoon = () => {
+    if (message.complete) close.call(socket)
+    else {
+      // What still comes is not read: that would be the work that the refusal avoids.
+      socket.pause()
+      end(socket, '', LINGER_MS)
+    }
+  }
 }
 
 function end(socket: Duplex, answer: string, lingerMs: number): void {

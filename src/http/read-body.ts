@@ -1,4 +1,5 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { Problem } from '../errors.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
 import { toProblem } from './to-problem.ts'
@@ -61,20 +62,60 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
 const UNASKED_BYTES = 128 * 1024
 /** Less than that is not worth counting. */
 const SMALL_BYTES = 4 * 1024
-const NOTHING = { release: () => {} }
 
-/** Holds what is read of a body while its request waits. @throws Problem overloaded */
+interface Arriving {
+  network: string
+  budget: BodyBudget
+  /** Called if there is no room for the body, now or later while its request waits. */
+  drop(reason: Problem): void
+}
+
+/**
+ * Holds what Node reads of a body while its request waits, until it is released. It counts as announced, since nobody
+ * tells when it arrives; so it gives way when others need the room.
+ */
 export function holdUnasked(
   message: IncomingMessage,
-  network: string,
-  budget: BodyBudget,
-): Pick<Holding, 'release'> {
+  response: ServerResponse,
+  { network, budget, drop }: Arriving,
+): Holding | undefined {
   const isChunked = message.headers['transfer-encoding'] !== undefined
   const bytes = isChunked ? UNASKED_BYTES : Math.min(announcedBytes(message), UNASKED_BYTES)
-  if (!(bytes > SMALL_BYTES)) return NOTHING
-  const holding = budget.open(network, bytes)
-  holding.take(bytes)
-  return holding
+  if (!(bytes > SMALL_BYTES)) return undefined
+  let holding: Holding | undefined
+  try {
+    holding = budget.open(network, bytes)
+    releaseAtEnd(holding, response, message.socket)
+    holding.take(bytes)
+    holding.onDrop(drop)
+    return holding
+  } catch (error) {
+    holding?.release()
+    drop(toProblem(error))
+    return undefined
+  }
+}
+
+/** What the requests of a connection hold. One listener per connection: it can have many requests. */
+const holdingsOn = new WeakMap<Socket, Set<Holding>>()
+
+/**
+ * Releases the holding when its request is answered, or else when the connection ends: on Node 22, an answer that
+ * waits for an earlier one does not close then.
+ */
+export function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
+  const holdings = holdingsOn.get(socket) ?? new Set()
+  if (!holdingsOn.has(socket)) {
+    holdingsOn.set(socket, holdings)
+    socket.once('close', () => {
+      for (const each of holdings) each.release()
+    })
+  }
+  holdings.add(holding)
+  answer.once('close', () => {
+    holdings.delete(holding)
+    holding.release()
+  })
 }
 
 /** The value of Content-Length; 0 if the sender does not tell. */

@@ -1,9 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { overloaded, type Problem } from '../errors.ts'
 import { createTurnQueue, type Turn } from '../limits/turn-queue.ts'
-import type { Holding } from './body-budget.ts'
-import type { KnownNetworks } from './known-networks.ts'
-import { toProblem } from './to-problem.ts'
+import type { BodyBudget } from './body-budget.ts'
+import type { ProvenNetworks } from './proven-networks.ts'
+import { holdUnasked } from './read-body.ts'
 
 /**
  * Shares the event loop between networks. In one turn of the loop, requests are begun for a millisecond; the
@@ -25,7 +26,8 @@ const MAX_WAITING = 2_000
 const MAX_WAITING_PER_WIDER_NETWORK = 1_000
 
 interface Entry {
-  begin(): void
+  /** Returns false if there is nothing left to begin. */
+  begin(): boolean
   /** Called in place of `begin` if too many wait. */
   refuse(reason: Problem): void
 }
@@ -71,20 +73,22 @@ export function createTurns(): Turns {
 
   /** Begins what waits, one by one, while requests can begin in this turn. */
   function beginNext(): void {
-    if (!canBegin()) return
-    const next = strangersLeft > 0 ? waiting.take() : waiting.takeKnown()
-    if (next) begin(next)
+    while (canBegin()) {
+      const next = strangersLeft > 0 ? waiting.take() : waiting.takeKnown()
+      if (!next || begin(next)) return
+    }
   }
 
   function canBegin(): boolean {
     return beganAt !== undefined && performance.now() < beganAt + BEGIN_MS
   }
 
-  function begin({ entry, isKnown }: Waiting): void {
+  function begin({ entry, isKnown }: Waiting): boolean {
+    if (!entry.begin()) return false
     if (!isKnown) strangersLeft -= 1
-    entry.begin()
     // After the promises that the request has resolved: their work counts too.
     queueMicrotask(() => process.nextTick(beginNext))
+    return true
   }
 
   return {
@@ -98,7 +102,7 @@ export function createTurns(): Turns {
   }
 }
 
-/** How long requests waited, of those that did. */
+/** How long requests waited. */
 const waits = new WeakMap<IncomingMessage, number>()
 
 /** Milliseconds that a request waited for its turn. */
@@ -106,43 +110,56 @@ export function waitOf(message: IncomingMessage): number {
   return waits.get(message) ?? 0
 }
 
+/** Why a request is refused on arrival: too many wait, or too much of their bodies does. */
+export type Shed = 'turn' | 'body'
+
 interface Options {
   networkOf(message: IncomingMessage): string
-  knownNetworks: Pick<KnownNetworks, 'has'>
-  /** Accounts for the part of the body that is read while the request waits. @throws Problem overloaded */
-  hold(message: IncomingMessage, network: string): Pick<Holding, 'release'>
-  refuse(message: IncomingMessage, response: ServerResponse, reason: Problem): void
+  provenNetworks: Pick<ProvenNetworks, 'has'>
+  budget: BodyBudget
+  refuse(message: IncomingMessage, response: ServerResponse, reason: Problem, shed: Shed): void
 }
 
 /** Passes requests on when it is their turn, before any other work is done for them. */
 export function inTurns(
   handle: RequestListener,
-  { networkOf, knownNetworks, hold, refuse }: Options,
+  { networkOf, provenNetworks, budget, refuse }: Options,
 ): RequestListener {
   const turns = createTurns()
+  let arrivals = 0
+  /** The request that was refused on a connection. It is closed then, so what came later is not begun. */
+  const refusedOn = new WeakMap<Socket, number>()
+
   return (message, response) => {
+    const { socket } = message
     const network = networkOf(message)
     const cameAt = performance.now()
-    let held: Pick<Holding, 'release'>
-    try {
-      held = hold(message, network)
-    } catch (error) {
-      refuse(message, response, toProblem(error))
-      return
+    arrivals += 1
+    const arrival = arrivals
+    let isRefused = false
+
+    function stop(reason: Problem, shed: Shed): void {
+      isRefused = true
+      refusedOn.set(socket, Math.min(arrival, refusedOn.get(socket) ?? arrival))
+      if (!socket.destroyed) refuse(message, response, reason, shed)
     }
+
+    const held = holdUnasked(message, response, { network, budget, drop: (reason) => stop(reason, 'body') })
+    if (isRefused) return
     turns.enter(
-      { network, isKnown: knownNetworks.has(network) },
+      { network, isKnown: provenNetworks.has(network) },
       {
         begin() {
-          held.release()
+          held?.release()
           // Nobody is left to answer if the connection was closed meanwhile.
-          if (message.socket.destroyed) return
+          if (isRefused || socket.destroyed || arrival > (refusedOn.get(socket) ?? arrival)) return false
           waits.set(message, performance.now() - cameAt)
           handle(message, response)
+          return true
         },
         refuse(reason) {
-          held.release()
-          refuse(message, response, reason)
+          held?.release()
+          if (!isRefused) stop(reason, 'turn')
         },
       },
     )
