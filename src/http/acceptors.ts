@@ -8,9 +8,9 @@ import type { FastifyInstance } from 'fastify'
  * listeners at the same port, between which Linux shares out the connections (SO_REUSEPORT).
  */
 
-const ACCEPTORS = 16
+const ACCEPTORS = 32
 /** Of each. A connection that finds no place tries again after a second, so a longer queue serves nobody. */
-const BACKLOG = 64
+const BACKLOG = 32
 
 export interface Acceptors {
   /** @returns the URL. @throws an error with the code EADDRINUSE if another process uses the port */

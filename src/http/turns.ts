@@ -117,7 +117,16 @@ interface Options {
   networkOf(message: IncomingMessage): string
   provenNetworks: Pick<ProvenNetworks, 'has'>
   budget: BodyBudget
-  refuse(message: IncomingMessage, response: ServerResponse, reason: Problem, shed: Shed): void
+  refuse(request: ShedRequest): void
+}
+
+export interface ShedRequest {
+  message: IncomingMessage
+  response: ServerResponse
+  problem: Problem
+  shed: Shed
+  /** Whether a credential held from its network. */
+  isProven: boolean
 }
 
 /** Passes requests on when it is their turn, before any other work is done for them. */
@@ -136,18 +145,19 @@ export function inTurns(
     const cameAt = performance.now()
     arrivals += 1
     const arrival = arrivals
+    const isProven = provenNetworks.has(network)
     let isRefused = false
 
-    function stop(reason: Problem, shed: Shed): void {
+    function stop(problem: Problem, shed: Shed): void {
       isRefused = true
       refusedOn.set(socket, Math.min(arrival, refusedOn.get(socket) ?? arrival))
-      if (!socket.destroyed) refuse(message, response, reason, shed)
+      if (!socket.destroyed) refuse({ message, response, problem, shed, isProven })
     }
 
     const held = holdUnasked(message, response, { network, budget, drop: (reason) => stop(reason, 'body') })
     if (isRefused) return
     turns.enter(
-      { network, isKnown: provenNetworks.has(network) },
+      { network, isKnown: isProven },
       {
         begin() {
           held?.release()
