@@ -141,6 +141,7 @@ export function inTurns(
 
   return (message, response) => {
     const { socket } = message
+    if (refusedOn.has(socket)) return
     const network = networkOf(message)
     const cameAt = performance.now()
     arrivals += 1
