@@ -164,11 +164,7 @@ function lingerIfUnread(message: IncomingMessage): void {
   const close = socket.destroySoon
   socket.destroySoon = () => {
     if (message.complete) close.call(socket)
-    else {
-      // What still comes is not read: that would be the work that the refusal avoids.
-      socket.pause()
-      end(socket, '', LINGER_MS)
-    }
+    else end(socket, '', LINGER_MS)
   }
 }
 

@@ -28,7 +28,6 @@ declare module 'fastify' {
       refusal: MemoryLimit
       /** A limit that counts by the result of `subjectOf`, such as a session or a company. */
       perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => Subject): MemoryLimit
-      counter(limit: Limit): MemoryCounter
     }
   }
 }
@@ -105,7 +104,6 @@ async function plugin(
     anonymous: perNetwork(limits.anonymous),
     refusal: perNetwork(limits.refusals),
     perSubject,
-    counter: (limit) => createMemoryCounter(limit, system),
   })
 }
 
