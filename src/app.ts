@@ -1,6 +1,5 @@
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
-import { createMailComposer } from './company/compose-mail.ts'
 import type { Config } from './config.ts'
 import { createIsBreached } from './crypto/breached-passwords.ts'
 import { createSealer } from './crypto/sealing.ts'
@@ -14,11 +13,13 @@ import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
 import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
-import { mailPlugin } from './mail/plugin.ts'
+import type { Permits } from './limits/permits.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
+import { credentialGuard } from './session/credential-guard.ts'
 import { createKnownClients } from './session/known-clients.ts'
 import { loginRoutes } from './session/login-routes.ts'
 import { createLogout } from './session/logout.ts'
+import { logoutRoutes } from './session/logout-routes.ts'
 import { createSessionLookUp } from './session/look-up.ts'
 import { createOwnSessions } from './session/own-sessions.ts'
 import { createPasswordChange } from './session/password-change.ts'
@@ -44,6 +45,8 @@ interface AppOptions {
   logStream?: DestinationStream
   /** What the process's limit of open files allows by default. */
   maxConnections?: number | undefined
+  /** Of the limits that are counted in memory; by default, the process counts by itself. */
+  permits?: Permits | undefined
 }
 
 /** Builds the service. The last block is the trust map: it shows which credential each route requires. */
@@ -71,8 +74,6 @@ export async function buildApp(options: AppOptions) {
     isBreached,
     tokens: app.tokens,
   }
-  const compose = createMailComposer(context)
-  await app.register(mailPlugin, { config, db, system, registry, compose })
   const signingSecrets = createSigningSecrets(context)
 
   await app.register(
@@ -87,12 +88,16 @@ export async function buildApp(options: AppOptions) {
       })
       // The refresh token.
       await api.register(refreshRoutes, { system, refresh: createRefresh(context) })
+      // A session's access token or cookie. The statement that ends the session checks it.
+      await api.register(async (ending) => {
+        await ending.register(credentialGuard, { config, system })
+        await ending.register(logoutRoutes, { system, logOut: createLogout(context) })
+      })
       // A session, by access token or cookie.
       await api.register(async (signedIn) => {
         await signedIn.register(sessionGuard, { config, system, sessions: createSessionLookUp(context) })
         await signedIn.register(ownSessionRoutes, {
           system,
-          logOut: createLogout(context),
           ownSessions: createOwnSessions(context),
           changePassword: createPasswordChange(context),
         })

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import {
@@ -60,6 +61,7 @@ const Environment = Type.Object({
   TRUST_PROXY: text(),
   BREACHED_PASSWORDS_URL: text(),
   DRAIN_DELAY_SECONDS: Type.Optional(Type.Integer({ minimum: 0, maximum: 600 })),
+  WORKERS: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
   DATABASE_POOL_SIZE: Type.Integer({ minimum: 2, maximum: 1000, default: 10 }),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], 'info'),
   RATE_LIMIT_SCALE: Type.Number({ exclusiveMinimum: 0, maximum: 1e6, default: 1 }),
@@ -167,7 +169,10 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   return {
     /** Undefined means the embedded Postgres; only outside production. */
     databaseUrl: read.DATABASE_URL,
+    /** Of each process. */
     databasePoolSize: read.DATABASE_POOL_SIZE,
+    /** How many processes answer requests. */
+    workers: read.WORKERS ?? (read.NODE_ENV === 'production' ? availableParallelism() : 1),
     /** Empty means that one key is created and kept in the data folder; only outside production. */
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
     /** Scheme, host and port at which browsers and tenants reach the service; no trailing slash. */

@@ -1,43 +1,52 @@
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { buildApp } from './app.ts'
+import { Registry } from 'prom-client'
+import { startBackground } from './background.ts'
 import type { Config } from './config.ts'
+import { createPasswordHasher } from './crypto/password.ts'
+import { readConnectionCapacity } from './database/capacity.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
 import { requireSessionPooling } from './database/pooler.ts'
 import { waitForDatabase } from './database/wait.ts'
-import { type Acceptors, createAcceptors } from './http/acceptors.ts'
-import { takeLastRequests } from './http/last-requests.ts'
+import { findFreePort } from './http/acceptors.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
-import { createRegistry } from './http/metrics.ts'
+import { createLog, type Log } from './http/logs.ts'
+import { createRegistry, showLog } from './http/metrics.ts'
 import { buildOps } from './http/ops.ts'
-import { createLimitedHasher } from './limits/hashing.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
-import { pruneAcrossCompanies } from './operator/housekeeping.ts'
+import { type Serving, startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
-import { randomFraction, realSystem, type System } from './system.ts'
+import { realSystem, type System } from './system.ts'
+import { createWorkers, type Workers } from './workers/primary.ts'
+import { openWorkerEnd } from './workers/worker.ts'
 
 /**
- * The process. It opens configuration, database, app and listeners, in this order, and serves until a signal
- * asks it to stop. Then it drains: it takes requests for a while longer, finishes what has begun, and exits.
+ * The process. It opens configuration, database and listeners, in this order, and serves until a signal asks it to
+ * stop. Then it drains: it takes requests for a while longer, finishes what has begun, and exits. With several WORKERS
+ * it is their primary: they run this program too and answer the requests; what a machine has once is here.
  */
 
 /** A terminal and npm both pass Ctrl-C on. Signals within this time count as one. */
 const SAME_SIGNAL_MS = 1_000
-const DRAIN_DEADLINE_MS = 8_000
 const EXIT_DEADLINE_MS = 9_500
-const PRUNE_EVERY_MS = 3_600_000
 
-interface Service {
-  app: FastifyInstance
-  acceptors: Acceptors
-  ops: ReturnType<typeof buildOps>
-  stopPruning(): void
+interface Context extends Opened {
+  system: System
+  logStream: LogStream
+  log: Log
+  stop: Stop
+}
+
+interface Stop {
+  signal: AbortSignal
+  /** Stops as a signal would. */
+  now(reason: string): void
 }
 
 /** Aborts at the first SIGTERM or SIGINT. A signal that comes more than a second later ends the process at once. */
-function stopOnSignals(): AbortSignal {
+function stopOnSignals(): Stop {
   const stop = new AbortController()
   let firstAt = 0
   function onSignal(signal: NodeJS.Signals): void {
@@ -48,104 +57,124 @@ function stopOnSignals(): AbortSignal {
   }
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
-  return stop.signal
+  return {
+    signal: stop.signal,
+    now(reason) {
+      // A signal can come with it, as when a terminal or a service manager signals all processes of a group.
+      if (!stop.signal.aborted) firstAt = performance.now()
+      stop.abort(reason)
+    },
+  }
 }
 
-async function run(system: System, logStream: LogStream, stop: AbortSignal): Promise<void> {
+async function run(system: System, logStream: LogStream, stop: Stop): Promise<void> {
   const giveUp = () => setTimeout(() => process.exit(1), EXIT_DEADLINE_MS).unref()
-  stop.addEventListener('abort', giveUp)
+  stop.signal.addEventListener('abort', giveUp)
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
   const opened = await open(process.env, system, (error) => noteLostConnection(error))
+  const log = createLog(opened.config.logLevel, logStream)
+  const context = { ...opened, system, logStream, log, stop }
   try {
-    stop.throwIfAborted()
-    const service = await serve(opened, system, logStream, stop)
-    stop.removeEventListener('abort', giveUp)
-    const { log } = service.app
+    stop.signal.throwIfAborted()
+    const service = await (cluster.isWorker ? startWorker(context) : startMachine(context))
+    stop.signal.removeEventListener('abort', giveUp)
     noteLostConnection = (error) => log.warn({ err: error }, 'connection lost')
-    if (!stop.aborted) await once(stop, 'abort')
-    log.info({ signal: stop.reason }, 'draining')
-    await drain(service, opened.config.drainDelaySeconds * 1000)
+    if (!stop.signal.aborted) await once(stop.signal, 'abort')
+    log.info({ signal: stop.signal.reason }, 'draining')
+    setTimeout(() => process.exit(1), opened.config.drainDelaySeconds * 1000 + EXIT_DEADLINE_MS)
+    await service.drain()
   } finally {
     await opened.connection.close()
   }
 }
 
-/** @throws the reason of `stop` if the start is to be broken off */
-async function serve(
-  { config, connection }: Opened,
-  system: System,
-  logStream: LogStream,
-  stop: AbortSignal,
-): Promise<Service> {
-  const { db } = connection
-  // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
-  const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
+async function startWorker(context: Context): Promise<Pick<Serving, 'drain'>> {
+  const { config, stop } = context
   const registry = createRegistry()
-  const ops = buildOps({
-    connection,
-    registry,
-    hashesWaiting: () => hasher.waiting,
-    logLinesLost: () => logStream.lost,
-  })
+  const end = openWorkerEnd({ ...context, registry, workers: config.workers, onEnd: stop.now })
+  const serving = await startServing({ ...context, registry, permits: end.permits })
+  end.serving(serving.url)
+  return serving
+}
+
+/** Starts what a machine has once, and what answers requests: this process, or its workers. */
+async function startMachine(context: Context): Promise<Pick<Serving, 'drain'>> {
+  const { config, connection, logStream, log, stop } = context
+  const workers = config.workers > 1 ? prepareWorkers(context) : null
+  // What Node tells of a process is told by those that answer requests.
+  const registry = workers ? new Registry() : createRegistry()
+  showLog(registry, logStream)
+  const ops = buildOps({ connection, metrics: () => workers?.metrics(registry) ?? registry.metrics() })
   const opsUrl = await ops.listen(config.opsListen)
-  await waitForDatabase(connection.health, { signal: stop, say: console.error })
-  await requireSessionPooling(db)
+  await waitForDatabase(connection.health, { signal: stop.signal, say: console.error })
+  await requireSessionPooling(connection.db)
   await migrate(connection.maintenance, console.error)
-  stop.throwIfAborted()
+  stop.signal.throwIfAborted()
 
-  const app = await buildApp({ config, db, system, hasher, registry, logStream })
-  const acceptors = createAcceptors(app)
-  app.addHook('preClose', async () => {
-    await takeLastRequests(app.server, config.drainDelaySeconds * 1000)
-    acceptors.stop()
-  })
-  for (const warning of config.warnings) app.log.warn(warning)
-  const demo = config.databaseUrl
-    ? null
-    : await openDemoCompany(config.dataDir, {
-        db,
-        hasher: hasher.inTurn({ network: 'local', isKnown: true }),
-        system,
-      })
-  stop.throwIfAborted()
-  app.log.info(`Operations listener at ${opsUrl}`)
-  const url = await acceptors.listen(config.listen)
-  ops.serve()
+  for (const warning of [...config.warnings, ...(await warnOfConnections(config, connection))])
+    log.warn(warning)
+  const demo = config.databaseUrl ? null : await openDemo(context)
+  log.info(`Operations listener at ${opsUrl}`)
+  stop.signal.throwIfAborted()
+  const serving = await (workers
+    ? startWorkers(workers, stop, config.listen)
+    : startServing({ ...context, registry }))
+  const background = startBackground({ ...context, registry, db: connection.db })
+  ops.serve(serving.isServing)
   logStream.flush()
-  if (demo) console.log(welcome(url, demo))
-  return { app, acceptors, ops, stopPruning: startPruning(db, config, system, app.log) }
-}
-
-/** Finishes the requests in progress. The deadlines bound the wait for silent connections, and for all else. */
-async function drain({ app, acceptors, ops, stopPruning }: Service, delayMs: number): Promise<void> {
-  ops.drain()
-  stopPruning()
-  setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
-  setTimeout(() => process.exit(1), delayMs + EXIT_DEADLINE_MS)
-  await app.close()
-  await acceptors.ended()
-  await ops.close()
-}
-
-/** Prunes once an hour. The first time is random, so that instances do not prune all at once. */
-function startPruning(
-  db: Connection['db'],
-  config: Config,
-  system: System,
-  log: FastifyBaseLogger,
-): () => void {
-  const stopping = new AbortController()
-  async function prune(): Promise<void> {
-    setTimeout(prune, PRUNE_EVERY_MS).unref()
-    try {
-      const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
-      log.info({ pruned }, 'housekeeping')
-    } catch (error) {
-      log.warn({ err: error }, 'housekeeping failed')
-    }
+  if (demo) console.log(welcome(serving.url, demo))
+  return {
+    async drain() {
+      ops.drain()
+      await Promise.all([serving.drain(), background.stop()])
+      await ops.close()
+    },
   }
-  setTimeout(prune, PRUNE_EVERY_MS * randomFraction(system)).unref()
-  return () => stopping.abort()
+}
+
+async function openDemo({ config, connection: { db }, system }: Context) {
+  return await openDemoCompany(config.dataDir, { db, hasher: await createPasswordHasher(), system })
+}
+
+function prepareWorkers(context: Context): Workers {
+  const { config, env, databaseUrl } = context
+  // They hash as many passwords at a time as there are cores, each its share; one thread is left for other work.
+  const hashes = Math.min(availableParallelism(), config.threads - 1)
+  const envs = Array.from({ length: config.workers }, (_, n) => {
+    const share = Math.floor(hashes / config.workers) + (n < hashes % config.workers ? 1 : 0)
+    const threads = String(Math.max(1, share) + 1)
+    return { ...env, DATABASE_URL: databaseUrl, UV_THREADPOOL_SIZE: threads }
+  })
+  const workers = createWorkers({ ...context, envs })
+  process.on('exit', () => {
+    // If this process fails, they notice, and drain.
+    if (context.stop.signal.aborted) workers.kill()
+  })
+  return workers
+}
+
+/** @throws the reason of `stop` if it comes before a worker serves, or an error of the start */
+async function startWorkers(workers: Workers, { signal }: Stop, listen: Config['listen']): Promise<Serving> {
+  // They share the port, so none of them would notice that another service uses it.
+  const port = await findFreePort(listen)
+  const url = await Promise.race([workers.start(port), once(signal, 'abort')])
+  if (signal.aborted) await workers.drain()
+  signal.throwIfAborted()
+  return { url: String(url), isServing: workers.isServing, drain: workers.drain }
+}
+
+async function warnOfConnections(
+  { workers, databasePoolSize }: Config,
+  { db }: Pick<Connection, 'db'>,
+): Promise<string[]> {
+  // The primary has as many at most, for mail and housekeeping, and two of its own.
+  const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + 2
+  const capacity = await readConnectionCapacity(db)
+  if (capacity === null || most <= capacity) return []
+  return [
+    `WORKERS=${workers} with DATABASE_POOL_SIZE=${databasePoolSize} can open ${most} connections, and Postgres has ${capacity}: ` +
+      'set one of them lower, or max_connections of Postgres higher',
+  ]
 }
 
 const stop = stopOnSignals()
@@ -155,7 +184,7 @@ try {
   await run(realSystem, logStream, stop)
 } catch (error) {
   // A start that was stopped has not failed, whatever the signal broke off.
-  if (!stop.aborted) {
+  if (!stop.signal.aborted) {
     console.error(explain(error) ?? error)
     process.exitCode = 1
   }

@@ -21,6 +21,10 @@ const PROJECT = resolve(import.meta.dirname, '..')
 export interface Opened {
   config: Config
   connection: Connection
+  /** Of the configured Postgres, or of the embedded one. */
+  databaseUrl: string
+  /** The variables that the configuration was read from. */
+  env: Record<string, string | undefined>
 }
 
 /**
@@ -33,22 +37,24 @@ export async function open(
   system: System,
   onIdleError?: (error: Error) => void,
 ): Promise<Opened> {
-  const config = readConfig(env)
-  const connection = await openDatabase(config, system, onIdleError)
+  const variables = readVariables(env)
+  const loaded = loadConfig(variables)
+  const config = { ...loaded, dataDir: resolve(PROJECT, loaded.dataDir) }
+  const { connection, databaseUrl } = await openDatabase(config, system, onIdleError)
   try {
-    return { config: { ...config, masterKeys: await openMasterKeys(config, system) }, connection }
+    const masterKeys = await openMasterKeys(config, system)
+    return { config: { ...config, masterKeys }, connection, databaseUrl, env: variables }
   } catch (error) {
     await connection.close()
     throw error
   }
 }
 
-function readConfig(env: NodeJS.ProcessEnv): Config {
+function readVariables(env: NodeJS.ProcessEnv): Record<string, string | undefined> {
   const file = join(PROJECT, '.env')
   const below = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   // libuv does not read the file, so its variable counts only in the environment.
-  const config = loadConfig({ ...below, UV_THREADPOOL_SIZE: undefined, ...env })
-  return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
+  return { ...below, UV_THREADPOOL_SIZE: undefined, ...env }
 }
 
 /** Opens pools for the configured Postgres, or for the embedded one, which it starts and `close` stops. */
@@ -56,19 +62,17 @@ async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
   system: System,
   onIdleError?: (error: Error) => void,
-): Promise<Connection> {
+): Promise<Pick<Opened, 'connection' | 'databaseUrl'>> {
   const options = { poolSize, ...(onIdleError && { onIdleError }) }
-  if (databaseUrl) return connect({ url: databaseUrl, ...options })
+  if (databaseUrl) return { connection: connect({ url: databaseUrl, ...options }), databaseUrl }
 
   const postgres = await startEmbeddedPostgres({ dataDir, randomBytes: system.randomBytes })
   const connection = connect({ url: postgres.url, ...options })
-  return {
-    ...connection,
-    async close() {
-      await connection.close()
-      await postgres.stop()
-    },
+  async function close(): Promise<void> {
+    await connection.close()
+    await postgres.stop()
   }
+  return { connection: { ...connection, close }, databaseUrl: postgres.url }
 }
 
 async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): Promise<MasterKey[]> {

@@ -21,7 +21,8 @@ export interface Acceptors {
   ended(): Promise<void>
 }
 
-export function createAcceptors(app: FastifyInstance): Acceptors {
+/** `sharesPort`: other processes of the service listen at the port too. */
+export function createAcceptors(app: FastifyInstance, { sharesPort = false } = {}): Acceptors {
   const others: Acceptor[] = []
   const ends: Promise<unknown>[] = []
 
@@ -37,7 +38,7 @@ export function createAcceptors(app: FastifyInstance): Acceptors {
   return {
     async listen(address) {
       if (process.platform !== 'linux') return await app.listen(address)
-      await requireFree(address)
+      if (!sharesPort) await findFreePort(address)
       const options = { ...address, backlog: BACKLOG, reusePort: true }
       const url = await app.listen(options)
       const bound = app.server.address()
@@ -55,9 +56,15 @@ export function createAcceptors(app: FastifyInstance): Acceptors {
   }
 }
 
-/** A shared port could otherwise be shared with another service of the same user. */
-async function requireFree(address: { host: string; port: number }): Promise<void> {
+/**
+ * The port itself, or any free one for 0. A port that is in use could otherwise be shared with another service of the
+ * same user.
+ * @throws an error with the code EADDRINUSE
+ */
+export async function findFreePort(address: { host: string; port: number }): Promise<number> {
   const probe = createServer().listen(address)
   await once(probe, 'listening')
+  const bound = probe.address()
   await once(probe.close(), 'close')
+  return typeof bound === 'object' && bound ? bound.port : address.port
 }

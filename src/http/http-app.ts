@@ -6,6 +6,8 @@ import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { memoryLimitsPlugin } from '../limits/memory.ts'
+import { createOwnPermits, type Permits } from '../limits/permits.ts'
+import { createWindows } from '../limits/windows.ts'
 import { newId, type System } from '../system.ts'
 import { bodyPlugin } from './body.ts'
 import { createBodyBudget } from './body-budget.ts'
@@ -32,6 +34,8 @@ interface HttpOptions {
   logStream?: DestinationStream | undefined
   /** What the process's limit of open files allows by default. */
   maxConnections?: number | undefined
+  /** Of the limits that are counted in memory; by default, the process counts by itself. */
+  permits?: Permits | undefined
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
@@ -41,6 +45,7 @@ export async function createHttpApp({
   registry,
   logStream,
   maxConnections = connectionLimit(config.databasePoolSize),
+  permits = createOwnPermits(createWindows()),
 }: HttpOptions) {
   const isTrusted = createTrust(config.trustProxy)
   const provenNetworks = createProvenNetworks(system)
@@ -82,7 +87,7 @@ export async function createHttpApp({
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
   await app.register(forwardedPlugin, { trustProxy: config.trustProxy })
-  await app.register(memoryLimitsPlugin, { limits: config.limits, system })
+  await app.register(memoryLimitsPlugin, { limits: config.limits, permits, system })
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin)

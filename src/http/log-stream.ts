@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Standard output as the destination of log lines. A reader that is too slow costs lines, never requests. */
 export interface LogStream {
-  write(line: string): void
+  /** Takes one line or several, each with its end. */
+  write(lines: string): void
   /** Writes what has been collected, as far as the reader takes it at this moment. */
   flush(): void
   /** Resolves when the reader has taken all lines, or after a second. Call it before the process exits. */
@@ -25,30 +26,27 @@ const END_MS = 1_000
 export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogStream {
   if (out.isTTY) unblock(out)
   let block = ''
-  let linesInBlock = 0
   let lost = 0
 
   function flush(): void {
     if (block === '') return
-    const lines = linesInBlock
-    out.write(block, (error) => {
-      if (error) lost += lines
+    const lines = block
+    out.write(lines, (error) => {
+      if (error) lost += countLines(lines)
     })
     block = ''
-    linesInBlock = 0
   }
 
   // Without a listener, an error of the stream would end the process. The lines are counted above.
   out.on('error', () => {})
   setInterval(flush, FLUSH_EVERY_MS).unref()
   return {
-    write(line) {
+    write(lines) {
       if (out.writableLength + block.length > MAX_WAITING_CHARACTERS) {
-        lost += 1
+        lost += countLines(lines)
         return
       }
-      block += line
-      linesInBlock += 1
+      block += lines
       if (block.length >= BLOCK_CHARACTERS) flush()
     },
     flush,
@@ -61,6 +59,10 @@ export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogSt
       return lost
     },
   }
+}
+
+function countLines(lines: string): number {
+  return lines.split('\n').length - 1
 }
 
 /** Node lets writes to a terminal block, so one that is held with Ctrl-S would hold the process. */

@@ -1,5 +1,5 @@
 import type { FastifyLoggerOptions } from 'fastify'
-import { type DestinationStream, type LoggerOptions, pino } from 'pino'
+import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino'
 import { codeOf, constraintOf } from '../database/faults.ts'
 
 /** Log lines: JSON, times in UTC, and no client data from errors (ASVS 16.2). */
@@ -11,6 +11,14 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
     base: { service: 'gatehouse' },
     serializers: { err: describeError },
   }
+}
+
+/** What lines are written to. */
+export type Log = Pick<Logger, 'info' | 'warn' | 'error'>
+
+/** A logger for what happens outside of requests. */
+export function createLog(level: string, stream: DestinationStream): Log {
+  return pino(logSettings(level), stream)
 }
 
 function describeError(error: unknown) {

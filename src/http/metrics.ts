@@ -20,17 +20,13 @@ export function createRegistry(): Registry {
   return registry
 }
 
-export interface ProcessReadings {
+interface ProcessReadings {
   pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
   hashesWaiting(): number
-  logLinesLost(): number
 }
 
 /** What is read at the moment of the scrape. */
-export function showProcess(
-  registry: Registry,
-  { pool, hashesWaiting, logLinesLost }: ProcessReadings,
-): void {
+export function showProcess(registry: Registry, { pool, hashesWaiting }: ProcessReadings): void {
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name: `gatehouse_${name}`,
@@ -44,13 +40,16 @@ export function showProcess(
   gauge('database_connections_idle', 'Open connections that are not in use', () => pool.idleCount)
   gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
   gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
+}
+
+export function showLog(registry: Registry, log: { readonly lost: number }): void {
   new Counter({
     name: 'gatehouse_log_lines_lost_total',
     help: 'Log lines that were lost because their reader was too slow, was gone, or had no space',
     registers: [registry],
     collect() {
       this.reset()
-      this.inc(logLinesLost())
+      this.inc(log.lost)
     },
   })
 }

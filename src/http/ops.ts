@@ -1,35 +1,34 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import type { Registry } from 'prom-client'
+import { Registry } from 'prom-client'
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
-import { type ProcessReadings, showProcess } from './metrics.ts'
 import { toProblem } from './to-problem.ts'
 
 /** A probe that gets no answer within some seconds says less than one that gets a 503. */
 const PROBE_MS = 1_000
 
-interface OpsOptions extends Pick<ProcessReadings, 'hashesWaiting' | 'logLinesLost'> {
+interface OpsOptions {
   connection: Connection
-  registry: Registry
+  /** The text of the metrics (text format 0.0.4 of Prometheus). */
+  metrics(): Promise<string>
 }
 
 interface Ops extends FastifyInstance {
-  /** From here on the instance is ready whenever its database is. */
-  serve(): void
+  /** From here on the instance is ready whenever its database is, and a process answers. */
+  serve(isServing: () => boolean): void
   /** From here on it is not ready. */
   drain(): void
 }
 
 /** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
-export function buildOps({ connection, registry, hashesWaiting, logLinesLost }: OpsOptions): Ops {
+export function buildOps({ connection, metrics }: OpsOptions): Ops {
   const app = fastify()
   let phase: 'starting' | 'serving' | 'draining' = 'starting'
   let checking: Promise<string | null> | undefined
   let migrated = false
-
-  showProcess(registry, { pool: connection.pool, hashesWaiting, logLinesLost })
+  let isServing = () => false
 
   async function checkDatabase(): Promise<string | null> {
     try {
@@ -45,6 +44,7 @@ export function buildOps({ connection, registry, hashesWaiting, logLinesLost }: 
   /** Why this instance cannot serve requests; null if it can. Probes at the same time share one check. */
   async function fault(): Promise<string | null> {
     if (phase !== 'serving') return phase
+    if (!isServing()) return 'no worker'
     checking ??= checkDatabase().finally(() => {
       checking = undefined
     })
@@ -58,15 +58,16 @@ export function buildOps({ connection, registry, hashesWaiting, logLinesLost }: 
     return reason ? { status: 'not ready', reason } : { status: 'ok' }
   })
   app.get('/metrics', async (_request, reply) => {
-    reply.type(registry.contentType)
-    return await registry.metrics()
+    reply.type(Registry.PROMETHEUS_CONTENT_TYPE)
+    return await metrics()
   })
   app.setNotFoundHandler((request, reply) => {
     answer(request, reply, new Problem('not_found', 'There is nothing at this path.'))
   })
   app.setErrorHandler((error, request, reply) => answer(request, reply, toProblem(error)))
   return Object.assign(app, {
-    serve() {
+    serve(check: () => boolean) {
+      isServing = check
       phase = 'serving'
     },
     drain() {

@@ -1,6 +1,6 @@
 import { LruMap } from 'toad-cache'
-import type { Limit, LimitState } from '../limits/list.ts'
-import { createMemoryCounter } from '../limits/memory.ts'
+import type { LimitState } from '../limits/list.ts'
+import type { MemoryCounter } from '../limits/memory.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 
@@ -20,8 +20,7 @@ export interface ClaimedSender {
   companyId: string | undefined
 }
 
-export function createBadSignatures(limit: Limit, system: Pick<System, 'now'>) {
-  const counter = createMemoryCounter(limit, system)
+export function createBadSignatures(counter: MemoryCounter, system: Pick<System, 'now'>) {
   /** When a signature of the company held last from this network. */
   const heldAt = new LruMap<number>(MAX_KNOWN)
 
@@ -36,7 +35,7 @@ export function createBadSignatures(limit: Limit, system: Pick<System, 'now'>) {
     /** Refuses before any work. @throws Problem rate_limited */
     check: (sender: ClaimedSender): void => counter.check(subjectOf(sender)),
     /** @throws Problem rate_limited */
-    count: (sender: ClaimedSender): LimitState => counter.consume(subjectOf(sender)),
+    count: (sender: ClaimedSender): Promise<LimitState> => counter.consume(subjectOf(sender)),
     noteHeld(network: string, companyId: string): void {
       heldAt.set(keyOf(network, companyId), system.now())
     },

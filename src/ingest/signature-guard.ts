@@ -38,7 +38,7 @@ interface Options {
  * A remembered secret saves a round trip; the statement that stores the events confirms its version.
  */
 async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
-  const badSignatures = createBadSignatures(config.limits.badSignatures, system)
+  const badSignatures = createBadSignatures(app.limits.counter(config.limits.badSignatures), system)
   const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or does not exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
@@ -96,7 +96,7 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
   // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
   app.setErrorHandler(async (error, request, reply) => {
     if (toProblem(error).code === 'invalid_signature') {
-      reply.headers(limitHeaders(badSignatures.count(claimedSenderOf(request))))
+      reply.headers(limitHeaders(await badSignatures.count(claimedSenderOf(request))))
     }
     throw error
   })

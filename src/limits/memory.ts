@@ -1,22 +1,23 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { LruMap } from 'toad-cache'
 import type { System } from '../system.ts'
 import { limitHeaders, rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
 import type { Limit, LimitState, Limits } from './list.ts'
-import { byNetwork, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
+import type { Permits, Taken } from './permits.ts'
+import { byNetwork, quotasOf, type Subject, tightest } from './subject.ts'
+import type { Counter } from './windows.ts'
 
-/** Limits that protect the machine. Each instance counts for itself, in memory. */
+/** Limits that protect the machine. They are counted in memory: see permits.ts. */
 
 /** Counts the request, and sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
 type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
 
-interface MemoryCounter {
+export interface MemoryCounter {
   /** Refuses without counting. @throws Problem rate_limited if the subject has used up the limit */
   check(subject: Subject): void
   /** Counts a use, unless it is refused. @throws Problem rate_limited */
-  consume(subject: Subject): LimitState
+  consume(subject: Subject): Promise<LimitState>
 }
 
 declare module 'fastify' {
@@ -28,73 +29,66 @@ declare module 'fastify' {
       refusal: MemoryLimit
       /** A limit that counts by the result of `subjectOf`, such as a session or a company. */
       perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => Subject): MemoryLimit
+      counter(limit: Limit): MemoryCounter
     }
   }
 }
 
-/** Subjects that one limit counts at a time. Beyond that, the least recently seen one is forgotten. */
-const MAX_COUNTED = 50_000
+export function createMemoryCounter(
+  limit: Limit,
+  permits: Permits,
+  { now: readClock }: Pick<System, 'now'>,
+): MemoryCounter {
+  const countersOf = (subject: Subject) =>
+    quotasOf(limit, subject).map(({ limit, values }): Counter => ({ ...limit, values }))
 
-interface Window {
-  uses: number
-  endsAt: number
-}
-
-export function createMemoryCounter(limit: Limit, { now: readClock }: Pick<System, 'now'>): MemoryCounter {
-  const windows = new LruMap<Window>(MAX_COUNTED)
-
-  function windowOf({ limit: { name, windowSeconds }, values }: Quota, now: number): Window {
-    const key = JSON.stringify([name, ...values])
-    const found = windows.get(key)
-    const lengthMs = windowSeconds * 1000
-    if (found && now < found.endsAt) {
-      // A window that ends later than a new one was started before the clock was put back.
-      found.endsAt = Math.min(found.endsAt, now + lengthMs)
-      return found
+  /** @throws Problem rate_limited if one is used up, as far as is known without asking */
+  function check(counters: Counter[], now: number): void {
+    for (const counter of counters) {
+      const endsAt = permits.usedUpUntil(counter, now)
+      if (endsAt !== undefined) throw rateLimited(stateOf(counter, { left: 0, endsAt }, now))
     }
-    const started = { uses: 0, endsAt: now + lengthMs }
-    windows.set(key, started)
-    return started
-  }
-
-  /** Each counter of the subject, with its window. @throws Problem rate_limited if one is used up */
-  function open(subject: Subject, now: number): { quota: Quota; window: Window }[] {
-    return quotasOf(limit, subject).map((quota) => {
-      const window = windowOf(quota, now)
-      if (window.uses >= quota.limit.max) throw rateLimited(stateOf(quota.limit, window, now))
-      return { quota, window }
-    })
   }
 
   return {
-    check(subject) {
-      open(subject, readClock())
-    },
-    consume(subject) {
+    check: (subject) => check(countersOf(subject), readClock()),
+    async consume(subject) {
       const now = readClock()
+      const counters = countersOf(subject)
       // All are checked before one is counted.
-      const states = open(subject, now).map(({ quota, window }) => {
-        window.uses += 1
-        return stateOf(quota.limit, window, now)
-      })
+      if (counters.length > 1) check(counters, now)
+      const states: LimitState[] = []
+      for (const counter of counters) {
+        const answer = permits.take(counter, now)
+        const taken = answer instanceof Promise ? await answer : answer
+        if (!taken.isGranted) {
+          for (const other of counters.slice(0, states.length)) permits.giveBack(other, now)
+          throw rateLimited(stateOf(counter, taken, now))
+        }
+        states.push(stateOf(counter, taken, now))
+      }
       return tightest(states)
     },
   }
 }
 
-function stateOf(limit: Limit, { uses, endsAt }: Window, now: number): LimitState {
+function stateOf(
+  { name, max, windowSeconds }: Limit,
+  { left, endsAt }: Pick<Taken, 'left' | 'endsAt'>,
+  now: number,
+): LimitState {
   const resetSeconds = Math.max(1, Math.ceil((endsAt - now) / 1000))
-  return { ...limit, remaining: Math.max(0, limit.max - uses), resetSeconds }
+  return { name, max, windowSeconds, remaining: Math.min(max, left), resetSeconds }
 }
 
 async function plugin(
   app: FastifyInstance,
-  { limits, system }: { limits: Limits; system: System },
+  { limits, permits, system }: { limits: Limits; permits: Permits; system: System },
 ): Promise<void> {
   function perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => Subject): MemoryLimit {
-    const counter = createMemoryCounter(limit, system)
+    const counter = createMemoryCounter(limit, permits, system)
     return async (request, reply) => {
-      const state = counter.consume(subjectOf(request))
+      const state = await counter.consume(subjectOf(request))
       reply?.headers(limitHeaders(state))
     }
   }
@@ -104,6 +98,7 @@ async function plugin(
     anonymous: perNetwork(limits.anonymous),
     refusal: perNetwork(limits.refusals),
     perSubject,
+    counter: (limit) => createMemoryCounter(limit, permits, system),
   })
 }
 

@@ -25,7 +25,7 @@ interface Sending extends Delivery {
   slots: Limiter
 }
 
-interface Sender {
+export interface Sender {
   start(): void
   /** Takes no more mail. Resolves when the mail in progress was sent or handed back, after seven seconds at most. */
   stop(): Promise<void>

@@ -1,6 +1,5 @@
 import { sql, type Transaction } from 'kysely'
-import { auditEach } from '../audit/fragments.ts'
-import { aliased, itemTable, type RowOf } from '../database/columns.ts'
+import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, EndReason } from '../database/schema.ts'
 import { isOfThisEpoch } from './session-fragments.ts'
@@ -82,57 +81,6 @@ export async function endOtherSessions(
       and s.ended_at is null and s.user_epoch = m.session_epoch - 1 and s.company_epoch = c.session_epoch
     returning s.session_id`.execute(tx)
   return rows.length > 0
-}
-
-export interface Logout {
-  companyId: string
-  sessionId: string
-  now: Date
-  auditId: string
-  ipAddress: string
-}
-
-const logoutTable = itemTable<Logout>({
-  company_id: ['uuid', ({ companyId }) => companyId],
-  session_id: ['uuid', ({ sessionId }) => sessionId],
-  now: ['timestamptz', ({ now }) => now],
-  audit_id: ['uuid', ({ auditId }) => auditId],
-  ip: ['text', ({ ipAddress }) => ipAddress],
-})
-
-const auditLogout = auditEach(sql`ended`, {
-  companyId: sql`company_id`,
-  auditId: sql`audit_id`,
-  occurredAt: sql`now`,
-  action: sql`'logout'`,
-  outcome: sql`'done'`,
-  actor: sql`user_id::text`,
-  sessionId: sql`session_id`,
-  ipAddress: sql`ip`,
-})
-
-/**
- * Ends sessions at the request of their users. One outcome per item, in order: false if the session had ended
- * before. Two items must not name the same session.
- */
-export async function logOutSessions(db: Executor, items: Logout[]): Promise<boolean[]> {
-  const { rows } = await sql<{ ord: number }>`
-    with locked as (
-      select s.company_id, s.session_id, i.now, i.audit_id, i.ip, i.ord
-      from ${logoutTable(items)}
-      join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
-      where s.ended_at is null
-      order by s.company_id, s.session_id
-      for update of s
-    ), ended as (
-      update sessions s set ended_at = l.now, end_reason = 'logout'
-      from locked l where s.company_id = l.company_id and s.session_id = l.session_id
-      returning l.*, s.user_id
-    ), audited as (${auditLogout})
-    select ord::int from ended`.execute(db)
-  const ended = items.map(() => false)
-  for (const { ord } of rows) ended[ord - 1] = true
-  return ended
 }
 
 const ENDED_COLUMNS = { companyId: 'company_id', sessionId: 'session_id', userId: 'user_id' } as const

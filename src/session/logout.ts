@@ -1,15 +1,18 @@
 import type { Kysely } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
+import { hashOpaque } from '../crypto/opaque.ts'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
-import { endUserSessions, type Logout, logOutSessions } from './ending-repository.ts'
-import type { Session } from './session.ts'
+import { invalidToken } from '../token/claims.ts'
+import type { Tokens } from '../token/service.ts'
+import type { Credential } from './credential.ts'
+import * as repository from './logout-repository.ts'
+import { endReasonOf, sessionEnded } from './session.ts'
 
 interface Context {
   db: Kysely<Database>
   system: System
+  tokens: Pick<Tokens, 'reloadKeys'>
   measureBatch: MeasureBatch
 }
 
@@ -19,26 +22,49 @@ interface LogoutRequest {
   now: number
 }
 
-/** Ends the session, or all sessions of its user. When it resolves, no instance accepts their credentials. */
-export type LogOut = (session: Session, request: LogoutRequest) => Promise<void>
+/**
+ * Ends the session of a credential, or all sessions of its user. When it resolves, no instance accepts their
+ * credentials.
+ * @throws Problem session_ended or invalid_token
+ */
+export type LogOut = (
+  credential: Credential,
+  request: LogoutRequest,
+) => Promise<Pick<repository.LoggedOut, 'companyId' | 'userId' | 'sessionId'>>
 
-export function createLogout({ db, system, measureBatch }: Context): LogOut {
-  const endOne = createBatch<Logout, boolean>({
+export function createLogout({ db, system, tokens, measureBatch }: Context): LogOut {
+  const endByToken = createBatch<repository.TokenLogout, repository.LoggedOut | null>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: measureBatch('logouts', (items) => logOutSessions(db, items)),
+    run: measureBatch('logouts', (items) => repository.logOutTokens(db, items)),
     schedule: setImmediate,
   })
 
-  return async ({ companyId, sessionId, userId }, { scope, ipAddress, now: ms }) => {
-    const now = new Date(ms)
-    if (scope === 'session') {
-      await endOne({ companyId, sessionId, now, auditId: newId(system), ipAddress })
-      return
+  async function logOut(
+    credential: Credential,
+    { scope, ipAddress, now }: LogoutRequest,
+  ): Promise<repository.LoggedOut | null> {
+    const about = { now: new Date(now), auditId: newId(system), ipAddress }
+    if ('claims' in credential) {
+      const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims
+      const item = { companyId, sessionId, userId, keyId, ...about }
+      const found = await (scope === 'all' ? repository.logOutAllByToken(db, item) : endByToken(item))
+      // Rows outlive their tokens, so the key was revoked.
+      if (!found) tokens.reloadKeys()
+      return found
     }
-    const about = { action: 'logout_all', outcome: 'done', actor: userId, sessionId, ipAddress }
-    await db.transaction().execute(async (tx) => {
-      await endUserSessions(tx, companyId, userId, 'logout')
-      await appendAudit(tx, companyId, newEntry(system, now, about))
-    })
+    const cookieHash = hashOpaque(credential.cookie)
+    if (cookieHash === null) return null
+    const item = { cookieHash, ...about }
+    return await (scope === 'all'
+      ? repository.logOutAllByCookieAcrossCompanies(db, item)
+      : repository.logOutCookieAcrossCompanies(db, item))
+  }
+
+  return async (credential, request) => {
+    const found = await logOut(credential, request)
+    if (!found) throw invalidToken()
+    const { companyId, userId, sessionId, wasLive } = found
+    if (!wasLive) throw sessionEnded(endReasonOf(found, request.now) ?? 'expired')
+    return { companyId, userId, sessionId }
   }
 }

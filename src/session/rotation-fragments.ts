@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { isUsedUp } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
-import { isOfThisEpoch } from './session-fragments.ts'
+import { hasEnded } from './session-fragments.ts'
 
 /**
  * The verdict on a refresh token, as SQL over `l`, the locked session with the columns of the request, and
@@ -38,9 +38,6 @@ export type Verdict =
 
 /** The window that counts the rotations of a session, and the harmless repeats. */
 const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
-
-const isOver = sql`(l.ended_at is not null or l.expires_at <= l.now or not ${isOfThisEpoch('l', 'a')}
-  or a.user_status <> 'active' or a.company_status <> 'active')`
 
 const isCurrent = sql`l.token_generation = l.generation`
 const isPredecessor = sql`l.token_generation = l.generation - 1`
@@ -82,7 +79,7 @@ const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
 /** The verdict if the session's limit allows it. */
 function unlimited(policy: RotationPolicy) {
   return sql`case
-    when ${isOver} then 'ended'
+    when ${hasEnded('l', 'a', sql`l.now`)} then 'ended'
     when ${isCurrent} and ${keyIsTaken(policy)} then 'conflict'
     when ${isCurrent} then 'rotated'
     when ${isPredecessor} and (${isRetry(policy)} or ${isWithinGrace(policy)}) then 'repeated'

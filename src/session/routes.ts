@@ -6,15 +6,13 @@ import { limitHeaders } from '../limits/answer.ts'
 import { clientOf, ipAddressOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import { clearSessionCookie } from './cookie.ts'
-import type { LogOut } from './logout.ts'
 import type { OwnSessions } from './own-sessions.ts'
 import type { ChangePassword } from './password-change.ts'
 import { toSessionReply } from './replies.ts'
-import { LogoutQuery, PasswordChangeBody, SessionParams, SessionReply, SessionsReply } from './schemas.ts'
+import { PasswordChangeBody, SessionParams, SessionReply, SessionsReply } from './schemas.ts'
 
 interface Options {
   system: System
-  logOut: LogOut
   ownSessions: OwnSessions
   changePassword: ChangePassword
 }
@@ -30,7 +28,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
 
 const tags = ['session']
 
-const currentSession: Routes = (app, { system, logOut }) => {
+const currentSession: Routes = (app) => {
   app.get(
     '/auth/session',
     {
@@ -43,28 +41,6 @@ const currentSession: Routes = (app, { system, logOut }) => {
       },
     },
     async ({ session }) => toSessionReply(session),
-  )
-
-  app.post(
-    '/auth/logout',
-    {
-      schema: {
-        operationId: 'logout',
-        summary: 'End the session, or with `scope=all` all sessions of the user',
-        description: 'After the answer, no instance accepts a credential of the session.',
-        tags: ['authentication'],
-        querystring: LogoutQuery,
-        response: { 204: Type.Null() },
-      },
-    },
-    async (request, reply) => {
-      const { session, query } = request
-      const ipAddress = ipAddressOf(request)
-      await logOut(session, { scope: query.scope ?? 'session', ipAddress, now: system.now() })
-      if (session.kind === 'cookie') clearSessionCookie(reply)
-      reply.code(204)
-      return null
-    },
   )
 }
 

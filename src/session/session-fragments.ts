@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 
 /**
  * Whether a session has ended, as SQL over its row and its account. Each session carries the epochs of its user and
@@ -24,4 +24,11 @@ export function endReason(s: string, a: string) {
     case when ${isOver('user_epoch', s, a)} then ${sql.ref(`${a}.user_epoch_reason`)} end,
     case when ${isOver('company_epoch', s, a)} then ${sql.ref(`${a}.company_epoch_reason`)} end
   )`
+}
+
+/** Whether the session `s` cannot be used any more: it has ended, or its user or company is not active. */
+export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
+  return sql`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
+    or not ${isOfThisEpoch(s, a)}
+    or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }

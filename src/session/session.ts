@@ -23,6 +23,9 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
     endReason: EndReason | null
   }
 
+/** What decides whether a session is live. */
+export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>
+
 /** Returns the session if it is live. @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {
   const reason = endReasonOf(session, now)
@@ -31,7 +34,7 @@ export function requireLive(session: Session, now: number): Session {
 }
 
 /** Why a session has ended; null if it is live. Expiry follows from the clock, so no statement stores it. */
-export function endReasonOf(session: Session, now: number): EndReason | null {
+export function endReasonOf(session: EndState, now: number): EndReason | null {
   if (session.endReason) return session.endReason
   if (session.expiresAt.getTime() <= now) return 'expired'
   if (session.userStatus !== 'active')

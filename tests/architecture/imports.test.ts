@@ -19,7 +19,8 @@ const LINES = [
   ['onboarding'],
   ['operator'],
   ['local'],
-  ['app.ts', 'startup.ts'],
+  ['app.ts', 'startup.ts', 'background.ts', 'workers'],
+  ['serving.ts'],
   ['server.ts'],
 ]
 

@@ -6,7 +6,9 @@ import { openapiRoutes } from '../../src/http/openapi-document.ts'
 import { ingestRoutes } from '../../src/ingest/routes.ts'
 import { signatureGuard } from '../../src/ingest/signature-guard.ts'
 import { onboardingRoutes } from '../../src/onboarding/routes.ts'
+import { credentialGuard } from '../../src/session/credential-guard.ts'
 import { loginRoutes } from '../../src/session/login-routes.ts'
+import { logoutRoutes } from '../../src/session/logout-routes.ts'
 import { permissionGuard } from '../../src/session/permission-guard.ts'
 import { refreshRoutes } from '../../src/session/refresh-routes.ts'
 import { ownSessionRoutes } from '../../src/session/routes.ts'
@@ -59,9 +61,14 @@ test('access is denied by default: without a credential every route answers 401,
 
 describe('a plugin outside the guard that it names keeps the service from starting (ASVS 8.3.1):', () => {
   const nothing: FastifyPluginCallback = (_app, _options, done) => done()
-  const guards = ['public-guard', 'tokens', 'session-guard', 'permission-guard', 'signature-guard'].map(
-    (name) => fp(nothing, { name }),
-  )
+  const guards = [
+    'public-guard',
+    'tokens',
+    'credential-guard',
+    'session-guard',
+    'permission-guard',
+    'signature-guard',
+  ].map((name) => fp(nothing, { name }))
   const nothingYet = {} as never
   const rows: [string, (app: FastifyInstance) => unknown, RegExp][] = [
     ['sign-in', (app) => app.register(loginRoutes, nothingYet), /public-guard/],
@@ -69,10 +76,12 @@ describe('a plugin outside the guard that it names keeps the service from starti
     ['the key set', (app) => app.register(keySetRoutes, nothingYet), /public-guard/],
     ['the OpenAPI document', (app) => app.register(openapiRoutes), /public-guard/],
     ['refresh', (app) => app.register(refreshRoutes, nothingYet), /tokens/],
+    ['logout', (app) => app.register(logoutRoutes, nothingYet), /credential-guard/],
     ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /session-guard/],
     ['signing secret', (app) => app.register(signingSecretRoutes, nothingYet), /permission-guard/],
     ['events', (app) => app.register(ingestRoutes, nothingYet), /signature-guard/],
     ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /session-guard/],
+    ['the credential guard', (app) => app.register(credentialGuard, nothingYet), /limits/],
     ['the session guard', (app) => app.register(sessionGuard, nothingYet), /limits/],
     ['the signature guard', (app) => app.register(signatureGuard, nothingYet), /limits/],
   ]

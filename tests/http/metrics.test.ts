@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { showProcess } from '../../src/http/metrics.ts'
+import { showLog, showProcess } from '../../src/http/metrics.ts'
 import { openTestService } from '../support/test-service.ts'
 
 /** What operators see of the service in Prometheus. */
@@ -8,7 +8,8 @@ const service = await openTestService({ env: { LIMIT_ONE_TIME_TOKENS: '3/600', R
 const [registry] = service.registries
 const [connection] = service.connections
 if (!registry || !connection) throw new Error('a service has an instance')
-showProcess(registry, { pool: connection.pool, hashesWaiting: () => 0, logLinesLost: () => 0 })
+showProcess(registry, { pool: connection.pool, hashesWaiting: () => 0 })
+showLog(registry, { lost: 0 })
 const admin = await service.addCompany()
 
 /** The samples of a metric that is not zero, by their labels as written. */

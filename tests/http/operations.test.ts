@@ -4,6 +4,7 @@ import { request } from 'undici'
 import { afterAll, describe, expect, inject, test } from 'vitest'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
+import { showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
 import { openProxy } from '../support/proxy.ts'
@@ -17,8 +18,11 @@ const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
 async function openOps(of: Connection, { registry = new Registry(), isServing = true } = {}) {
-  const ops = buildOps({ connection: of, registry, hashesWaiting: () => 3, logLinesLost: () => 5 })
-  if (isServing) ops.serve()
+  showProcess(registry, { pool: of.pool, hashesWaiting: () => 3 })
+  showLog(registry, { lost: 5 })
+  const ops = buildOps({ connection: of, metrics: () => registry.metrics() })
+  const serve = (check = () => true) => ops.serve(check)
+  if (isServing) serve()
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
   afterAll(() => ops.close())
   const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {
@@ -29,7 +33,7 @@ async function openOps(of: Connection, { registry = new Registry(), isServing = 
     const { status, text } = await get('/readyz')
     return [status, JSON.parse(text).reason]
   }
-  return { serve: () => ops.serve(), drain: () => ops.drain(), get, readiness }
+  return { serve, drain: () => ops.drain(), get, readiness }
 }
 
 const main = await openOps(connection, { registry })
@@ -53,6 +57,12 @@ describe('the operations listener', () => {
     expect((await ops.get('/livez')).status).toBe(200)
     ops.serve()
     expect(await ops.readiness()).toEqual([200, undefined])
+  })
+
+  test('is not ready while no worker answers', async () => {
+    const ops = await openOps(connection, { isServing: false })
+    ops.serve(() => false)
+    expect(await ops.readiness()).toEqual([503, 'no worker'])
   })
 
   test('answers within 1.5 s whatever the database does, and is ready when it goes on (ASVS 16.5.2)', async () => {

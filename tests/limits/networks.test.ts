@@ -2,7 +2,9 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { createCounters } from '../../src/limits/counters.ts'
 import { createMemoryCounter } from '../../src/limits/memory.ts'
+import { createOwnPermits } from '../../src/limits/permits.ts'
 import { byNetwork } from '../../src/limits/subject.ts'
+import { createWindows } from '../../src/limits/windows.ts'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 
 /** Limits by network: an IPv4 address or an IPv6 /64, and four times as much for an IPv6 /48. */
@@ -163,14 +165,14 @@ describe('counters in Postgres', () => {
   })
 })
 
-test('a counter in memory outlives no clock that was put back', () => {
+test('a counter in memory outlives no clock that was put back', async () => {
   let now = 86_400_000
-  const counter = createMemoryCounter(limit, { now: () => now })
-  for (const _ of times(3, () => {})) counter.consume(['x'])
+  const counter = createMemoryCounter(limit, createOwnPermits(createWindows()), { now: () => now })
+  for (const _ of times(3, () => {})) await counter.consume(['x'])
   now = 0
   expect(() => counter.check(['x'])).toThrow(LIMITED)
   now = 60_000
-  expect(counter.consume(['x'])).toMatchObject({ remaining: 2, resetSeconds: 60 })
+  expect(await counter.consume(['x'])).toMatchObject({ remaining: 2, resetSeconds: 60 })
 })
 
 test('a /48 that is used up leaves no row for each of its /64, and is asked about again a second later', async () => {

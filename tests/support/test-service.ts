@@ -7,12 +7,14 @@ import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
 import { afterAll, inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
+import { createMailComposer } from '../../src/company/compose-mail.ts'
 import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
 import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
 import type { Turn } from '../../src/limits/turn-queue.ts'
+import { openMail } from '../../src/mail/outgoing.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
@@ -156,7 +158,16 @@ export async function openTestService({
       const { db } = connection
       const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
       const address = await app.listen({ host: '127.0.0.1', port: 0 })
-      return { app, connection, registry, address }
+      const mail = openMail({
+        config,
+        db,
+        system,
+        registry,
+        log: app.log,
+        compose: createMailComposer({ db, config, system }),
+      })
+      mail.start()
+      return { app, connection, registry, address, mail }
     }),
   )
   const [first] = running
@@ -167,8 +178,8 @@ export async function openTestService({
 
   async function close() {
     await dispatcher.destroy()
-    for (const { app, connection } of running) {
-      await app.close()
+    for (const { app, connection, mail } of running) {
+      await Promise.all([app.close(), mail.stop()])
       await connection.close()
     }
     await run(serverUrl, `drop database ${name} with (force)`)

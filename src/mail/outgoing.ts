@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import type { Log } from '../http/logs.ts'
 import type { DeliveryOptions } from './delivery.ts'
 import { type Backlog, readBacklogAcrossCompanies } from './repository.ts'
-import { createSender } from './sender.ts'
+import { createSender, type Sender } from './sender.ts'
 import { openTransport } from './transport.ts'
 
 interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
   config: Config
   registry: Registry
+  log: Log
 }
 
 const READING_MS = 1_000
 const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
-/** Sends mail while the service listens, and exports metrics of the waiting mail. */
-async function plugin(app: FastifyInstance, { config, registry, ...rest }: Options): Promise<void> {
+/** Sends mail, once it is started, and exports metrics of the waiting mail. One sender is enough for a machine. */
+export function openMail({ config, registry, log, ...rest }: Options): Sender {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
     help: 'Attempts to send a mail, by how they ended: sent, waiting, postponed, failed, fault',
@@ -25,24 +25,17 @@ async function plugin(app: FastifyInstance, { config, registry, ...rest }: Optio
     registers: [registry],
   })
   const transport = openTransport(config)
-  const sender = createSender({
+  log.info(`Mail goes to ${transport.destination}`)
+  showBacklog(registry, rest)
+  return createSender({
     ...rest,
     transport,
     limit: config.limits.mailToAddress,
     note(end, context) {
       attempts.inc({ end })
-      app.log[LEVELS[end]](context, `mail: ${end}`)
+      log[LEVELS[end]](context, `mail: ${end}`)
     },
   })
-  app.addHook('onListen', async () => {
-    app.log.info(`Mail goes to ${transport.destination}`)
-    sender.start()
-  })
-  // When the service starts to drain, it takes no more mail. To close, it waits for the mail in progress, and hands
-  // back what it cannot send.
-  app.addHook('preClose', async () => void sender.stop())
-  app.addHook('onClose', async () => await sender.stop())
-  showBacklog(registry, rest)
 }
 
 function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 'system'>): void {
@@ -67,5 +60,3 @@ function showBacklog(registry: Registry, { db, system }: Pick<Options, 'db' | 's
     oldest ? Math.max(0, system.now() - oldest.getTime()) / 1000 : 0,
   )
 }
-
-export const mailPlugin = fp(plugin, { name: 'mail' })

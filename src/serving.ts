@@ -1,0 +1,58 @@
+import { availableParallelism } from 'node:os'
+import type { Registry } from 'prom-client'
+import { buildApp } from './app.ts'
+import type { Config } from './config.ts'
+import type { Connection } from './database/connect.ts'
+import { createAcceptors } from './http/acceptors.ts'
+import { takeLastRequests } from './http/last-requests.ts'
+import type { LogStream } from './http/log-stream.ts'
+import { showProcess } from './http/metrics.ts'
+import { createLimitedHasher } from './limits/hashing.ts'
+import type { Permits } from './limits/permits.ts'
+import type { System } from './system.ts'
+
+/** What each process that answers requests has: the app, its listeners, and the passwords that it hashes. */
+
+/** The deadline bounds the wait for silent connections. */
+const DRAIN_DEADLINE_MS = 8_000
+
+interface Options {
+  config: Config
+  connection: Connection
+  system: System
+  registry: Registry
+  logStream: LogStream
+  /** Of a worker, which shares the port and the limits with others. */
+  permits?: Permits | undefined
+}
+
+export interface Serving {
+  url: string
+  isServing(): boolean
+  /** Takes requests for DRAIN_DELAY_SECONDS, finishes those in progress, and closes. */
+  drain(): Promise<void>
+}
+
+/** @throws the error of a port that is in use */
+export async function startServing({ connection, ...options }: Options): Promise<Serving> {
+  const { config, registry } = options
+  const drainDelayMs = config.drainDelaySeconds * 1000
+  // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
+  const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
+  showProcess(registry, { pool: connection.pool, hashesWaiting: () => hasher.waiting })
+  const app = await buildApp({ ...options, db: connection.db, hasher })
+  const acceptors = createAcceptors(app, { sharesPort: options.permits !== undefined })
+  app.addHook('preClose', async () => {
+    await takeLastRequests(app.server, drainDelayMs)
+    acceptors.stop()
+  })
+  return {
+    url: await acceptors.listen(config.listen),
+    isServing: () => true,
+    async drain() {
+      setTimeout(() => app.server.closeAllConnections(), drainDelayMs + DRAIN_DEADLINE_MS)
+      await app.close()
+      await acceptors.ended()
+    },
+  }
+}

@@ -1,0 +1,39 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Config } from '../config.ts'
+import { addProblems } from '../http/responses.ts'
+import type { System } from '../system.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Not yet known to be that of a live session. Set by the credential guard. */
+    credential: Credential
+  }
+}
+
+interface Options {
+  config: Config
+  system: System
+}
+
+/**
+ * Admits genuine credentials of sessions, live or not. For routes whose statement checks the session itself: it must
+ * refuse one that is not live.
+ */
+async function plugin(app: FastifyInstance, { config, system }: Options): Promise<void> {
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
+    addProblems(route.schema, CREDENTIAL_PROBLEMS)
+  })
+  app.decorateRequest('credential')
+  app.addHook('onRequest', async (request: FastifyRequest) => {
+    request.credential = await readCredential(request, { tokens: app.tokens, config }, system.now())
+  })
+}
+
+export const credentialGuard = fp(plugin, {
+  name: 'credential-guard',
+  dependencies: ['memory-limits', 'observe', 'responses', 'tokens'],
+})

@@ -1,0 +1,157 @@
+import { type RawBuilder, sql } from 'kysely'
+import { auditEach } from '../audit/fragments.ts'
+import { inOrder } from '../database/batch.ts'
+import { itemTable } from '../database/columns.ts'
+import type { Executor } from '../database/connect.ts'
+import { isKeyInForce } from '../token/fragments.ts'
+import type { EndState } from './session.ts'
+import { endReason, hasEnded } from './session-fragments.ts'
+
+/** Logout: one statement checks a credential, ends its session or all of the user's, and records it. */
+
+interface About {
+  now: Date
+  auditId: string
+  ipAddress: string
+}
+
+/** The session of an access token, by the ids in it. */
+export interface TokenLogout extends About {
+  companyId: string
+  sessionId: string
+  userId: string
+  keyId: string
+}
+
+/** The session of a cookie. */
+export interface CookieLogout extends About {
+  cookieHash: Buffer
+}
+
+/** The session as the statement found it, and whether it was live, so that it has ended it. */
+export interface LoggedOut extends EndState {
+  companyId: string
+  sessionId: string
+  userId: string
+  wasLive: boolean
+}
+
+type Row = LoggedOut & { ord: number }
+
+const about = {
+  now: ['timestamptz', ({ now }: About) => now],
+  audit_id: ['uuid', ({ auditId }: About) => auditId],
+  ip: ['text', ({ ipAddress }: About) => ipAddress],
+} as const
+
+const tokenTable = itemTable<TokenLogout>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  session_id: ['uuid', ({ sessionId }) => sessionId],
+  user_id: ['uuid', ({ userId }) => userId],
+  key_id: ['text', ({ keyId }) => keyId],
+  ...about,
+})
+
+const cookieTable = itemTable<CookieLogout>({
+  cookie_hash: ['bytea', ({ cookieHash }) => cookieHash],
+  ...about,
+})
+
+/** Joins the sessions `s` to the items `i` of their tokens. */
+const byToken = sql`join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
+  and s.user_id = i.user_id and s.kind = 'token' and ${isKeyInForce(sql`i.key_id`)}`
+
+const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
+
+/**
+ * Ends the sessions of access tokens. One outcome per item, in order; null if there is no such session, or the key of
+ * the token is revoked. Two items must not name the same session.
+ */
+export async function logOutTokens(db: Executor, items: TokenLogout[]): Promise<(LoggedOut | null)[]> {
+  return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ended))
+}
+
+/** Ends the session of a cookie; null if there is none. A cookie does not name its company. */
+export async function logOutCookieAcrossCompanies(
+  db: Executor,
+  item: CookieLogout,
+): Promise<LoggedOut | null> {
+  const [row = null] = await logOut(db, cookieTable([item]), byCookie, ended)
+  return row
+}
+
+/** Ends all sessions of the user of an access token, as `logOutTokens`. */
+export async function logOutAllByToken(db: Executor, item: TokenLogout): Promise<LoggedOut | null> {
+  const [row = null] = await logOut(db, tokenTable([item]), byToken, endedAll)
+  return row
+}
+
+/** Ends all sessions of the user of a cookie, as `logOutCookieAcrossCompanies`. */
+export async function logOutAllByCookieAcrossCompanies(
+  db: Executor,
+  item: CookieLogout,
+): Promise<LoggedOut | null> {
+  const [row = null] = await logOut(db, cookieTable([item]), byCookie, endedAll)
+  return row
+}
+
+interface End {
+  action: RawBuilder<unknown>
+  /** How the found sessions are locked, until the statement has decided and ended them. */
+  lock: RawBuilder<unknown>
+  /** Ends what `found` has, where it is live. */
+  update: RawBuilder<unknown>
+}
+
+const ended: End = {
+  action: sql`'logout'`,
+  // In key order, so that two statements never deadlock.
+  lock: sql`order by s.company_id, s.session_id for update of s`,
+  update: sql`
+    update sessions s set ended_at = f.now, end_reason = 'logout'
+    from found f where s.company_id = f.company_id and s.session_id = f.session_id and f.was_live`,
+}
+
+const endedAll: End = {
+  action: sql`'logout_all'`,
+  // Sign-in locks the user before it ends a session, so a session must not be locked before the user.
+  lock: sql``,
+  update: sql`
+    update users u set session_epoch = session_epoch + 1, session_epoch_reason = 'logout'
+    from found f where u.company_id = f.company_id and u.user_id = f.user_id and f.was_live`,
+}
+
+async function logOut(
+  db: Executor,
+  items: RawBuilder<unknown>,
+  itsSession: RawBuilder<unknown>,
+  { action, lock, update }: End,
+): Promise<Row[]> {
+  const { rows } = await sql<Row>`
+    with locked as (
+      select s.company_id, s.session_id, s.user_id, s.expires_at, s.ended_at, s.end_reason, s.user_epoch,
+        s.company_epoch, i.now, i.audit_id, i.ip, i.ord
+      from ${items} ${itsSession} ${lock}
+    ), found as (
+      select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because,
+        not ${hasEnded('l', 'a', sql`l.now`)} as was_live
+      from locked l join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
+    ), ended as (${update}), audited as (${auditOf(action)})
+    select ord::int, company_id as "companyId", session_id as "sessionId", user_id as "userId", was_live as "wasLive",
+      ended_because as "endReason", expires_at as "expiresAt", user_status as "userStatus",
+      company_status as "companyStatus"
+    from found`.execute(db)
+  return rows
+}
+
+const auditOf = (action: RawBuilder<unknown>) =>
+  auditEach(sql`found where was_live`, {
+    companyId: sql`company_id`,
+    auditId: sql`audit_id`,
+    occurredAt: sql`now`,
+    action,
+    outcome: sql`'done'`,
+    actor: sql`user_id::text`,
+    sessionId: sql`session_id`,
+    ipAddress: sql`ip`,
+  })

@@ -1,0 +1,169 @@
+import cluster, { type Worker } from 'node:cluster'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { AggregatorRegistry, type Registry } from 'prom-client'
+import { Problem } from '../errors.ts'
+import type { LogStream } from '../http/log-stream.ts'
+import type { Log } from '../http/logs.ts'
+import { grantTo } from '../limits/permits.ts'
+import { createWindows } from '../limits/windows.ts'
+import type { System } from '../system.ts'
+import { relayLines } from './lines.ts'
+import { createReplies, type FromPrimary, type FromWorker, type Metrics } from './messages.ts'
+
+/**
+ * The primary's side of its workers: starts them, replaces those that die, counts the limits that hold for the machine,
+ * gathers their log lines and metrics, and ends them.
+ */
+
+/** Before a worker is replaced. It doubles with each one that dies young, so that what cannot start does not spin. */
+const PAUSE_MS = 500
+const LONGEST_PAUSE_MS = 30_000
+const YOUNG_MS = 60_000
+const METRICS_MS = 1_000
+const MAX_DEPARTED = 8
+
+type Env = Record<string, string | undefined>
+
+interface Options {
+  /** The environment of each worker, beside that of this process. */
+  envs: Env[]
+  system: System
+  logStream: LogStream
+  log: Pick<Log, 'error'>
+}
+
+export interface Workers {
+  /** Resolves with the URL when one of them answers requests at the port. @throws Problem if one fails before */
+  start(port: number): Promise<string>
+  isServing(): boolean
+  /** The text of all metrics: the sums of the workers', and `own`. */
+  metrics(own: Registry): Promise<string>
+  /** Asks all of them to end, and resolves when they have. */
+  drain(): Promise<void>
+  /** Ends them at once. */
+  kill(): void
+}
+
+interface State {
+  worker: Worker
+  env: Env
+  /** How long its predecessor was waited for. */
+  pauseMs: number
+  startedAt: number
+  isServing: boolean
+  /** The metrics that it told last. */
+  told: Metrics
+}
+
+export function createWorkers({ envs, system, logStream, log }: Options): Workers {
+  const states = new Set<State>()
+  const windows = createWindows()
+  const replies = createReplies<Metrics>()
+  const served = Promise.withResolvers<string>()
+  let hasServed = false
+  /** The counters of workers that have ended, by sums of several: a sum must not go down. */
+  let departed: Metrics[] = []
+  let isEnding = false
+
+  function fork(env: Env, pauseMs: number): void {
+    const worker = cluster.fork(env)
+    const state: State = { worker, env, pauseMs, startedAt: system.elapsed(), isServing: false, told: [] }
+    states.add(state)
+    relayLines(worker.process.stdout, (lines) => logStream.write(lines))
+    worker.on('message', (message: FromWorker) => receive(state, message))
+    worker.on('error', () => {
+      // A message to a worker that has just ended, unless the process was never there.
+      if (worker.process.pid === undefined) void bury(state, null, null)
+    })
+    worker.once('exit', (code, signal) => void bury(state, code, signal))
+  }
+
+  function receive(state: State, message: FromWorker): void {
+    if (message.type === 'ask') {
+      const grants = grantTo(envs.length, windows, message.asks, system.now())
+      send(state, { type: 'grants', id: message.id, grants })
+    } else if (message.type === 'metrics') {
+      state.told = message.metrics
+      replies.receive(message.id, message.metrics)
+    } else {
+      state.isServing = true
+      hasServed = true
+      served.resolve(message.url)
+      // While it started it heard nothing.
+      if (isEnding) send(state, { type: 'drain' })
+    }
+  }
+
+  async function bury(state: State, code: number | null, signal: string | null): Promise<void> {
+    if (!states.delete(state)) return
+    const { worker, env, told, startedAt } = state
+    departed = [...departed, told.filter(isCumulative)]
+    if (departed.length > MAX_DEPARTED) void sumUpDeparted()
+    if (isEnding) return
+    if (!hasServed && code)
+      return served.reject(new Problem('unavailable', 'A worker could not start; it has said why.'))
+    const livedMs = Math.round(system.elapsed() - startedAt)
+    const replacedInMs = livedMs < YOUNG_MS ? Math.min(LONGEST_PAUSE_MS, state.pauseMs * 2) : PAUSE_MS
+    const context = { workerPid: worker.process.pid, code, signal, livedMs, replacedInMs }
+    log.error(context, 'a worker died and is replaced')
+    await sleep(replacedInMs)
+    replace(env, replacedInMs)
+  }
+
+  function replace(env: Env, pauseMs: number): void {
+    if (isEnding) return
+    try {
+      fork(env, pauseMs)
+    } catch (error) {
+      log.error({ err: error }, 'a worker cannot be started')
+      setTimeout(() => replace(env, pauseMs), LONGEST_PAUSE_MS).unref()
+    }
+  }
+
+  async function sumUpDeparted(): Promise<void> {
+    const { length } = departed
+    const sum = await AggregatorRegistry.aggregate(departed).getMetricsAsJSON()
+    departed = [sum, ...departed.slice(length)]
+  }
+
+  async function askForMetrics(state: State): Promise<Metrics> {
+    const reply = replies.ask((id) => send(state, { type: 'metrics', id }), state.told)
+    // One that does not answer in time counts with what it told before.
+    return await Promise.race([reply, sleep(METRICS_MS, state.told, { ref: false })])
+  }
+
+  return {
+    start(port) {
+      cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
+      for (const env of envs) fork({ ...env, PORT: String(port) }, PAUSE_MS / 2)
+      return served.promise
+    },
+    isServing: () => [...states].some(({ isServing }) => isServing),
+    async metrics(own) {
+      // Before the first wait: one that dies meanwhile must not be counted twice.
+      const gone = departed
+      const told = await Promise.all([...states].filter(({ isServing }) => isServing).map(askForMetrics))
+      const all = [await own.getMetricsAsJSON(), ...gone, ...told]
+      return await AggregatorRegistry.aggregate(all).metrics()
+    },
+    async drain() {
+      isEnding = true
+      const running = [...states]
+      for (const state of running) send(state, { type: 'drain' })
+      await Promise.all(running.map(({ worker }) => (worker.isDead() ? null : once(worker, 'exit'))))
+    },
+    kill() {
+      for (const { worker } of states) worker.process.kill('SIGKILL')
+    },
+  }
+}
+
+function send({ worker }: State, message: FromPrimary): void {
+  if (worker.isConnected()) worker.send(message)
+}
+
+/** What only grows; a gauge of a process that is gone says nothing. */
+function isCumulative(metric: object): boolean {
+  return 'type' in metric && (metric.type === 'counter' || metric.type === 'histogram')
+}

@@ -1,0 +1,227 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import { describe, expect, test } from 'vitest'
+import { exchange } from '../http/raw.ts'
+import { run } from '../support/postgres.ts'
+import { createServerProcesses, type Running } from '../support/server-process.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+/** Several processes that answer requests as one service: WORKERS. */
+
+const testService = await openTestService()
+const admin = await testService.addCompany()
+const processes = createServerProcesses(testService.url)
+
+/** Starts a service, and waits until both of its workers answer. */
+async function start(env: Record<string, string> = {}) {
+  const service = await processes.start({ WORKERS: '2', PUBLIC_URL: testService.config.publicUrl, ...env })
+  await until(() => service.output().split('"Server listening at').length === 3)
+  return service
+}
+
+/** Process ids of the workers. */
+function workersOf({ child: { pid } }: Running): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return children === '' ? [] : children.split(' ').map(Number)
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** The statuses of requests on connections of their own, which both workers accept. */
+async function ask(service: Running, path: string, count: number): Promise<number[]> {
+  const bytes = `GET ${path} HTTP/1.1\r\nHost: gatehouse.example\r\nConnection: close\r\n\r\n`
+  const answers = await Promise.all(times(count, () => exchange(service.address, bytes)))
+  return answers.flat().map(({ status }) => status)
+}
+
+const KEY_SET = '/api/.well-known/jwks.json'
+
+async function readiness({ ops }: Running): Promise<number> {
+  const { statusCode, body } = await request(`${ops}/readyz`)
+  await body.dump()
+  return statusCode
+}
+
+async function metricsOf({ ops }: Running): Promise<string> {
+  return await (await request(`${ops}/metrics`)).body.text()
+}
+
+function sumOf(metrics: string, name: string): number {
+  const lines = metrics.split('\n').filter((line) => line.startsWith(name))
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+const ANSWERED =
+  'gatehouse_http_request_duration_seconds_count{method="GET",route="/api/.well-known/jwks.json"'
+
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await sleep(50)
+}
+
+describe.runIf(process.platform === 'linux')('two workers', () => {
+  test('answer at one port, with one log, and metrics that are their sums', async () => {
+    const service = await start()
+    expect(await ask(service, KEY_SET, 100)).toEqual(times(100, () => 200))
+    await until(async () => sumOf(await metricsOf(service), ANSWERED) === 100)
+    await until(() => service.output().split('"status":200').length === 101)
+    const lines = service.output().trim().split('\n')
+    for (const line of lines) expect(JSON.parse(line)).toMatchObject({ service: 'gatehouse' })
+  })
+
+  test('go on when one is killed: it is replaced, and nothing that was answered is lost', async () => {
+    const service = await start()
+    const [first = 0] = workersOf(service)
+    await ask(service, KEY_SET, 20)
+    await until(async () => sumOf(await metricsOf(service), ANSWERED) === 20)
+    let ended = 0
+    let isOver = false
+    async function signInAndOut(): Promise<void> {
+      while (!isOver) {
+        // What is cut off has no answer; what has one is committed.
+        const answer = await request(`${service.address}/api/auth/login`, loginOf(admin)).catch(() => null)
+        if (answer?.statusCode !== 200) continue
+        const token = Object(await answer.body.json()).accessToken
+        // The session is there for every instance, and after an answered logout for none.
+        expect((await testService.getSession({ token })).status).toBe(200)
+        const out = await request(`${service.address}/api/auth/logout`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}` },
+        }).catch(() => null)
+        if (!out) continue
+        await out.body.dump()
+        expect(out.statusCode).toBe(204)
+        expect((await testService.getSession({ token })).status).toBe(401)
+        ended += 1
+      }
+    }
+    const load = times(8, signInAndOut)
+    await until(() => ended > 5)
+    process.kill(first, 'SIGKILL')
+    await service.told(/(a worker died and is replaced)/)
+    expect(await readiness(service)).toBe(200)
+    await until(() => workersOf(service).length === 2)
+    const atKill = ended
+    await until(() => ended > atKill + 5)
+    isOver = true
+    await Promise.all(load)
+    expect(workersOf(service)).not.toContain(first)
+    // The sums of metrics do not go down with a worker that is gone.
+    expect(sumOf(await metricsOf(service), ANSWERED)).toBe(20)
+  })
+
+  test('are replaced when both are killed; until then the service is not ready', async () => {
+    const service = await start()
+    for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
+    await until(async () => (await readiness(service)) === 503)
+    await until(async () => (await readiness(service)) === 200)
+    expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
+  })
+
+  test('that cannot start are tried again at growing distance', async () => {
+    const service = await start()
+    const name = new URL(testService.url).pathname.slice(1)
+    const server = testService.url.replace(`/${name}`, '/postgres')
+    await run(server, `alter database ${name} allow_connections false`)
+    try {
+      for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
+      const pauses = () => [...service.output().matchAll(/"replacedInMs":(\d+)/g)].map(([, ms]) => Number(ms))
+      await until(() => pauses().length >= 6)
+      // Two workers, each of which was killed once and failed twice.
+      expect(
+        pauses()
+          .slice(0, 6)
+          .sort((a, b) => a - b),
+      ).toEqual([500, 500, 1_000, 1_000, 2_000, 2_000])
+      expect(await readiness(service)).toBe(503)
+    } finally {
+      await run(server, `alter database ${name} allow_connections true`)
+    }
+    await until(async () => (await readiness(service)) === 200)
+  })
+
+  test('share the limits that are counted in memory (ASVS 2.4.1)', async () => {
+    const service = await start({ RATE_LIMIT_SCALE: '1', LIMIT_ANONYMOUS: '100/3600' })
+    const statuses = await ask(service, '/api/nothing', 300)
+    const passed = statuses.filter((status) => status === 404).length
+    expect(passed).toBeGreaterThanOrEqual(100)
+    expect(passed).toBeLessThanOrEqual(110)
+    expect(statuses.filter((status) => status === 429)).toHaveLength(300 - passed)
+  })
+
+  test('answer what was sent before SIGTERM, and leave nothing behind', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '1' })
+    const workers = workersOf(service)
+    const sentAt = performance.now()
+    service.child.kill('SIGTERM')
+    await service.told(/"msg":"(draining)"/)
+    expect(await readiness(service)).toBe(503)
+    const answers: Promise<number[]>[] = []
+    for (let at = 0; at < 800; at += 20) {
+      answers.push(ask(service, KEY_SET, 1))
+      await sleep(Math.max(0, sentAt + at - performance.now()))
+    }
+    expect((await Promise.all(answers)).flat()).toEqual(answers.map(() => 200))
+    expect(await service.exit).toEqual([0, null])
+    expect(workers.filter(isRunning)).toEqual([])
+  })
+
+  test('drain when a terminal or a service manager signals all processes of the group', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '1' })
+    const workers = workersOf(service)
+    const answers = times(40, () => ask(service, KEY_SET, 1))
+    for (const pid of [...workers, service.child.pid ?? 0]) process.kill(pid, 'SIGTERM')
+    expect((await Promise.all(answers)).flat()).toEqual(times(40, () => 200))
+    expect(await service.exit).toEqual([0, null])
+    expect(workers.filter(isRunning)).toEqual([])
+  })
+
+  test('that cannot start at all end the service with 1', async () => {
+    const service = await processes.launch({
+      WORKERS: '2',
+      MASTER_KEYS: `other:${Buffer.alloc(32, 7).toString('base64')}`,
+    })
+    expect(await service.exit).toEqual([1, null])
+    expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
+  })
+
+  test('end at once on a second signal', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '5' })
+    const workers = workersOf(service)
+    service.child.kill('SIGTERM')
+    await sleep(1_200)
+    service.child.kill('SIGTERM')
+    expect(await service.exit).toEqual([1, null])
+    await until(() => !workers.some(isRunning))
+  })
+
+  test('finish their requests and end when the primary is killed', async () => {
+    const service = await start()
+    const workers = workersOf(service)
+    const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
+    await sleep(20)
+    service.child.kill('SIGKILL')
+    for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
+    await until(() => !workers.some(isRunning))
+  })
+
+  test('that can open more connections than Postgres has are said in the log', async () => {
+    const service = await start({ DATABASE_POOL_SIZE: '500' })
+    const warning = await service.told(/(WORKERS=2 with DATABASE_POOL_SIZE=500 can open \d+ connections)/)
+    expect(warning).toContain('1502')
+  })
+})
+
+function loginOf({ companyId, email, password }: { companyId: string; email: string; password: string }) {
+  return {
+    method: 'POST' as const,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ companyId, email, password }),
+  }
+}
