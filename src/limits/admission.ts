@@ -10,6 +10,8 @@ export interface Admission {
    * @throws Problem overloaded
    */
   requireShare(network: string): void
+  /** Whether the queue has a place for a client. */
+  hasPlace(turn: Turn): boolean
   /** Refuses a client for which the queue has no place, before anything is counted. @throws Problem overloaded */
   requirePlace(turn: Turn): void
   /** The number of calls that wait. */
@@ -34,7 +36,10 @@ export function createAdmission({ places, bounds, refusal }: Options): Admission
   const queue = createTurnQueue<Waiting>(bounds)
   let taken = 0
 
+  const hasPlace = (turn: Turn) => taken < places || !queue.refuses(turn)
+
   return {
+    hasPlace,
     async run(turn, work) {
       if (taken < places) taken += 1
       else {
@@ -55,7 +60,7 @@ export function createAdmission({ places, bounds, refusal }: Options): Admission
       if (queue.refusesShare(network)) throw overloaded(refusal)
     },
     requirePlace(turn) {
-      if (taken >= places && queue.refuses(turn)) throw overloaded(refusal)
+      if (!hasPlace(turn)) throw overloaded(refusal)
     },
     get waiting() {
       return queue.size

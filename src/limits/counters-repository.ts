@@ -1,11 +1,9 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
+import { windowAt } from './fragments.ts'
 import type { Limit } from './list.ts'
 
 /** The counters of limits. They belong to no company, since many of them count networks. */
-
-/** More than the clocks of two instances differ by. */
-const SKEW_MS = 120_000
 
 /** One use of a limit, or the refund of one. */
 export interface Use {
@@ -20,22 +18,17 @@ export interface Count {
 }
 
 /** Adds the uses to their counters. Returns one count per use, as if they came one by one. */
-export async function countUses(db: Executor, { max, windowSeconds }: Limit, uses: Use[]): Promise<Count[]> {
+export async function countUses(db: Executor, limit: Limit, uses: Use[]): Promise<Count[]> {
   const byCounter = groupByCounter(uses)
-  const now = new Date(Math.max(...uses.map((use) => use.now)))
-  const endsAt = new Date(now.getTime() + windowSeconds * 1000)
-  const isOver = sql`c.window_ends_at <= ${now}`
-  const latestEnd = new Date(endsAt.getTime() + SKEW_MS)
+  const { endsAt, isOver, end } = windowAt(limit, Math.max(...uses.map(({ now }) => now)))
   const { rows } = await sql<{ counter: string; uses: number; windowEndsAt: Date }>`
     insert into rate_counters as c (counter, hits, window_ends_at)
     select i.counter, i.hits, ${endsAt} from ${countsOf(byCounter)}
     order by i.counter
     on conflict (counter) do update set
       -- Uses beyond the limit were refused, so they do not count.
-      hits = excluded.hits + case when ${isOver} then 0 else least(c.hits, ${max}) end,
-      -- A window that ends far later than a new one was started by a wrong clock. Any other end stays: if a clock that
-      -- is behind pulled it back, the window would be over at once for a clock that is ahead.
-      window_ends_at = case when ${isOver} or c.window_ends_at > ${latestEnd} then ${endsAt} else c.window_ends_at end
+      hits = excluded.hits + case when ${isOver} then 0 else least(c.hits, ${limit.max}) end,
+      window_ends_at = ${end}
     returning counter, hits as uses, window_ends_at as "windowEndsAt"`.execute(db)
   const after = new Map(rows.map((row) => [row.counter, row]))
   return uses.map((use) => {

@@ -1,13 +1,12 @@
-import { createHash } from 'node:crypto'
-import { LruMap } from 'toad-cache'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { rateLimited } from './answer.ts'
 import type { Count, Use } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
-import type { Limit, LimitState } from './list.ts'
-import { byNetwork, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
+import { type Limit, type LimitState, stateOf } from './list.ts'
+import { createRecentRefusals } from './recent-refusals.ts'
+import { byNetwork, counterOf, type Quota, quotasOf, type Subject, tightest } from './subject.ts'
 
 /**
  * Counters in Postgres, so that all instances share them. One statement counts and decides, so parallel
@@ -20,8 +19,8 @@ export interface Counters {
    * @throws Problem rate_limited if the limit is used up; the refused use does not count
    */
   consume(limit: Limit, subject: Subject, now: number): Promise<LimitState>
-  /** Gives one use back that was counted in advance and must not count. */
-  refund(limit: Limit, subject: Subject, now: number): Promise<void>
+  /** Gives one use of each counter back that was counted in advance and must not count. */
+  refund(quotas: Quota[], now: number): Promise<void>
   /**
    * Consumes one use for `work`. If `work` fails through our own fault, the use is refunded, since the client
    * is told to try again.
@@ -38,47 +37,36 @@ export interface Counters {
 /** The batches of a limit: its uses and its refunds. */
 type BatchesOf = (limit: Limit) => { consume: Batch<Use, Count>; refund: Batch<Use, true> }
 
-/**
- * How long a wider network that was refused is not asked about again. Otherwise each of its networks would leave a
- * row before it is refused, and there are 65 536 of them.
- */
-const REFUSED_MS = 1_000
-const MAX_REFUSED = 10_000
-
 export function createCounters(db: Executor, measureBatch: MeasureBatch): Counters {
   const batchesOf = keepBatches(db, measureBatch)
-  const refusals = new LruMap<{ at: number; refusal: Problem }>(MAX_REFUSED)
+  const refusals = createRecentRefusals()
   const counters: Counters = {
     async consume(limit, subject, now) {
       const states: LimitState[] = []
       const quotas = quotasOf(limit, subject)
-      for (const wider of quotas.slice(1)) {
-        const last = refusals.get(counterOf(wider))
-        if (last && Math.abs(now - last.at) < REFUSED_MS) throw last.refusal
-      }
+      refusals.requireRoom(quotas.slice(1), now)
       try {
         for (const quota of quotas) states.push(await consumeOne(batchesOf, quota, now))
       } catch (error) {
         const refused = quotas[states.length]
         if (refused && states.length > 0 && error instanceof Problem && error.code === 'rate_limited')
-          refusals.set(counterOf(refused), { at: now, refusal: error })
+          refusals.note(refused, error, now)
         // A refused use takes nothing, so the counters that had room for it get it back.
         await refundAll(batchesOf, quotas.slice(0, states.length), now).catch(() => {})
         throw error
       }
       return tightest(states)
     },
-    async refund(limit, subject, now) {
-      await refundAll(batchesOf, quotasOf(limit, subject), now)
+    async refund(quotas, now) {
+      await refundAll(batchesOf, quotas, now)
     },
     async consumeFor(limit, subject, now, work) {
       const state = await counters.consume(limit, subject, now)
       try {
         return await work(state)
       } catch (error) {
-        const isOurs = !(error instanceof Problem) || statusOf(error.code) >= 500
         // An error of the refund must not replace the error of `work`.
-        if (isOurs) await counters.refund(limit, subject, now).catch(() => {})
+        if (isOurs(error)) await counters.refund(quotasOf(limit, subject), now).catch(() => {})
         throw error
       }
     },
@@ -86,19 +74,15 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
   return counters
 }
 
+/** Whether a request failed by our fault, so that its client is told to try again. */
+export function isOurs(error: unknown): boolean {
+  return !(error instanceof Problem) || statusOf(error.code) >= 500
+}
+
 async function consumeOne(batchesOf: BatchesOf, quota: Quota, now: number): Promise<LimitState> {
   const { limit } = quota
-  const { uses, windowEndsAt } = await batchesOf(limit).consume({
-    counter: counterOf(quota),
-    now,
-  })
-  const secondsLeft = Math.ceil((windowEndsAt.getTime() - now) / 1000)
-  const state = {
-    ...limit,
-    remaining: Math.max(0, limit.max - uses),
-    // An instance whose clock is ahead can have started the window.
-    resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
-  }
+  const { uses, windowEndsAt } = await batchesOf(limit).consume({ counter: counterOf(quota), now })
+  const state = stateOf(limit, limit.max - uses, windowEndsAt.getTime(), now)
   if (uses > limit.max) throw rateLimited(state)
   return state
 }
@@ -134,17 +118,4 @@ export async function clearCounters(
   // Any IPv6 network names both counters of a network.
   for (const { limit: one } of quotasOf(limit, byNetwork('::', ...account)))
     await repository.deleteCountersLike(db, counterOf({ limit: one, values: account }))
-}
-
-/**
- * The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses; the first two by
- * themselves, so that the names of all counters of an account begin with the same text.
- */
-export function counterOf({ limit, values }: Quota): string {
-  const hashes = [values.slice(0, 2), values.slice(2)].filter((part) => part.length > 0).map(hashOf)
-  return `${limit.name}:${hashes.join('.')}`
-}
-
-function hashOf(part: readonly string[]): string {
-  return createHash('sha256').update(JSON.stringify(part)).digest('base64url').slice(0, 22)
 }

@@ -1,5 +1,59 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Limit } from './list.ts'
+import { counterOf, type Quota } from './subject.ts'
+
+/** More than the clocks of two instances differ by. */
+const SKEW_MS = 120_000
+
+/** The window of counter `c` when it is used, as SQL. `now` is the time of the use, in milliseconds. */
+export function windowAt({ windowSeconds }: Limit, now: number) {
+  const endsAt = new Date(now + windowSeconds * 1000)
+  const isOver = sql`c.window_ends_at <= ${new Date(now)}`
+  // A window that ends far later than a new one was started by a wrong clock. Any other end stays: if a clock that is
+  // behind pulled it back, the window would be over at once for a clock that is ahead.
+  const isWrong = sql`c.window_ends_at > ${new Date(endsAt.getTime() + SKEW_MS)}`
+  return {
+    endsAt,
+    isOver,
+    isWrong,
+    end: sql`case when ${isOver} or ${isWrong} then ${endsAt} else c.window_ends_at end`,
+  }
+}
+
+/**
+ * Counts a use for a row of `source`, the part of a statement that follows `from`. Returns `hits` and
+ * `window_ends_at`; no row, or more hits than the limit allows, if it is used up.
+ */
+export function countUse(
+  limit: Limit,
+  { counter, source, now }: { counter: string; source: RawBuilder<unknown>; now: number },
+) {
+  const { endsAt, isOver, isWrong, end } = windowAt(limit, now)
+  return sql`
+    insert into rate_counters as c (counter, hits, window_ends_at)
+    select ${counter}, 1, ${endsAt}::timestamptz from ${source}
+    on conflict (counter) do update set
+      hits = case when ${isOver} then 1 else least(c.hits, ${limit.max}) + 1 end, window_ends_at = ${end}
+    where ${isOver} or ${isWrong} or c.hits < ${limit.max}
+    returning hits, window_ends_at`
+}
+
+/**
+ * Gives a use of each counter back if the common table expression `source` has a row. The counters are locked in the
+ * given order, which must be that of their counting, so that two statements never deadlock.
+ */
+export function refundIfAny(source: string, quotas: Quota[]) {
+  return sql`
+    update rate_counters r set hits = greatest(0, least(r.hits, c.max) - 1)
+    from (
+      select * from unnest(${quotas.map(counterOf)}::text[], ${quotas.map(({ limit }) => limit.max)}::int[])
+        with ordinality as i (name, max, ord)
+      where exists (select from ${sql.table(source)})
+      order by ord
+    ) i
+    cross join lateral (select counter, i.max from rate_counters where counter = i.name for update) c
+    where r.counter = c.counter`
+}
 
 /** Locks a counter, which is made if there is none, until the end of the transaction. */
 export function lockCounter(counter: string, now: Date) {

@@ -4,7 +4,8 @@ import { type Admission, createAdmission } from './admission.ts'
 import type { Turn } from './turn-queue.ts'
 
 /** Hashes passwords, a bounded number at a time, in a fair order. */
-export interface LimitedHasher extends Pick<Admission, 'requireShare' | 'requirePlace' | 'waiting'> {
+export interface LimitedHasher
+  extends Pick<Admission, 'requireShare' | 'hasPlace' | 'requirePlace' | 'waiting'> {
   /** A hasher for one client. Its functions throw Problem overloaded if the queue has no place for it. */
   inTurn(turn: Turn): PasswordHasher
 }
@@ -32,6 +33,7 @@ export async function createLimitedHasher(
       estimate: (password, hints) => estimates.run(turn, () => hasher.estimate(password, hints)),
     }),
     requireShare: hashes.requireShare,
+    hasPlace: hashes.hasPlace,
     requirePlace: hashes.requirePlace,
     get waiting() {
       return hashes.waiting

@@ -13,6 +13,17 @@ export interface LimitState extends Limit {
   resetSeconds: number
 }
 
+/** The state of a limit. `left` is below 0 if a use was refused; `endsAt` is the end of its window in milliseconds. */
+export function stateOf(limit: Limit, left: number, endsAt: number, now: number): LimitState {
+  const secondsLeft = Math.ceil((endsAt - now) / 1000)
+  return {
+    ...limit,
+    remaining: Math.max(0, Math.min(limit.max, left)),
+    // An instance whose clock is ahead can have started the window.
+    resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
+  }
+}
+
 const limit = (name: string, max: number, windowSeconds: number): Limit => ({ name, max, windowSeconds })
 
 const DEFAULTS = {

@@ -3,8 +3,8 @@ import fp from 'fastify-plugin'
 import type { System } from '../system.ts'
 import { limitHeaders, rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
-import type { Limit, LimitState, Limits } from './list.ts'
-import type { Permits, Taken } from './permits.ts'
+import { type Limit, type LimitState, type Limits, stateOf } from './list.ts'
+import type { Permits } from './permits.ts'
 import { byNetwork, quotasOf, type Subject, tightest } from './subject.ts'
 import type { Counter } from './windows.ts'
 
@@ -46,7 +46,7 @@ export function createMemoryCounter(
   function check(counters: Counter[], now: number): void {
     for (const counter of counters) {
       const endsAt = permits.usedUpUntil(counter, now)
-      if (endsAt !== undefined) throw rateLimited(stateOf(counter, { left: 0, endsAt }, now))
+      if (endsAt !== undefined) throw rateLimited(stateOf(counter, 0, endsAt, now))
     }
   }
 
@@ -63,22 +63,13 @@ export function createMemoryCounter(
         const taken = answer instanceof Promise ? await answer : answer
         if (!taken.isGranted) {
           for (const other of counters.slice(0, states.length)) permits.giveBack(other, now)
-          throw rateLimited(stateOf(counter, taken, now))
+          throw rateLimited(stateOf(counter, taken.left, taken.endsAt, now))
         }
-        states.push(stateOf(counter, taken, now))
+        states.push(stateOf(counter, taken.left, taken.endsAt, now))
       }
       return tightest(states)
     },
   }
-}
-
-function stateOf(
-  { name, max, windowSeconds }: Limit,
-  { left, endsAt }: Pick<Taken, 'left' | 'endsAt'>,
-  now: number,
-): LimitState {
-  const resetSeconds = Math.max(1, Math.ceil((endsAt - now) / 1000))
-  return { name, max, windowSeconds, remaining: Math.min(max, left), resetSeconds }
 }
 
 async function plugin(

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
 import type { Limit, LimitState } from './list.ts'
 import { widerNetworkOf } from './network.ts'
@@ -59,4 +60,17 @@ export function quotasOf(limit: Limit, subject: Subject): Quota[] {
 /** The state of the counter that has the fewest uses left. */
 export function tightest(states: LimitState[]): LimitState {
   return states.reduce((least, state) => (state.remaining < least.remaining ? state : least))
+}
+
+/**
+ * The name of a counter. Its values are hashed, so the table contains no e-mail or IP addresses; the first two by
+ * themselves, so that the names of all counters of an account begin with the same text.
+ */
+export function counterOf({ limit, values }: Quota): string {
+  const hashes = [values.slice(0, 2), values.slice(2)].filter((part) => part.length > 0).map(hashOf)
+  return `${limit.name}:${hashes.join('.')}`
+}
+
+function hashOf(part: readonly string[]): string {
+  return createHash('sha256').update(JSON.stringify(part)).digest('base64url').slice(0, 22)
 }

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import { counterOf } from '../limits/counters.ts'
 import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
+import { counterOf } from '../limits/subject.ts'
 import type { DueMail } from './repository.ts'
 
 /**

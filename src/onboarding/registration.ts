@@ -2,8 +2,9 @@ import { checkNewCompany, checkPassword, normalizeEmail } from '../company/check
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
 import type { Checks, Person } from '../crypto/password-policy.ts'
-import { Problem, statusOf } from '../errors.ts'
-import { byNetwork } from '../limits/subject.ts'
+import { Problem } from '../errors.ts'
+import { isOurs } from '../limits/counters.ts'
+import { byNetwork, quotasOf } from '../limits/subject.ts'
 import type { LinkedKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
@@ -54,8 +55,8 @@ async function checkChosen(
     await counters.consume(passwordChecks, byNetwork(network), now)
     await checkPassword('password', password, person, { hasher, isBreached })
   } catch (error) {
-    if (error instanceof Problem && statusOf(error.code) < 500) {
-      await counters.refund(register, byNetwork(network), now).catch(() => {})
+    if (!isOurs(error)) {
+      await counters.refund(quotasOf(register, byNetwork(network)), now).catch(() => {})
     }
     throw error
   }

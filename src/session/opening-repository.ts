@@ -3,6 +3,8 @@ import type { AuditEntry } from '../audit/entry.ts'
 import { auditEach, auditIfAny } from '../audit/fragments.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
+import { refundIfAny } from '../limits/fragments.ts'
+import type { Quota } from '../limits/subject.ts'
 import { type KnownClient, learning } from './known-clients-fragments.ts'
 
 export interface NewSession {
@@ -23,6 +25,8 @@ export interface NewSession {
   knownUntil: Date
   /** The id of the audit entry of a superseded session. */
   supersededAuditId: string
+  /** Counters of wrong guesses that get their use back. */
+  refunds: Quota[]
 }
 
 /**
@@ -37,7 +41,7 @@ type OpeningOutcome = 'opened' | 'refused' | 'raced'
 const MAX_SUPERSEDED = 1_000
 
 /**
- * Opens a session with its audit entry, and ends the one longest unused of the network that holds most, if the user
+ * Opens a session with its audit entry, gives back what its guess has used, and ends the one longest unused of the network that holds most, if the user
  * has `maxSessions` already. User and company stay locked until the commit: whatever ends all sessions either comes
  * first, and its epoch is in the new session, or comes later and ends the new session too.
  */
@@ -76,7 +80,8 @@ export async function insertSession(
         ${session.userAgent}, ${session.ipAddress}, ${session.network}, user_epoch, company_epoch
       from alone
       returning session_id
-    ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}) ${learnt}
+    ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}),
+    refunded as (${refundIfAny('opened', session.refunds)}) ${learnt}
     select is_alone as "isAlone" from member`.execute(db)
   const [member] = rows
   if (!member) return 'refused'

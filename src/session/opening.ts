@@ -9,6 +9,7 @@ import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
+import type { Quota } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId, type System } from '../system.ts'
 import { endCookieSessionAcrossCompanies } from './ending-repository.ts'
@@ -32,10 +33,12 @@ interface Opening {
   client: Client
   learns: KnownClient[]
   knownUntil: Date
+  /** Counters that counted the right password as a guess. */
+  refunds: Quota[]
   now: number
 }
 
-interface OpenedSession {
+export interface OpenedSession {
   session: Session
   /** The value of its cookie; null in token mode. */
   cookie: string | null
@@ -68,7 +71,7 @@ export async function openSession(
 function toInsertion(
   { system }: Context,
   { passwordHash }: Identity,
-  { client, learns, knownUntil, now }: Opening,
+  { client, learns, knownUntil, refunds, now }: Opening,
   { session, cookie }: OpenedSession,
 ): Insertion {
   const { ipAddress, network, userAgent } = client
@@ -84,6 +87,7 @@ function toInsertion(
       passwordHash,
       learns,
       knownUntil,
+      refunds,
       supersededAuditId: newId(system),
     },
     entry: newEntry(system, new Date(now), {

@@ -5,7 +5,7 @@ import type { Executor } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { Limit, LimitState } from '../limits/list.ts'
-import { byNetwork } from '../limits/subject.ts'
+import { byNetwork, quotasOf } from '../limits/subject.ts'
 
 /**
  * Password guesses. Sign-in and password change share two counts: of one network or device, and of all together. When
@@ -62,8 +62,9 @@ export async function countGuess<Result>(
   } finally {
     // The attempt has had its effect, so a failed refund must not turn it into an error.
     if (!isWrong) {
-      await counters.refund(limits.signInFailures, place, now).catch(() => {})
-      if (ofAccount) await counters.refund(limits.accountFailures, account, now).catch(() => {})
+      const counted = quotasOf(limits.signInFailures, place)
+      if (ofAccount) counted.push(...quotasOf(limits.accountFailures, account))
+      await counters.refund(counted, now).catch(() => {})
     }
   }
 }

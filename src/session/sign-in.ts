@@ -1,27 +1,30 @@
 import type { Kysely } from 'kysely'
 import { normalizeEmail } from '../company/checks.ts'
+import type { Identity } from '../company/identity-fragments.ts'
 import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
+import { isOutage } from '../database/faults.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
+import { type Counters, isOurs } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
+import { createLimiter, type Limiter } from '../limits/limiter.ts'
 import type { LimitState } from '../limits/list.ts'
-import { byDevice, byNetwork } from '../limits/subject.ts'
+import { createRecentRefusals, type RecentRefusals } from '../limits/recent-refusals.ts'
 import type { Turn } from '../limits/turn-queue.ts'
 import { newId, type System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import type { KnownClients, Recognition } from './known-clients.ts'
-import { openSession } from './opening.ts'
-import { countGuess, type Guess } from './password-guesses.ts'
+import { type OpenedSession, openSession } from './opening.ts'
 import { matchPassword } from './password-match.ts'
 import { createRefusals, type RecordRefusal } from './refused-sign-ins.ts'
 import type { Session } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
-import { type Candidate, findCandidates, type SignInItem } from './sign-in-repository.ts'
+import { type Counted, countersOf, readCounts } from './sign-in-counters.ts'
+import { type Candidate, findAndCount, findCandidates, type SignInItem } from './sign-in-repository.ts'
 
 /** Sign-in: the only way to open a session. A refusal does not reveal which of the values was wrong. */
 
@@ -38,6 +41,9 @@ interface Context {
 
 interface Parts extends Context {
   find: Batch<SignInItem, Candidate | null>
+  /** Bounds the statements that wait for a counter, so that a flood does not occupy all connections. */
+  counting: Limiter
+  refusals: RecentRefusals
   recordRefusal: RecordRefusal
 }
 
@@ -60,6 +66,10 @@ interface SignedIn {
   limit: LimitState
 }
 
+/** Statements that count at once, and those that wait. */
+const MAX_COUNTING = 4
+const MAX_WAITING = 1_000
+
 /**
  * Opens a session for the right password. Every `invalid_credentials` comes after the same work: one look-up,
  * one verification, one recorded refusal.
@@ -72,6 +82,8 @@ export function createSignIn(context: Context): SignIn {
   const parts: Parts = {
     ...context,
     find: createBatch({ run: measureBatch('sign_ins', (items) => findCandidates(db, items)) }),
+    counting: createLimiter({ concurrency: MAX_COUNTING, maxWaiting: MAX_WAITING, isOutage }),
+    refusals: createRecentRefusals(),
     recordRefusal: createRefusals(context),
   }
   return (given) => {
@@ -87,48 +99,32 @@ export function createSignIn(context: Context): SignIn {
 }
 
 async function signIn(parts: Parts, attempt: SignInAttempt): Promise<SignedIn> {
-  const { config, counters, hasher } = parts
+  const { hasher, counters } = parts
   const { network } = attempt.client
-  const found = await lookUp(parts, attempt)
-  const { device, isKnown } = found.recognized
-  const turn = { network, device, isKnown }
-  // Before anything is counted, since the client is told to try again.
-  hasher.requirePlace(turn)
-  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
-  const limit = config.limits.signInAttempts
-  return await counters.consumeFor(limit, subject, attempt.now, (state) =>
-    signInInTurn(parts, attempt, { ...found, turn, limit: state }),
-  )
+  // Where there is no place for strangers, nothing is counted before it is known whether this is one.
+  const isPlaceLeft = hasher.hasPlace({ network, isKnown: false })
+  if (!isPlaceLeft) hasher.requirePlace(turnOf(attempt, await lookUp(parts, attempt)))
+  const counted = await countAttempt(parts, attempt)
+  try {
+    return await signInWith(parts, attempt, counted)
+  } catch (error) {
+    if (isOurs(error)) await counters.refund(counted.uses.attempts, attempt.now).catch(() => {})
+    throw error
+  }
 }
 
-interface Found extends Awaited<ReturnType<typeof lookUp>> {
-  turn: Turn
-  limit: LimitState
+function turnOf({ client: { network } }: SignInAttempt, { recognized }: Found): Turn {
+  return { network, device: recognized.device, isKnown: recognized.isKnown }
 }
 
-async function signInInTurn(
-  parts: Parts,
-  attempt: SignInAttempt,
-  { find, account: found, recognized, turn, limit }: Found,
-): Promise<SignedIn> {
-  const { hasher, recordRefusal } = parts
-  const { companyId, email, password, now } = attempt
-  const { network, device, isKnown } = turn
-  const guesser = { companyId, email, networkOrDevice: device ?? network, isKnown, now }
-  const guess = await countGuess(parts, guesser, async (isBarred) => {
-    const matching = { account: found, find, password, hasher: hasher.inTurn(turn), isBarred }
-    const account = await matchPassword(parts, matching)
-    if (!account) return null
-    if (!account.emailVerifiedAt) return 'unverified'
-    // Null if the user was disabled, or the password was changed, while this one was checked.
-    return await openSession(parts, account, openingOf(parts, attempt, recognized))
-  })
-  const { result, guesses } = guess
+async function signInWith(parts: Parts, attempt: SignInAttempt, counted: FoundAndCounted): Promise<SignedIn> {
+  const { recordRefusal } = parts
+  const { attempts: limit, failures } = counted
+  const result = await tryPassword(parts, attempt, counted)
   if (!result) {
-    await recordRefusal(refusalOf(parts, attempt, 'wrong_password', guess))
-    throw new Problem('invalid_credentials', 'Company, e-mail address or password is wrong.', {
-      limit: guesses,
-    })
+    await recordRefusal(refusalOf(parts, attempt, 'wrong_password', counted))
+    const detail = 'Company, e-mail address or password is wrong.'
+    throw new Problem('invalid_credentials', detail, { limit: failures })
   }
   if (result === 'unverified') {
     await recordRefusal(refusalOf(parts, attempt, 'email_not_verified'))
@@ -138,22 +134,91 @@ async function signInInTurn(
   const { session, cookie } = result
   const credential =
     cookie === null
-      ? { tokens: await issueTokens(parts, session, now) }
-      : { cookie, device: recognized.cookie }
+      ? { tokens: await issueTokens(parts, session, attempt.now) }
+      : { cookie, device: counted.recognized.cookie }
   return { session, credential, limit }
+}
+
+/** Opens a session; null if the password is wrong. A guess that is not wrong is given back. */
+async function tryPassword(
+  parts: Parts,
+  attempt: SignInAttempt,
+  counted: FoundAndCounted,
+): Promise<OpenedSession | 'unverified' | null> {
+  const { hasher, counters } = parts
+  const { password, now } = attempt
+  const turn = turnOf(attempt, counted)
+  // The attempt has had its effect, so a failed refund must not turn it into an error.
+  const refund = () => counters.refund(counted.uses.guess, now).catch(() => {})
+  try {
+    // Now, since places may have been taken meanwhile.
+    hasher.requirePlace(turn)
+    const account = await matchPassword(parts, {
+      account: counted.account,
+      find: async () => (await lookUp(parts, attempt)).account,
+      password,
+      hasher: hasher.inTurn(turn),
+      isBarred: counted.ofAccount === null && !turn.isKnown,
+    })
+    if (account && !account.emailVerifiedAt) {
+      await refund()
+      return 'unverified'
+    }
+    // Null if the user was disabled, or the password was changed, while this one was checked.
+    return account && (await openSession(parts, account, openingOf(parts, attempt, counted)))
+  } catch (error) {
+    await refund()
+    throw error
+  }
+}
+
+/** The account, and whether network and device of the client are known for it. */
+interface Found {
+  account: Identity | null
+  recognized: Recognition
+}
+
+interface FoundAndCounted extends Found, Counted {}
+
+async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt): Promise<Found> {
+  const item = itemOf(knownClients, attempt)
+  return toFound(knownClients, attempt, item, await find(item))
+}
+
+/** Looks up and counts by one statement. @throws Problem rate_limited */
+async function countAttempt(parts: Parts, attempt: SignInAttempt): Promise<FoundAndCounted> {
+  const { db, config, knownClients, counters, counting, refusals } = parts
+  const { companyId, email, client, now } = attempt
+  const item = itemOf(knownClients, attempt)
+  const device = item.device?.toString('base64url')
+  const quotas = countersOf(config.limits, { companyId, email, network: client.network, device })
+  if (device === undefined) refusals.requireRoom(quotas.ofNetwork.attempts, now)
+  const { candidate, isKnownDevice, counts } = await counting.run(() => findAndCount(db, item, quotas, now))
+  const chain = (isKnownDevice && quotas.ofDevice) || quotas.ofNetwork
+  const counted = readCounts(chain, quotas.ofAccount, counts, now)
+  if ('refusal' in counted) {
+    const { quota, refusal, before } = counted
+    if (chain.attempts.includes(quota)) refusals.note(quota, refusal, now)
+    await counters.refund(before, now).catch(() => {})
+    throw refusal
+  }
+  return { ...toFound(knownClients, attempt, item, candidate), ...counted }
+}
+
+function itemOf(knownClients: KnownClients, { companyId, email, client, device }: SignInAttempt): SignInItem {
+  return { companyId, email, ...knownClients.digestsOf(companyId, client.network, device) }
 }
 
 const NOT_KNOWN = { networkKnownUntil: null, deviceKnownUntil: null }
 
-/** The account, and whether network and device of the client are known for it, by one statement. */
-async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt) {
-  const { companyId, email, client, device } = attempt
-  const digests = knownClients.digestsOf(companyId, client.network, device)
-  const findCandidate = () => find({ companyId, email, ...digests })
-  const candidate = await findCandidate()
+function toFound(
+  knownClients: KnownClients,
+  attempt: SignInAttempt,
+  digests: SignInItem,
+  candidate: Candidate | null,
+): Found {
   return {
     account: candidate?.identity ?? null,
-    find: async () => (await findCandidate())?.identity ?? null,
     recognized: knownClients.recognize(candidate?.known ?? NOT_KNOWN, digests, attempt),
   }
 }
@@ -161,16 +226,17 @@ async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt) {
 function openingOf(
   { knownClients }: Parts,
   { mode, formerCookie, client, now }: SignInAttempt,
-  { learns }: Recognition,
+  { recognized: { learns }, uses }: FoundAndCounted,
 ) {
-  return { mode, formerCookie, client, learns, knownUntil: knownClients.knownUntil(now), now }
+  const knownUntil = knownClients.knownUntil(now)
+  return { mode, formerCookie, client, learns, knownUntil, refunds: uses.guess, now }
 }
 
 function refusalOf(
   { system }: Context,
   { companyId, email, client, now }: SignInAttempt,
   kind: RefusedSignIn['kind'],
-  guess?: Guess<unknown>,
+  counted?: Counted,
 ): RefusedSignIn {
   return {
     companyId,
@@ -179,8 +245,8 @@ function refusalOf(
     ipAddress: client.ipAddress,
     kind,
     at: new Date(now),
-    isLockout: guess?.guesses.remaining === 0,
-    isGuessed: guess?.ofAccount?.remaining === 0,
+    isLockout: counted?.failures.remaining === 0,
+    isGuessed: counted?.ofAccount?.remaining === 0,
     mailId: newId(system),
   }
 }

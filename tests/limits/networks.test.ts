@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createCounters } from '../../src/limits/counters.ts'
 import { createMemoryCounter } from '../../src/limits/memory.ts'
 import { createOwnPermits } from '../../src/limits/permits.ts'
-import { byNetwork } from '../../src/limits/subject.ts'
+import { byNetwork, quotasOf } from '../../src/limits/subject.ts'
 import { createWindows } from '../../src/limits/windows.ts'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 
@@ -111,7 +111,7 @@ describe('counters in Postgres', () => {
     await expect(use('2001:db8:2:5::')).rejects.toThrow(LIMITED)
     // The /48 that refused holds its limit and the use that it refused, which its next use leaves out.
     expect(await hits('refused')).toEqual([0, 4, 4, 4, 4])
-    await counters.refund(tries, byNetwork('2001:db8:2:1::'), service.clock.now())
+    await counters.refund(quotasOf(tries, byNetwork('2001:db8:2:1::')), service.clock.now())
     // What was refused is asked about again after a second.
     await use('2001:db8:2:5::', 1_000)
     await expect(use('2001:db8:2:5::', 1_000)).rejects.toThrow(LIMITED)
@@ -132,10 +132,10 @@ describe('counters in Postgres', () => {
   test('that are gone are not made by a refund, and none goes below zero', async () => {
     const tries = { ...limit, name: 'gone' }
     const now = service.clock.now()
-    await counters.refund(tries, ['x'], now)
+    await counters.refund(quotasOf(tries, ['x']), now)
     expect(await hits('gone')).toEqual([])
     await counters.consume(tries, ['x'], now)
-    await Promise.all(times(3, () => counters.refund(tries, ['x'], now)))
+    await Promise.all(times(3, () => counters.refund(quotasOf(tries, ['x']), now)))
     expect(await hits('gone')).toEqual([0])
     for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now)
     await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)

@@ -1,0 +1,75 @@
+import pg from 'pg'
+import { afterEach, expect, test, vi } from 'vitest'
+import { openTestService, PASSWORD, times } from '../support/test-service.ts'
+
+/** What a request costs the database: one statement each, and two where a password is hashed in between. */
+
+const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.0/8' } })
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
+const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
+const cookieMode = { 'x-session-mode': 'cookie' }
+
+afterEach(() => vi.restoreAllMocks())
+
+/** The settings of a new connection, and the sender of mails. */
+const IS_OF_NO_REQUEST = /^set |leased_until/
+
+/** The statements of `act`. */
+async function statementsOf(act: () => Promise<{ status: number }>, status: number): Promise<string[]> {
+  const spy = vi.spyOn(pg.Client.prototype, 'query')
+  expect(await act()).toMatchObject({ status })
+  const texts = spy.mock.calls.map(([query]) => String(Object(query).text ?? query))
+  spy.mockRestore()
+  return texts.filter((text) => !IS_OF_NO_REQUEST.test(text))
+}
+
+async function deviceCookie(): Promise<string> {
+  const { headers } = await service.login(admin, { headers: cookieMode })
+  const [, device = ''] = /(__Host-device=[^;]+)/.exec(String(headers['set-cookie'])) ?? []
+  return device
+}
+
+test('a session check takes one statement, by token and by cookie', async () => {
+  const { accessToken: token } = await service.loginAs(admin)
+  expect(await statementsOf(() => service.getSession({ token }), 200)).toHaveLength(1)
+  const cookie = await service.cookieOf(admin)
+  expect(await statementsOf(() => service.getSession({ cookie }), 200)).toHaveLength(1)
+})
+
+test('a refresh takes one statement, also when it is repeated', async () => {
+  const { refreshToken } = await service.loginAs(admin)
+  const refresh = () => service.refresh(refreshToken, { key: 'k1' })
+  expect(await statementsOf(refresh, 200)).toHaveLength(1)
+  expect(await statementsOf(refresh, 200)).toHaveLength(1)
+})
+
+test('a logout takes one statement, by token and by cookie, of one session and of all', async () => {
+  for (const path of ['/auth/logout', '/auth/logout?scope=all']) {
+    const { accessToken: token } = await service.loginAs(admin)
+    expect(await statementsOf(() => service.call(path, { token }), 204)).toHaveLength(1)
+    const cookie = await service.cookieOf(admin)
+    expect(await statementsOf(() => service.call(path, { cookie }), 204)).toHaveLength(1)
+  }
+})
+
+test('signed events take one statement, however many', async () => {
+  const event = (n: number) => ({ id: `e${n}`, type: 'user.created', data: { n } })
+  const send = (payload: unknown) => () => service.send(admin.companyId, secret, payload)
+  // The first of a minute is noted as the secret's last use.
+  await send(event(0))()
+  expect(await statementsOf(send(event(1)), 202)).toHaveLength(1)
+  expect(await statementsOf(send({ events: times(100, (n) => event(n + 2)) }), 202)).toHaveLength(1)
+})
+
+test.each([
+  ['from an IPv4 address', () => from('192.0.2.1')],
+  ['from an IPv6 network', () => from('2001:db8:1:2::3')],
+  ['with a cookie', () => ({ headers: { ...cookieMode, ...from('192.0.2.2').headers } })],
+  ['from a known device', async () => ({ headers: { ...cookieMode, cookie: await deviceCookie() } })],
+])('a sign-in %s takes two, right or wrong', async (_case, options) => {
+  const call = await options()
+  expect(await statementsOf(() => service.login(admin, call), 200)).toHaveLength(2)
+  const wrong = { ...admin, password: `not ${PASSWORD}` }
+  expect(await statementsOf(() => service.login(wrong, call), 401)).toHaveLength(2)
+})
