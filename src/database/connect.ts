@@ -63,34 +63,53 @@ class Client extends pg.Client {
   }
 }
 
-/** In milliseconds. `server` has settings of Postgres; the rest are waits of this side. */
-interface Timeouts extends pg.PoolConfig {
-  server: Record<string, number>
+/** `server` has settings of Postgres; the rest are waits of this side. In milliseconds. */
+interface Settings extends pg.PoolConfig {
+  server: Record<string, number | 'off' | 'force_generic_plan'>
 }
 
-const REQUEST_TIMEOUTS: Timeouts = {
+/**
+ * Statements of requests look up few rows by key, each one in a loop over its items. The planner would scan and hash
+ * whole tables while its statistics say that they are small, and keep such a plan after they have grown. It is allowed
+ * to do so only where there is no index.
+ */
+const PLANS = {
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  // The price of a plan that is not allowed would let Postgres compile it, which takes longer than running it.
+  jit: 'off',
+  plan_cache_mode: 'force_generic_plan',
+} as const
+
+const FOR_REQUESTS: Settings = {
   connectionTimeoutMillis: 3_000,
   query_timeout: 8_000,
-  server: { lock_timeout: 2_000, statement_timeout: 5_000, idle_in_transaction_session_timeout: 10_000 },
+  server: {
+    lock_timeout: 2_000,
+    statement_timeout: 5_000,
+    idle_in_transaction_session_timeout: 10_000,
+    ...PLANS,
+  },
 }
 
 /** The readiness probe answers before these have passed; they end what it left behind. */
-const PROBE_TIMEOUTS: Timeouts = {
+const FOR_PROBES: Settings = {
   connectionTimeoutMillis: 1_000,
   query_timeout: 1_000,
   server: { lock_timeout: 1_000, statement_timeout: 1_000 },
 }
 
 /** A migration that waits for a table holds up every request that comes after it, so it gives up and tries again. */
-const MAINTENANCE_TIMEOUTS: Timeouts = { server: { lock_timeout: 5_000 } }
+const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
 
 /**
  * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
  * for the server's answer. A longer wait fails, and the request is answered 503.
  */
 export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connection {
-  const open = (max: number, { server, ...waits } = REQUEST_TIMEOUTS) => {
-    const settings = Object.entries(server).map(([name, ms]) => `set ${name} = ${ms}`)
+  const open = (max: number, { server, ...waits } = FOR_REQUESTS) => {
+    const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
     const pool = new pg.Pool({
       connectionString: url,
       max,
@@ -107,8 +126,8 @@ export function connect({ url, poolSize, onIdleError }: ConnectOptions): Connect
     return { pool, db: new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }) }
   }
   const { pool, db } = open(poolSize)
-  const { db: health } = open(1, PROBE_TIMEOUTS)
-  const { db: maintenance } = open(1, MAINTENANCE_TIMEOUTS)
+  const { db: health } = open(1, FOR_PROBES)
+  const { db: maintenance } = open(1, FOR_MAINTENANCE)
   return {
     db,
     health,

@@ -1,0 +1,107 @@
+import { sql } from 'kysely'
+import pg from 'pg'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
+import { openTestService, PASSWORD } from '../support/test-service.ts'
+
+/** The plans of the statements on a request's path. They must not hang on statistics, nor on the size of tables. */
+
+const service = await openTestService()
+const admin = await service.addCompany()
+const { maintenance } = service.connections[0] ?? { maintenance: service.db }
+const secret = await service.newSecret(admin)
+const cookieMode = { 'x-session-mode': 'cookie' }
+const FILLED = ['companies', 'subscriptions', 'users', 'sessions', 'events', 'signing_secrets']
+
+/** 50 companies, 5 000 users, 200 000 sessions and 100 000 events, which nothing has analysed. */
+async function fill(): Promise<void> {
+  for (const table of FILLED)
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(maintenance)
+  const id = (name: string) => sql.raw(`md5('${name}' || n)::uuid`)
+  const insert = [
+    sql`insert into companies (company_id, name, status, created_at)
+      select ${id('c')}, 'Company', 'active', now() from generate_series(1, 50) n`,
+    sql`insert into subscriptions (company_id, plan, status, current_period_end)
+      select ${id('c')}, 'growth', 'active', now() from generate_series(1, 50) n`,
+    sql`insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, created_at)
+      select md5('c' || (n % 50 + 1))::uuid, ${id('u')}, n || '@company.example', 'User', 'viewer', '{}', 'active', '', now()
+      from generate_series(1, 5000) n`,
+    sql`insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at, max_expires_at)
+      select md5('c' || (n % 5000 % 50 + 1))::uuid, ${id('s')}, md5('u' || nullif(n % 5000, 0))::uuid,
+        case n % 2 when 0 then 'token' else 'cookie' end, case n % 2 when 1 then sha256(n::text::bytea) end,
+        now(), now(), now() + interval '1 day', now() + interval '1 day'
+      from generate_series(1, 200000) n where n % 5000 > 0`,
+    sql`insert into events (company_id, event_id, type, received_at, data)
+      select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,
+  ]
+  for (const statement of insert) await statement.execute(maintenance)
+}
+
+/** The texts of the statements of requests, by what is requested. */
+async function collect(): Promise<[what: string, text: string][]> {
+  const spy = vi.spyOn(pg.Client.prototype, 'query')
+  const collected: [string, string][] = []
+  async function during(what: string, act: () => Promise<{ status: number }>, status: number): Promise<void> {
+    spy.mockClear()
+    expect(await act()).toMatchObject({ status })
+    const texts = spy.mock.calls.map(([query]) => String(Object(query).text))
+    for (const text of new Set(texts))
+      if (text.includes('$1') && !/leased_until/.test(text)) collected.push([what, text])
+  }
+  const event = { id: 'e1', type: 'user.created', data: {} }
+  const wrong = { ...admin, password: `not ${PASSWORD}` }
+  const { accessToken: token, refreshToken } = await service.loginAs(admin)
+  const cookie = await service.cookieOf(admin)
+  await during('sign-in', () => service.login(admin), 200)
+  await during('sign-in by cookie', () => service.login(admin, { headers: cookieMode }), 200)
+  await during('wrong password', () => service.login(wrong), 401)
+  await during('session check', () => service.getSession({ token }), 200)
+  await during('session check by cookie', () => service.getSession({ cookie }), 200)
+  await during('refresh', () => service.refresh(refreshToken), 200)
+  await during('list of sessions', () => service.call('/auth/sessions', { method: 'GET', token }), 200)
+  await during('logout', () => service.call('/auth/logout', { token }), 204)
+  await during('logout by cookie', () => service.call('/auth/logout?scope=all', { cookie }), 204)
+  await during('event', () => service.send(admin.companyId, secret, event), 202)
+  await during('the same event', () => service.send(admin.companyId, secret, event), 202)
+  const events = [event, { ...event, id: 'e2' }]
+  await during('several events', () => service.send(admin.companyId, secret, { events }), 202)
+  spy.mockRestore()
+  return collected
+}
+
+interface Node {
+  'Node Type': string
+  'Relation Name'?: string
+  Plans?: Node[]
+}
+
+const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nodesOf)]
+
+/** There are as many as a year has months. A statement reads them once, whatever the number of its items. */
+const FEW_ROWS = 'signing_keys'
+
+/** The parts of a plan that read or hash more than the rows that are asked for, with the settings of requests. */
+async function costlyParts(text: string): Promise<string[]> {
+  const explained = sql<{
+    'QUERY PLAN': [{ Plan: Node }]
+  }>`${sql.raw(`explain (generic_plan, format json) ${text}`)}`
+  const { rows } = await explained.execute(service.db)
+  return (rows[0]?.['QUERY PLAN'] ?? [])
+    .flatMap(({ Plan }) => nodesOf(Plan))
+    .filter(
+      (node) => /Seq Scan|Hash Join|Merge Join/.test(node['Node Type']) && node['Relation Name'] !== FEW_ROWS,
+    )
+    .map(({ 'Node Type': type, 'Relation Name': table }) => `${type} ${table ?? ''}`)
+}
+
+const requests = await collect()
+beforeAll(fill, 60_000)
+
+describe.each(['never analysed', 'analysed'])('with tables that are %s', (state) => {
+  beforeAll(async () => {
+    if (state === 'analysed') await sql`analyze`.execute(maintenance)
+  })
+
+  test.each(requests)('for %s, a statement reads rows by their keys alone', async (_what, text) => {
+    expect(await costlyParts(text)).toEqual([])
+  })
+})
