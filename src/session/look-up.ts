@@ -1,8 +1,10 @@
 import type { Kysely } from 'kysely'
+import { LruMap } from 'toad-cache'
 import type { Config } from '../config.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database } from '../database/schema.ts'
+import type { System } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
 import type { Tokens, VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
@@ -17,6 +19,7 @@ interface Context {
   db: Kysely<Database>
   config: Pick<Config, 'cookieIdleSeconds'>
   tokens: Pick<Tokens, 'reloadKeys'>
+  system: Pick<System, 'randomBytes'>
   measureBatch: MeasureBatch
 }
 
@@ -27,17 +30,44 @@ export interface SessionLookUp {
   byCookie(cookie: string, now: number): Promise<Session>
 }
 
-export function createSessionLookUp({ db, config, tokens, measureBatch }: Context): SessionLookUp {
-  const find = createBatch<repository.TokenItem, repository.FoundSession>({
-    run: measureBatch('sessions', (items) => repository.findSessions(db, items)),
+/** Sessions that are remembered, about 2 KB each. */
+const MAX_REMEMBERED = 10_000
+
+/**
+ * Sessions by token id or cookie hash, with the version of their state. A remembered session is used only if the
+ * statement of the request has found the same version. It saves reading it again.
+ */
+function createMemory() {
+  const remembered = new LruMap<{ version: string; session: Session }>(MAX_REMEMBERED)
+  return async (
+    key: string,
+    find: (known: string | null) => Promise<repository.FoundSession | null>,
+  ): Promise<Session | null> => {
+    const known = remembered.get(key)
+    const found = await find(known?.version ?? null)
+    if (!found) return null
+    const { version, session } = found
+    if (!session) return known?.session ?? null
+    remembered.set(key, { version, session })
+    return session
+  }
+}
+
+export function createSessionLookUp({ db, config, tokens, system, measureBatch }: Context): SessionLookUp {
+  // Nobody else knows it, so nobody can bring two states of a session to the same version.
+  const seed = system.randomBytes(8).readBigInt64LE().toString()
+  const find = createBatch<repository.TokenItem, repository.FoundSession | null>({
+    run: measureBatch('sessions', (items) => repository.findSessions(db, items, seed)),
     schedule: setImmediate,
   })
-  const findByCookie = createBatch<Buffer, repository.FoundSession>({
-    run: measureBatch('cookie_sessions', (hashes) =>
-      repository.findSessionsByCookieAcrossCompanies(db, hashes),
+  const findByCookie = createBatch<repository.CookieItem, repository.FoundSession | null>({
+    run: measureBatch('cookie_sessions', (items) =>
+      repository.findSessionsByCookieAcrossCompanies(db, items, seed),
     ),
     schedule: setImmediate,
   })
+  const ofToken = createMemory()
+  const ofCookie = createMemory()
 
   async function renew(session: Session, now: number): Promise<Session> {
     const idleEnd = now + config.cookieIdleSeconds * 1000
@@ -49,15 +79,18 @@ export function createSessionLookUp({ db, config, tokens, measureBatch }: Contex
 
   return {
     async byToken(claims, now) {
-      const session = await find({ companyId: claims.cid, sessionId: claims.sid, keyId: claims.keyId })
+      const { cid: companyId, sid: sessionId, keyId } = claims
+      const session = await ofToken(sessionId, (known) => find({ companyId, sessionId, keyId, known }))
       // Rows outlive their tokens, so the key was revoked.
       if (!session) tokens.reloadKeys()
       if (session?.kind !== 'token' || session.userId !== claims.sub) throw invalidToken()
       return requireLive(session, now)
     },
     async byCookie(cookie, now) {
-      const hash = hashOpaque(cookie)
-      const session = hash && (await findByCookie(hash))
+      const cookieHash = hashOpaque(cookie)
+      const session =
+        cookieHash &&
+        (await ofCookie(cookieHash.toString('base64'), (known) => findByCookie({ cookieHash, known })))
       if (!session) throw invalidToken()
       requireLive(session, now)
       return now - session.issuedAt.getTime() < RENEW_AFTER_MS ? session : await renew(session, now)
