@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
+import { codeOf } from '../database/faults.ts'
 
 /** Stores events: one row per company and event id, never changed. */
 
@@ -49,6 +50,26 @@ const eventTable = itemTable<EventItem>({
  * with the same ids never deadlock. Outcomes are looked up only if not all items were stored, which is rare.
  */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
+  return await store(db, items, outcome)
+}
+
+/**
+ * Stores all events, or none if one of them is neither new nor a duplicate: then the statement fails, and returns null.
+ */
+export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[] | null> {
+  try {
+    return await store(db, items, duplicateOrFailure)
+  } catch (error) {
+    if (codeOf(error) === INVALID_TEXT) return null
+    throw error
+  }
+}
+
+async function store(
+  db: Executor,
+  items: EventItem[],
+  outcome: RawBuilder<unknown>,
+): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
     with item as (select * from ${eventTable(items)}), permitted as (${permitted}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data)
@@ -97,4 +118,11 @@ const outcome = sql`
         else 'conflict'
       end from events e where e.company_id = i.company_id and e.event_id = i.event_id
     ), 'unseen')
+  end`
+
+const INVALID_TEXT = '22P02'
+/** Fails at any other outcome, in words that Postgres logs. */
+const duplicateOrFailure = sql`
+  case ${outcome} when 'duplicate' then 'duplicate'
+    else (case when i.ord > 0 then 'an event of a request cannot be stored, so none of them is' end)::int::text
   end`

@@ -5,7 +5,7 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { createLimiter } from '../limits/limiter.ts'
 import { eventIdConflict, type Sender, toItems } from './items.ts'
-import { type EventItem, type EventOutcome, storeEvents } from './repository.ts'
+import { type EventItem, type EventOutcome, storeAllEvents, storeEvents } from './repository.ts'
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
 
@@ -72,8 +72,13 @@ async function storeOne(
   }
 }
 
-/** Stores all in one transaction, which the refusal of one of them rolls back. */
+/** Stores all or none. Only if one of them stands in the way, a transaction finds out which, and why. */
 async function storeAll(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
+  return (await storeAllEvents(db, items)) ?? (await storeInTransaction(db, items))
+}
+
+/** The refusal of one of them rolls it back. */
+async function storeInTransaction(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
   return await db.transaction().execute(async (tx) => {
     const outcomes = await storeEvents(tx, items)
     for (let tries = 1; tries < MAX_TRIES; tries += 1) {
