@@ -13,6 +13,7 @@ Without --url it starts a service and a Postgres of its own, or creates database
   --duration SECONDS  of load for each scenario, and as long again for its baseline (15)
   --rounds N          into which both are divided; they alternate, so that a noisy machine affects both (3)
   --connections N     virtual users, each with one connection (8 to 64, depending on the scenario)
+  --workers N         processes of the service that answer (1)
   --rate N            open loop: operations a second that are due, answered or not; latency counts from
                       when an operation was due. Without --rate the loop is closed
   --sessions N        sessions that exist beforehand (10000; \`scale\`: 5000000)
@@ -40,6 +41,7 @@ export interface Options {
   roundMs: number
   /** Undefined: each scenario has its own default. */
   connections: number | undefined
+  workers: number
   /** Operations a second in the open loop; undefined in the closed loop. */
   rate: number | undefined
   sessions: number
@@ -68,6 +70,7 @@ export function readOptions(args: string[]): Options | null {
     rounds,
     roundMs: ((positiveNumber(values, 'duration') ?? 15) / rounds) * 1000,
     connections: positiveInteger(values, 'connections'),
+    workers: positiveInteger(values, 'workers') ?? 1,
     rate: positiveNumber(values, 'rate'),
     sessions: sessions ?? 10_000,
     scaleSessions: sessions ?? 5_000_000,
@@ -88,6 +91,7 @@ function parseValues(args: string[]) {
         duration: text,
         rounds: text,
         connections: text,
+        workers: text,
         rate: text,
         sessions: text,
         url: text,
@@ -117,7 +121,10 @@ function positiveNumber(values: Values, name: 'duration' | 'rate'): number | und
   return text === undefined ? undefined : requireThat(Number(text) > 0, name, text)
 }
 
-function positiveInteger(values: Values, name: 'rounds' | 'connections' | 'sessions'): number | undefined {
+function positiveInteger(
+  values: Values,
+  name: 'rounds' | 'connections' | 'workers' | 'sessions',
+): number | undefined {
   const text = values[name]
   if (text === undefined) return undefined
   return requireThat(Number(text) > 0 && Number.isInteger(Number(text)), name, text)

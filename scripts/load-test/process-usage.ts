@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 export interface Usage {
   /** CPU time in milliseconds since the process started. */
   cpuMs: number
-  /** Memory that is resident now. */
+  /** Memory that is resident now, that of children included. */
   residentBytes: number
 }
 
@@ -18,7 +18,7 @@ interface Process {
   cpuMs: number
 }
 
-/** CPU time of a process with all its children, those that ended included; memory of the process alone. */
+/** What a process uses with all its children; CPU time also of those that ended. */
 export function usageOf(pid: number | undefined): Usage | null {
   const root = pid === undefined ? null : readProcess(pid)
   if (!root) return null
@@ -26,9 +26,10 @@ export function usageOf(pid: number | undefined): Usage | null {
     const process = readProcess(child)
     return process?.parent === root.pid ? [process] : []
   })
+  const all = [root, ...children]
   return {
-    cpuMs: [root, ...children].reduce((sum, { cpuMs }) => sum + cpuMs, 0),
-    residentBytes: readResidentBytes(root.pid),
+    cpuMs: all.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
+    residentBytes: all.reduce((sum, { pid }) => sum + readResidentBytes(pid), 0),
   }
 }
 

@@ -24,6 +24,7 @@ function figuresOf(values: Partial<Figures> = {}): Figures {
     cpuMs: { service: 0.2, postgres: null },
     memoryMb: [100, 120],
     baseline: null,
+    cost: null,
     notes: [],
     percentiles: [],
     series: [],

@@ -22,6 +22,7 @@ const FIGURES: Record<string, (figures: Figures) => number | null> = {
   errors: ({ errors }) => Object.values(errors).reduce((sum, count) => sum + count, 0),
   cpu: ({ cpuMs }) => cpuMs.service,
   memory: ({ memoryMb }) => (memoryMb.length > 0 ? Math.max(...memoryMb) : null),
+  cost: ({ cost }) => cost?.ratio.median ?? null,
   ratio: ({ baseline }) => baseline?.ratio.median ?? null,
 }
 

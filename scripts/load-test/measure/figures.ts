@@ -1,3 +1,4 @@
+import type { Part } from '../baselines/part.ts'
 import { type Measurement, merge, type Second } from '../drive/measurement.ts'
 import type { Baseline } from '../scenarios/scenario.ts'
 import type { ProcessCpu, Round, ScenarioRun } from './round.ts'
@@ -35,6 +36,8 @@ export interface Figures {
   /** Resident memory of the service at the end of each round, in MB. */
   memoryMb: number[]
   baseline: ComparedBaseline | null
+  /** Null if it cannot be measured here. */
+  cost: Cost | null
   notes: string[]
   percentiles: PercentilePoint[]
   series: Second[]
@@ -47,11 +50,19 @@ export interface ComparedBaseline extends Baseline {
   ratio: Ratio
 }
 
+/** What an operation costs beside what it cannot do without. */
+export interface Cost {
+  /** CPU time of service and Postgres for an operation, divided by that of its parts. */
+  ratio: Ratio
+  /** CPU time in milliseconds that an operation needs of each. */
+  parts: { name: string; times: number; cpuMs: number }[]
+}
+
 /** Above this share of its time, the load generator itself may be what limits the rate. */
 const MAX_BUSY_SHARE = 0.95
 
 export function toFigures(
-  { name, scenario, plan }: ScenarioRun,
+  { name, scenario, open, plan }: ScenarioRun,
   connections: number,
   rounds: Round[],
 ): Figures {
@@ -78,6 +89,7 @@ export function toFigures(
     },
     memoryMb: rounds.flatMap(({ memoryBytes }) => (memoryBytes === null ? [] : [memoryBytes / 2 ** 20])),
     baseline: scenario.baseline ? compareWith(scenario.baseline, rounds, events) : null,
+    cost: open.parts ? costOf(open.parts, rounds) : null,
     notes: notesOf(rounds),
     percentiles: percentileCurve(run),
     series: run.series,
@@ -88,6 +100,28 @@ function cpuMsPerOperation(rounds: Round[], program: keyof ProcessCpu, succeeded
   let sum = 0
   for (const { cpuMs } of rounds) sum += cpuMs[program] ?? Number.NaN
   return Number.isFinite(sum) && succeeded > 0 ? sum / succeeded : null
+}
+
+function costOf(parts: Part[], rounds: Round[]): Cost | null {
+  const ratio = ratioOf(
+    rounds.map(({ run, cpuMs, partsMs }) => {
+      const needed = parts.map(({ times }, index) => times * (partsMs[index] ?? Number.NaN))
+      const used = (cpuMs.service ?? Number.NaN) + (cpuMs.postgres ?? Number.NaN)
+      return used / run.succeeded / sumOf(needed)
+    }),
+  )
+  if (!ratio) return null
+  return {
+    ratio,
+    parts: parts.map(({ name, times }, index) => {
+      const measured = rounds.flatMap(({ partsMs }) => partsMs[index] ?? [])
+      return { name, times, cpuMs: (times * sumOf(measured)) / measured.length }
+    }),
+  }
+}
+
+function sumOf(values: number[]): number {
+  return values.reduce((sum, value) => sum + value, 0)
 }
 
 function compareWith(baseline: Baseline, rounds: Round[], events: number): ComparedBaseline | null {

@@ -28,6 +28,8 @@ export interface Round {
   run: Measurement
   baseline: Measurement | null
   cpuMs: ProcessCpu
+  /** CPU time in milliseconds of each of the scenario's parts, once; null where it cannot be read. */
+  partsMs: (number | null)[]
   /** Resident memory of the service at the end. */
   memoryBytes: number | null
   /** Share of the time that the load generator's thread was busy. */
@@ -46,6 +48,7 @@ export interface ProcessCpu {
 export async function measureRound(scenarioRun: ScenarioRun, number: number): Promise<Round> {
   const { open, plan } = scenarioRun
   const baseline = await measureBaseline(scenarioRun, number)
+  const partsMs = await measureParts(scenarioRun)
   const operations = await open.operations(plan.roundMs / 1000)
   const disturbance = await open.disturb?.()
   const before = readUsages(open.target)
@@ -66,6 +69,7 @@ export async function measureRound(scenarioRun: ScenarioRun, number: number): Pr
       service: cpuMsBetween(before.service, after.service),
       postgres: cpuMsBetween(before.postgres, after.postgres),
     },
+    partsMs,
     memoryBytes: after.service?.residentBytes ?? null,
     busyShare: utilization,
     note: (await disturbance?.stop()) ?? null,
@@ -84,6 +88,13 @@ async function measureBaseline(scenarioRun: ScenarioRun, number: number): Promis
     signal: plan.signal,
     onSecond: showProgress(scenarioRun, number, name),
   })
+}
+
+/** One after the other, for as long together as the service is measured. */
+async function measureParts({ open: { parts = [] }, plan }: ScenarioRun): Promise<(number | null)[]> {
+  const measured: (number | null)[] = []
+  for (const part of parts) measured.push(await part.measure(plan.roundMs / parts.length, plan.signal))
+  return measured
 }
 
 function showProgress({ name, scenario, plan }: ScenarioRun, number: number, what: string): OnSecond {

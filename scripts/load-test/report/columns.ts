@@ -18,6 +18,7 @@ export const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.service)],
   ['Postgres CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.postgres)],
   ['memory MB', ({ memoryMb }) => (memoryMb.length > 0 ? Math.max(...memoryMb).toFixed(0) : NONE)],
+  ['cost ratio (min–max)', ({ cost }) => (cost ? showRatio(cost.ratio) : NONE)],
   ['ratio (min–max)', ({ baseline }) => (baseline ? showRatio(baseline.ratio) : NONE)],
   ['baseline', ({ baseline, unit }) => (baseline ? showBaseline(baseline, unit) : NONE)],
 ]

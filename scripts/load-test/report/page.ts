@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Figures } from '../measure/figures.ts'
 import { COLUMNS, remarksOf } from './columns.ts'
+import { drawCostBars } from './cost-bars.ts'
 import { describeMachine, describePrograms } from './machine.ts'
 import { latencyOverTimePlot, latencyPlot, ratePlot } from './plots.ts'
 import type { Report } from './report.ts'
@@ -49,6 +50,7 @@ ${remarks.join('\n')}
 ${drawPlot(latencyPlot(figures))}
 ${drawPlot(latencyOverTimePlot(figures))}
 ${drawPlot(ratePlot(figures))}
+${drawCostBars(figures)}
 </div>
 </section>`
 }

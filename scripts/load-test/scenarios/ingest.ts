@@ -1,6 +1,7 @@
 import { openEventInserts } from '../baselines/event-inserts.ts'
 import { ingestBatch as ingestBatchOperation, ingestEvent } from '../operations/ingest.ts'
 import { obtainSigningKey } from '../operations/signing-key.ts'
+import { openParts } from './parts.ts'
 import { onTarget, type Scenario } from './scenario.ts'
 import { forEachUser } from './virtual-users.ts'
 
@@ -28,9 +29,14 @@ function openWith(batch: number): Scenario['open'] {
     const operations = forEachUser(connections, () =>
       batch === 1 ? ingestEvent(client, sender) : ingestBatchOperation(client, sender, batch),
     )
-    return {
-      operations: async () => operations,
-      baseline: await openEventInserts(target, { users: connections, batch }, cleanup),
-    }
+    const baseline = await openEventInserts(target, { users: connections, batch }, cleanup)
+    const parts = await openParts({
+      target,
+      connections,
+      cleanup,
+      statements: [[batch === 1 ? 'insert' : `insert of ${batch} rows`, baseline]],
+      cryptography: { [batch === 1 ? 'HMAC of an event' : 'HMAC of 100 events']: 1 },
+    })
+    return { operations: async () => operations, baseline, parts }
   })
 }

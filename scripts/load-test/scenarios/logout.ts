@@ -1,8 +1,10 @@
+import { openEventInserts } from '../baselines/event-inserts.ts'
 import { openSessionUpdates } from '../baselines/session-updates.ts'
 import type { Operation } from '../drive/load.ts'
 import type { Client } from '../http-client.ts'
 import { logout as logoutOperation } from '../operations/sessions.ts'
 import type { Target } from '../target/target.ts'
+import { openParts } from './parts.ts'
 import { onTarget, type Scenario } from './scenario.ts'
 import { forEachUser } from './virtual-users.ts'
 
@@ -17,10 +19,26 @@ export const logout: Scenario = {
   about: 'each virtual user ends one session after the other',
   connections: 16,
   baseline: { name: 'single-row updates', compare: 'rate' },
-  open: onTarget(async ({ target, client, connections, cleanup }) => ({
-    operations: (seconds) => prepareLogouts(target, client, connections, seconds),
-    baseline: await openSessionUpdates(target, connections, cleanup),
-  })),
+  open: onTarget(async ({ target, client, connections, cleanup }) => {
+    const baseline = await openSessionUpdates(target, connections, cleanup)
+    const inserts = await openEventInserts(target, { users: connections, batch: 1 }, cleanup)
+    const parts = await openParts({
+      target,
+      connections,
+      cleanup,
+      // The insert is that of the audit entry.
+      statements: [
+        ['update', baseline],
+        ['insert', inserts],
+      ],
+      cryptography: { 'ES256 verification': 1 },
+    })
+    return {
+      operations: (seconds) => prepareLogouts(target, client, connections, seconds),
+      baseline,
+      parts,
+    }
+  }),
 }
 
 async function prepareLogouts(

@@ -1,3 +1,4 @@
+import type { Part } from '../baselines/part.ts'
 import type { Operation } from '../drive/load.ts'
 import { type Client, openClient } from '../http-client.ts'
 import type { Target } from '../target/target.ts'
@@ -35,6 +36,8 @@ export interface OpenScenario {
   operations(seconds: number): Promise<Operation[]>
   /** Undefined if it cannot be measured here. */
   baseline?: Operation[] | undefined
+  /** What an operation cannot do without. Undefined if it cannot be measured here. */
+  parts?: Part[] | undefined
   /** Starts what disturbs the operations. */
   disturb?(): Promise<Disturbance>
 }

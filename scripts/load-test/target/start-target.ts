@@ -5,10 +5,10 @@ import { createDatabase, type Postgres } from '../database/postgres.ts'
 import { startService } from './start-service.ts'
 import type { Target } from './target.ts'
 
-/** Starts a service on a new database with this number of sessions. */
+/** Starts a service of so many processes on a new database with this number of sessions. */
 export async function startTarget(
   postgres: Postgres,
-  sessions: number,
+  { sessions, workers }: { sessions: number; workers: number },
   cleanup: AsyncDisposableStack,
 ): Promise<Target> {
   const databaseUrl = await createDatabase(postgres, cleanup)
@@ -26,6 +26,7 @@ export async function startTarget(
     PUBLIC_URL: settings.publicUrl,
     // Limits are counted as in production, but never reached.
     RATE_LIMIT_SCALE: '1000000',
+    WORKERS: String(workers),
   }
   const { url, pid } = await startService({ variables, logFile }, cleanup)
   return {

@@ -1,0 +1,38 @@
+import type { Figures } from '../measure/figures.ts'
+import { short } from './columns.ts'
+
+/** What the CPU time of a request went to, above what it cannot do without, as an HTML figure; empty if not measured. */
+export function drawCostBars({ cost, cpuMs }: Figures): string {
+  if (!cost) return ''
+  const used = [
+    { name: 'service', ms: cpuMs.service ?? 0 },
+    { name: 'Postgres', ms: cpuMs.postgres ?? 0 },
+  ]
+  const needed = cost.parts.map(({ name, times, cpuMs }) => ({
+    name: times === 1 ? name : `${times} × ${name}`,
+    ms: cpuMs,
+  }))
+  const longest = Math.max(totalOf(used), totalOf(needed))
+  return `<figure><figcaption>CPU time of a request in µs</figcaption>
+${drawBar('it took', used, longest)}
+${drawBar('its parts by themselves', needed, longest)}</figure>`
+}
+
+interface Segment {
+  name: string
+  ms: number
+}
+
+function drawBar(label: string, segments: Segment[], longest: number): string {
+  const total = totalOf(segments)
+  const parts = segments.map(({ name, ms }) => {
+    const text = `${name} ${short(ms * 1000)}`
+    return `<span style="flex-grow:${ms}" title="${text}">${text}</span>`
+  })
+  return `<p class="quiet">${label}: ${short(total * 1000)}</p>
+<div class="bar" style="width:${((100 * total) / longest).toFixed(1)}%">${parts.join('')}</div>`
+}
+
+function totalOf(segments: Segment[]): number {
+  return segments.reduce((sum, { ms }) => sum + ms, 0)
+}
