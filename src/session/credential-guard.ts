@@ -29,7 +29,12 @@ async function plugin(app: FastifyInstance, { config, system }: Options): Promis
   })
   app.decorateRequest('credential')
   app.addHook('onRequest', async (request: FastifyRequest) => {
-    request.credential = await readCredential(request, { tokens: app.tokens, config }, system.now())
+    const credential = await readCredential(request, { tokens: app.tokens, config }, system.now())
+    request.credential = credential
+    if ('claims' in credential) {
+      const { cid: companyId, sub: userId, sid: sessionId } = credential.claims
+      Object.assign(request.logContext, { companyId, userId, sessionId })
+    }
   })
 }
 

@@ -3,22 +3,9 @@ import { rateLimited } from '../limits/answer.ts'
 import type { Count } from '../limits/counters-repository.ts'
 import { type Limit, type LimitState, stateOf } from '../limits/list.ts'
 import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
+import type { Chain, SignInCounters } from './sign-in-repository.ts'
 
-/** The counters of an attempt to sign in, in the order in which they are asked. */
-export interface SignInCounters {
-  ofNetwork: Chain
-  /** In place of those of the network, if the device is known for the member; null without a device cookie. */
-  ofDevice: Chain | null
-  /** Wrong passwords of the account. If it is used up, only networks and devices that are known can sign in. */
-  ofAccount: Quota
-}
-
-interface Chain {
-  /** Attempts, right or wrong. */
-  attempts: Quota[]
-  /** Wrong passwords for the account. */
-  failures: Quota[]
-}
+/** The counters of an attempt to sign in. */
 
 interface Attempt {
   companyId: string

@@ -7,7 +7,6 @@ import type { Count } from '../limits/counters-repository.ts'
 import { countUse } from '../limits/fragments.ts'
 import { counterOf, type Quota } from '../limits/subject.ts'
 import { type KnownUntil, knownUntilColumns } from './known-clients-fragments.ts'
-import type { SignInCounters } from './sign-in-counters.ts'
 
 /** The look-up of sign-in. */
 
@@ -56,6 +55,22 @@ const select = (items: SignInItem[]) => sql`
 
 function toCandidate({ networkKnownUntil, deviceKnownUntil, ...identity }: Row): Candidate {
   return { identity, known: { networkKnownUntil, deviceKnownUntil } }
+}
+
+/** The counters of an attempt to sign in, in the order in which they are asked. */
+export interface SignInCounters {
+  ofNetwork: Chain
+  /** In place of those of the network, if the device is known for the member; null without a device cookie. */
+  ofDevice: Chain | null
+  /** Wrong passwords of the account. If it is used up, only networks and devices that are known can sign in. */
+  ofAccount: Quota
+}
+
+export interface Chain {
+  /** Attempts, right or wrong. */
+  attempts: Quota[]
+  /** Wrong passwords for the account. */
+  failures: Quota[]
 }
 
 /**

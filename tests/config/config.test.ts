@@ -54,6 +54,7 @@ const defaults = {
   breachedPasswordsUrl: undefined,
   dashboardOrigins: [],
   trustProxy: [],
+  workers: 1,
   logLevel: 'info',
   warnings: [],
   rateLimitScale: 1,
@@ -129,6 +130,7 @@ describe('the configuration', () => {
       BREACHED_PASSWORDS_URL: 'https://api.pwnedpasswords.com/range',
       TRUST_PROXY: '10.0.0.0/8,192.0.2.1, 2001:db8::/32',
       DATABASE_POOL_SIZE: '20',
+      WORKERS: '3',
       LOG_LEVEL: 'warn',
       LIMIT_SIGN_IN_FAILURES: '5/60',
     })
@@ -136,6 +138,7 @@ describe('the configuration', () => {
       ...defaults,
       databaseUrl: PRODUCTION.DATABASE_URL,
       databasePoolSize: 20,
+      workers: 3,
       masterKeys: [
         { id: 'first', key: randomKey('one') },
         { id: 'second', key: randomKey('other') },

@@ -75,7 +75,7 @@ describe('the metrics count', () => {
     const requests = await read('gatehouse_batch_size_sum')
     expect(requests['batch="events"']).toBe(40)
     expect(statements['batch="events"']).toBeLessThanOrEqual(40)
-    for (const name of ['sign_ins', 'refreshes', 'sessions', 'limits'])
+    for (const name of ['refreshes', 'sessions', 'limits'])
       expect(statements[`batch="${name}"`]).toBeGreaterThan(0)
   })
 })

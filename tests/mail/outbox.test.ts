@@ -99,7 +99,7 @@ describe('with several instances', async () => {
 
   test('what an instance had taken when it was killed is sent by another, a minute later', async () => {
     const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await service.apps[0]?.close()
+    await service.senders[0]?.stop()
     const addresses = await queue(service, 20)
     // It takes mails and is heard of no more.
     let taken = 0
@@ -136,7 +136,7 @@ describe('with several instances', async () => {
 
   test('what an instance has not sent when it stops is sent by another at once, and no attempt counts', async () => {
     const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await service.apps[0]?.close()
+    await service.senders[0]?.stop()
     const addresses = await queue(service, 7)
     // The mail server goes silent.
     const stopping = openSender(service, (_message, signal) => {
@@ -157,7 +157,7 @@ describe('with several instances', async () => {
 
   test('what an instance composes when it stops is not sent by it', async () => {
     const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await service.apps[0]?.close()
+    await service.senders[0]?.stop()
     await queue(service, 1)
     const { promise: composed, resolve: compose } = Promise.withResolvers<void>()
     let sent = 0
@@ -179,7 +179,7 @@ describe('with several instances', async () => {
 
   test('a clock that is a minute ahead makes no mail go twice', async () => {
     const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-    await service.apps[0]?.close()
+    await service.senders[0]?.stop()
     const addresses = await queue(service, 30)
     const sent: string[] = []
     const send: Transport['send'] = async ({ to }) => {
@@ -254,7 +254,7 @@ describe('a mail server that is away', async () => {
 
 describe('an attempt that fails', async () => {
   const service = await openTestService()
-  await service.apps[0]?.close()
+  await service.senders[0]?.stop()
 
   async function sendOnce(error: unknown) {
     // Ids follow the clock, and the newest mail is the one.
@@ -380,7 +380,7 @@ describe('an attempt that fails', async () => {
 
 test('a mail that was accepted and could not be noted at once is noted later, and not sent again', async () => {
   const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-  await service.apps[0]?.close()
+  await service.senders[0]?.stop()
   await queue(service, 1)
   let sent = 0
   let release: (() => void) | undefined
@@ -411,7 +411,7 @@ test('a mail that was accepted and could not be noted at once is noted later, an
 
 test('a recipient that the server refuses is tried again for a day, at growing distance, and delays no other', async () => {
   const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-  await service.apps[0]?.close()
+  await service.senders[0]?.stop()
   const [unknown = '', full = '', relayed = '', locked = '', good = ''] = await queue(service, 5)
   const mailbox = await openMailbox({
     refusals: {

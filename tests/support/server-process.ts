@@ -47,6 +47,8 @@ export function createServerProcesses(databaseUrl: string) {
         DATABASE_URL: databaseUrl,
         MASTER_KEYS,
         RATE_LIMIT_SCALE: '1000',
+        // All of these tests hold for any number of workers.
+        WORKERS: process.env['WORKERS'] ?? '1',
         DATA_DIR: dataDir,
         PORT: String(port),
         OPS_PORT: String(opsPort),

@@ -299,6 +299,8 @@ export async function openTestService({
     logs,
     addresses: running.map(({ address }) => address),
     apps: running.map(({ app }) => app),
+    /** Of mail. */
+    senders: running.map(({ mail }) => mail),
     connections: running.map(({ connection }) => connection),
     registries: running.map(({ registry }) => registry),
     call,
