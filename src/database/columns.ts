@@ -1,4 +1,5 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
+import { type ElementTypeName, toBinaryArray } from './binary-array.ts'
 import type { Database } from './schema.ts'
 
 /** Column lists that several statements share, so that their rows have the same names; and items as a table. */
@@ -32,14 +33,16 @@ export function plain(table: string, columns: Columns): RawBuilder<unknown> {
 }
 
 /** For each column of a table of items: its type in Postgres, and its value for an item. */
-type ItemColumns<Item> = Record<string, readonly [type: string, read: (item: Item) => unknown]>
+type ItemColumns<Item> = Record<string, readonly [type: ElementTypeName, read: (item: Item) => unknown]>
 
 /** Returns how items are written as the table `i`: with these columns, and `ord`, the place of the item from 1. */
 export function itemTable<Item>(columns: ItemColumns<Item>): (items: Item[]) => RawBuilder<unknown> {
   const names = sql.raw([...Object.keys(columns), 'ord'].join(', '))
-  const lists = Object.values(columns).map(([type, read]) => ({ type: sql.raw(`${type}[]`), read }))
+  const lists = Object.values(columns).map(([type, read]) => ({ type, cast: sql.raw(`::${type}[]`), read }))
   return (items) => {
-    const parameters = lists.map(({ type, read }) => sql`${items.map(read)}::${type}`)
+    const parameters = lists.map(
+      ({ type, cast, read }) => sql`${toBinaryArray(type, items.map(read))}${cast}`,
+    )
     return sql`unnest(${sql.join(parameters)}) with ordinality as i (${names})`
   }
 }

@@ -39,7 +39,8 @@ const eventTable = itemTable<EventItem>({
   secret_version: ['int', ({ secretVersion }) => secretVersion],
   event_id: ['text', ({ eventId }) => eventId],
   type: ['text', ({ type }) => type],
-  occurred_at: ['timestamptz', ({ occurredAt }) => occurredAt],
+  // Postgres reads it, since it keeps microseconds.
+  occurred_text: ['text', ({ occurredAt }) => occurredAt],
   received_at: ['timestamptz', ({ receivedAt }) => receivedAt],
   data: ['json', ({ data }) => data],
 })
@@ -71,7 +72,7 @@ async function store(
   outcome: RawBuilder<unknown>,
 ): Promise<EventOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
-    with item as (select * from ${eventTable(items)}), permitted as (${permitted}), stored as (
+    with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data)
       select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data
       from item i join permitted p using (company_id, secret_version)

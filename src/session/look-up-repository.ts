@@ -19,17 +19,13 @@ export interface FoundSession {
 }
 
 const endedBecause = endReason('s', 'a')
+const state = sql`${plain('s', SESSION_COLUMNS)}, ${endedBecause}, ${plain('a', ACCOUNT_COLUMNS)}`
+const columns = sql`${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${aliased('a', ACCOUNT_COLUMNS)}`
 
 /** Joins the version of the state of session `s` with account `a`, as `v`; and as `f` the session, unless it is known. */
 const unlessKnown = (seed: string) => sql`
-  cross join lateral (
-    select hash_record_extended(
-      row(${plain('s', SESSION_COLUMNS)}, ${endedBecause}, ${plain('a', ACCOUNT_COLUMNS)}), ${seed}::bigint)::text as version
-  ) v
-  left join lateral (
-    select ${aliased('s', SESSION_COLUMNS)}, ${endedBecause} as "endReason", ${aliased('a', ACCOUNT_COLUMNS)}
-    where v.version is distinct from i.known
-  ) f on true`
+  cross join lateral (select hash_record_extended(row(${state}), ${seed}::bigint)::text as version) v
+  left join lateral (select ${columns} where v.version is distinct from i.known) f on true`
 
 /** The ids in an access token, and the version of its session that the process has in memory. */
 export interface TokenItem {

@@ -24,6 +24,8 @@ export async function openLoadTestTables(
        returning session_id as id`,
       [companyId, SESSIONS],
     )
+    // Otherwise the planner takes the index of live sessions, and reads all of the company.
+    await connection.query('analyze load_test_sessions')
     return rows.map(({ id }) => id)
   } finally {
     await connection.end()
