@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, EndReason } from '../database/schema.ts'
-import { isOfThisEpoch } from './session-fragments.ts'
+import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /**
  * Ends sessions. An end is final: no statement updates a row that has `ended_at`, and no epoch moves back. Each
@@ -78,7 +78,7 @@ export async function endOtherSessions(
     update sessions s set user_epoch = m.session_epoch
     from moved m join companies c on c.company_id = m.company_id
     where s.company_id = ${companyId} and s.session_id = ${keptSessionId} and s.user_id = ${userId}
-      and s.ended_at is null and s.user_epoch = m.session_epoch - 1 and s.company_epoch = c.session_epoch
+      and ${isNotEnded('s')} and s.user_epoch = m.session_epoch - 1 and s.company_epoch = c.session_epoch
     returning s.session_id`.execute(tx)
   return rows.length > 0
 }
@@ -95,7 +95,7 @@ export async function endCookieSessionAcrossCompanies(
     update sessions s set ended_at = ${now}, end_reason = ${reason}
     from accounts a
     where s.cookie_hash = ${cookieHash} and a.company_id = s.company_id and a.user_id = s.user_id
-      and s.ended_at is null and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
+      and ${isNotEnded('s')} and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
     returning ${aliased('s', ENDED_COLUMNS)}`.execute(db)
   return rows[0]
 }
@@ -113,7 +113,7 @@ export async function endOwnSession(
     from accounts a
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.user_id = ${userId}
       and a.company_id = s.company_id and a.user_id = s.user_id
-      and s.ended_at is null and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
+      and ${isNotEnded('s')} and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
     returning s.session_id`.execute(db)
   return rows.length > 0
 }

@@ -5,7 +5,7 @@ import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { isKeyInForce } from '../token/fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
-import { endReason } from './session-fragments.ts'
+import { endReason, isNotEnded } from './session-fragments.ts'
 
 /** Reads sessions with their accounts in one statement, in their state of this moment. */
 
@@ -99,12 +99,9 @@ export async function renewCookieSession(
   sessionId: string,
   renewal: { lastIssuedAt: Date; issuedAt: Date; expiresAt: Date },
 ): Promise<void> {
-  await db
-    .updateTable('sessions')
-    .set({ issued_at: renewal.issuedAt, expires_at: renewal.expiresAt })
-    .where('company_id', '=', companyId)
-    .where('session_id', '=', sessionId)
-    .where('ended_at', 'is', null)
-    .where('issued_at', '=', renewal.lastIssuedAt)
-    .execute()
+  const { lastIssuedAt, issuedAt, expiresAt } = renewal
+  await sql`
+    update sessions s set issued_at = ${issuedAt}, expires_at = ${expiresAt}
+    where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.issued_at = ${lastIssuedAt}
+      and ${isNotEnded('s')}`.execute(db)
 }

@@ -6,6 +6,7 @@ import type { Database, SessionKind } from '../database/schema.ts'
 import { refundIfAny } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
 import { type KnownClient, learning } from './known-clients-fragments.ts'
+import { isNotEnded } from './session-fragments.ts'
 
 export interface NewSession {
   sessionId: string
@@ -109,7 +110,7 @@ const supersede = ({ createdAt: now }: NewSession, maxSessions: number) => sql`
     order by s.company_id, s.session_id
     for update of s
   ) l
-  where s.company_id = l.company_id and s.session_id = l.session_id and s.ended_at is null
+  where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
   returning s.company_id, s.session_id, s.user_id`
 
 const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession) =>

@@ -32,3 +32,11 @@ export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
     or not ${isOfThisEpoch(s, a)}
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }
+
+/**
+ * Whether no statement has ended the session by itself. By this column: with `ended_at`, the planner could take the index
+ * of live sessions for one that is looked up by its id, and read all that the company has.
+ */
+export function isNotEnded(s: string) {
+  return sql`${sql.ref(`${s}.end_reason`)} is null`
+}
