@@ -6,19 +6,24 @@ import { JSON_CONTENT } from '../http-client.ts'
 
 const { TARGET_URL = '', CREDENTIALS = '', CLIENTS = '0' } = process.env
 const clients = Number(CLIENTS)
+const credentials: unknown[] = JSON.parse(CREDENTIALS)
 const pool = new Pool(TARGET_URL, { connections: clients })
 /** By status. */
 const answers: Record<string, number> = {}
 
-async function signInRepeatedly(): Promise<void> {
+async function signInRepeatedly(body: string): Promise<void> {
   for (;;) {
-    const { statusCode, headers, body } = await pool.request({
+    const {
+      statusCode,
+      headers,
+      body: answer,
+    } = await pool.request({
       method: 'POST',
       path: '/api/auth/login',
       headers: JSON_CONTENT,
-      body: CREDENTIALS,
+      body,
     })
-    await body.dump()
+    await answer.dump()
     answers[statusCode] = (answers[statusCode] ?? 0) + 1
     process.send?.(answers)
     if (statusCode === 503) await sleep(Number(headers['retry-after']) * 1000)
@@ -26,4 +31,5 @@ async function signInRepeatedly(): Promise<void> {
 }
 
 process.on('disconnect', () => process.exit())
-await Promise.all(Array.from({ length: clients }, signInRepeatedly))
+const bodies = Array.from({ length: clients }, (_, n) => JSON.stringify(credentials[n % credentials.length]))
+await Promise.all(bodies.map(signInRepeatedly))

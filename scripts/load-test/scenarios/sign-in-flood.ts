@@ -5,14 +5,17 @@ import type { Disturbance } from './scenario.ts'
 
 const CLIENTS = 200
 
-/** Starts clients that sign in over and over, in a process of their own; returns when the first is answered. */
+/**
+ * Starts clients that sign in over and over, in a process of their own; returns when the first is answered. Each is another
+ * user, since the 201st session of one would end a session that other operations use.
+ */
 export async function startSignInFlood(
   { url, people }: Target,
   cleanup: AsyncDisposableStack,
 ): Promise<Disturbance> {
   const child = startChild(
     join(import.meta.dirname, 'sign-in-flood-process.ts'),
-    { TARGET_URL: url, CREDENTIALS: JSON.stringify(people[0]), CLIENTS: String(CLIENTS) },
+    { TARGET_URL: url, CREDENTIALS: JSON.stringify(people.slice(0, CLIENTS)), CLIENTS: String(CLIENTS) },
     cleanup,
   )
   let answers: Record<string, number> = {}
