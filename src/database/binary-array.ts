@@ -44,6 +44,7 @@ const TYPES = {
     sizeOf: () => 8,
     write(buffer, value: Date, at) {
       const microseconds = (value.getTime() - EPOCH_MS) * 1000
+      if (Number.isNaN(microseconds)) throw invalidText()
       // Two halves cost less than a BigInt. The upper one is rounded down, also before 2000.
       buffer.writeInt32BE(Math.floor(microseconds / 2 ** 32), at)
       return buffer.writeUInt32BE(microseconds >>> 0, at + 4)
@@ -53,12 +54,17 @@ const TYPES = {
     oid: 2950,
     sizeOf: () => 16,
     write(buffer, value: string, at) {
-      if (buffer.write(value.replaceAll('-', ''), at, 16, 'hex') !== 16)
-        throw new TypeError('this is no UUID')
+      const digits = value.replaceAll('-', '')
+      if (digits.length !== 32 || buffer.write(digits, at, 'hex') !== 16) throw invalidText()
       return at + 16
     },
   },
 } as const satisfies Record<string, ElementType>
+
+/** As Postgres says it, so that in a batch it is the fault of one item. */
+function invalidText(): Error {
+  return Object.assign(new Error('an element of an array is not of its type'), { code: '22P02' })
+}
 
 export type ElementTypeName = keyof typeof TYPES
 

@@ -44,7 +44,8 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
     async consume(limit, subject, now) {
       const states: LimitState[] = []
       const quotas = quotasOf(limit, subject)
-      refusals.requireRoom(quotas.slice(1), now)
+      const refusal = refusals.find(quotas.slice(1), now)
+      if (refusal) throw refusal
       try {
         for (const quota of quotas) states.push(await consumeOne(batchesOf, quota, now))
       } catch (error) {

@@ -7,8 +7,8 @@ import { counterOf, type Quota } from './subject.ts'
  * rows: each of the 65 536 networks of an IPv6 /48 would leave one before the /48 is refused.
  */
 export interface RecentRefusals {
-  /** @throws the last refusal if one of the counters was used up a moment ago */
-  requireRoom(quotas: Quota[], now: number): void
+  /** The refusal of one of the counters that was used up a moment ago. */
+  find(quotas: Quota[], now: number): Problem | undefined
   note(quota: Quota, refusal: Problem, now: number): void
 }
 
@@ -19,11 +19,12 @@ const MAX_REMEMBERED = 10_000
 export function createRecentRefusals(): RecentRefusals {
   const refusals = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
   return {
-    requireRoom(quotas, now) {
+    find(quotas, now) {
       for (const quota of quotas) {
         const last = refusals.get(counterOf(quota))
-        if (last && Math.abs(now - last.at) < REMEMBERED_MS) throw last.refusal
+        if (last && Math.abs(now - last.at) < REMEMBERED_MS) return last.refusal
       }
+      return undefined
     },
     note: (quota, refusal, now) => refusals.set(counterOf(quota), { at: now, refusal }),
   }

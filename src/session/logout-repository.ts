@@ -63,36 +63,28 @@ const byToken = sql`join sessions s on s.company_id = i.company_id and s.session
 
 const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
 
+/** Whether only the session ends, or all of its user. */
+export type LogoutScope = 'session' | 'all'
+
 /**
- * Ends the sessions of access tokens. One outcome per item, in order; null if there is no such session, or the key of
+ * Ends sessions by their access tokens. One outcome per item, in order; null if there is no such session, or the key of
  * the token is revoked. Two items must not name the same session.
  */
-export async function logOutTokens(db: Executor, items: TokenLogout[]): Promise<(LoggedOut | null)[]> {
-  return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ended))
-}
-
-/** Ends the session of a cookie; null if there is none. A cookie does not name its company. */
-export async function logOutCookieAcrossCompanies(
+export async function logOutTokens(
   db: Executor,
-  item: CookieLogout,
-): Promise<LoggedOut | null> {
-  const [row = null] = await logOut(db, cookieTable([item]), byCookie, ended)
-  return row
+  items: TokenLogout[],
+  scope: LogoutScope,
+): Promise<(LoggedOut | null)[]> {
+  return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ENDS[scope]))
 }
 
-/** Ends all sessions of the user of an access token, as `logOutTokens`. */
-export async function logOutAllByToken(db: Executor, item: TokenLogout): Promise<LoggedOut | null> {
-  const [row = null] = await logOut(db, tokenTable([item]), byToken, endedAll)
-  return row
-}
-
-/** Ends all sessions of the user of a cookie, as `logOutCookieAcrossCompanies`. */
-export async function logOutAllByCookieAcrossCompanies(
+/** The same by cookies. A cookie does not name its company. */
+export async function logOutCookiesAcrossCompanies(
   db: Executor,
-  item: CookieLogout,
-): Promise<LoggedOut | null> {
-  const [row = null] = await logOut(db, cookieTable([item]), byCookie, endedAll)
-  return row
+  items: CookieLogout[],
+  scope: LogoutScope,
+): Promise<(LoggedOut | null)[]> {
+  return inOrder(items.length, await logOut(db, cookieTable(items), byCookie, ENDS[scope]))
 }
 
 interface End {
@@ -118,8 +110,17 @@ const endedAll: End = {
   lock: sql``,
   update: sql`
     update users u set session_epoch = session_epoch + 1, session_epoch_reason = 'logout'
-    from found f where u.company_id = f.company_id and u.user_id = f.user_id and f.was_live`,
+    from (
+      select u.company_id, u.user_id
+      from (select distinct company_id, user_id from found where was_live) f
+      join users u on u.company_id = f.company_id and u.user_id = f.user_id
+      order by u.company_id, u.user_id
+      for no key update of u
+    ) f
+    where u.company_id = f.company_id and u.user_id = f.user_id`,
 }
+
+const ENDS: Record<LogoutScope, End> = { session: ended, all: endedAll }
 
 async function logOut(
   db: Executor,

@@ -17,7 +17,7 @@ interface Context {
 }
 
 interface LogoutRequest {
-  scope: 'session' | 'all'
+  scope: repository.LogoutScope
   ipAddress: string
   now: number
 }
@@ -33,11 +33,23 @@ export type LogOut = (
 ) => Promise<Pick<repository.LoggedOut, 'companyId' | 'userId' | 'sessionId'>>
 
 export function createLogout({ db, system, tokens, measureBatch }: Context): LogOut {
-  const endByToken = createBatch<repository.TokenLogout, repository.LoggedOut | null>({
-    keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: measureBatch('logouts', (items) => repository.logOutTokens(db, items)),
-    schedule: setImmediate,
-  })
+  // In batches, since whoever sends a cookie, genuine or not, causes a statement.
+  const byToken = (scope: repository.LogoutScope) =>
+    createBatch<repository.TokenLogout, repository.LoggedOut | null>({
+      keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
+      run: measureBatch('logouts', (items) => repository.logOutTokens(db, items, scope)),
+      schedule: setImmediate,
+    })
+  const byCookie = (scope: repository.LogoutScope) =>
+    createBatch<repository.CookieLogout, repository.LoggedOut | null>({
+      keyOf: ({ cookieHash }) => cookieHash.toString('base64'),
+      run: measureBatch('cookie_logouts', (items) =>
+        repository.logOutCookiesAcrossCompanies(db, items, scope),
+      ),
+      schedule: setImmediate,
+    })
+  const endByToken = { session: byToken('session'), all: byToken('all') }
+  const endByCookie = { session: byCookie('session'), all: byCookie('all') }
 
   async function logOut(
     credential: Credential,
@@ -46,18 +58,13 @@ export function createLogout({ db, system, tokens, measureBatch }: Context): Log
     const about = { now: new Date(now), auditId: newId(system), ipAddress }
     if ('claims' in credential) {
       const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims
-      const item = { companyId, sessionId, userId, keyId, ...about }
-      const found = await (scope === 'all' ? repository.logOutAllByToken(db, item) : endByToken(item))
+      const found = await endByToken[scope]({ companyId, sessionId, userId, keyId, ...about })
       // Rows outlive their tokens, so the key was revoked.
       if (!found) tokens.reloadKeys()
       return found
     }
     const cookieHash = hashOpaque(credential.cookie)
-    if (cookieHash === null) return null
-    const item = { cookieHash, ...about }
-    return await (scope === 'all'
-      ? repository.logOutAllByCookieAcrossCompanies(db, item)
-      : repository.logOutCookieAcrossCompanies(db, item))
+    return cookieHash && (await endByCookie[scope]({ cookieHash, ...about }))
   }
 
   return async (credential, request) => {

@@ -5,13 +5,12 @@ import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
-import { isOutage } from '../database/faults.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
+import { type Admission, createAdmission } from '../limits/admission.ts'
 import type { Client } from '../limits/client.ts'
 import { type Counters, isOurs } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
-import { createLimiter, type Limiter } from '../limits/limiter.ts'
 import type { LimitState } from '../limits/list.ts'
 import { createRecentRefusals, type RecentRefusals } from '../limits/recent-refusals.ts'
 import type { Turn } from '../limits/turn-queue.ts'
@@ -42,7 +41,7 @@ interface Context {
 interface Parts extends Context {
   find: Batch<SignInItem, Candidate | null>
   /** Bounds the statements that wait for a counter, so that a flood does not occupy all connections. */
-  counting: Limiter
+  counting: Admission
   refusals: RecentRefusals
   recordRefusal: RecordRefusal
 }
@@ -66,9 +65,12 @@ interface SignedIn {
   limit: LimitState
 }
 
-/** Statements that count at once, and those that wait. */
-const MAX_COUNTING = 4
-const MAX_WAITING = 1_000
+/** Statements that count at once, and attempts that wait for it. Their networks take turns. */
+const COUNTING = {
+  places: 4,
+  bounds: { max: 1_000, maxPerWiderNetwork: 250 },
+  refusal: 'Too many sign-ins at once; try again in a moment.',
+}
 
 /**
  * Opens a session for the right password. Every `invalid_credentials` comes after the same work: one look-up,
@@ -82,7 +84,7 @@ export function createSignIn(context: Context): SignIn {
   const parts: Parts = {
     ...context,
     find: createBatch({ run: measureBatch('sign_ins', (items) => findCandidates(db, items)) }),
-    counting: createLimiter({ concurrency: MAX_COUNTING, maxWaiting: MAX_WAITING, isOutage }),
+    counting: createAdmission(COUNTING),
     refusals: createRecentRefusals(),
     recordRefusal: createRefusals(context),
   }
@@ -192,15 +194,20 @@ async function countAttempt(parts: Parts, attempt: SignInAttempt): Promise<Found
   const item = itemOf(knownClients, attempt)
   const device = item.device?.toString('base64url')
   const quotas = countersOf(config.limits, { companyId, email, network: client.network, device })
-  if (device === undefined) refusals.requireRoom(quotas.ofNetwork.attempts, now)
-  const { candidate, isKnownDevice, counts } = await counting.run(() => findAndCount(db, item, quotas, now))
+  const refusal = refusals.find(quotas.ofNetwork.attempts, now)
+  // Anyone can send a device cookie, so only a known device may ask again.
+  if (refusal && !(device && (await lookUp(parts, attempt)).recognized.device)) throw refusal
+  const turn = { network: client.network, isKnown: false }
+  const { candidate, isKnownDevice, counts } = await counting.run(turn, () =>
+    findAndCount(db, item, quotas, now),
+  )
   const chain = (isKnownDevice && quotas.ofDevice) || quotas.ofNetwork
   const counted = readCounts(chain, quotas.ofAccount, counts, now)
   if ('refusal' in counted) {
-    const { quota, refusal, before } = counted
-    if (chain.attempts.includes(quota)) refusals.note(quota, refusal, now)
+    const { quota, before } = counted
+    if (chain.attempts.includes(quota)) refusals.note(quota, counted.refusal, now)
     await counters.refund(before, now).catch(() => {})
-    throw refusal
+    throw counted.refusal
   }
   return { ...toFound(knownClients, attempt, item, candidate), ...counted }
 }

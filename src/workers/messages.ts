@@ -25,25 +25,32 @@ export interface Replies<Reply> {
   abandon(): void
 }
 
-export function createReplies<Reply>(): Replies<Reply> {
-  const open = new Map<number, { resolve(reply: Reply): void; fallback: Reply }>()
+/** A question that is not answered within `patienceMs` gets its fallback too. */
+export function createReplies<Reply>(patienceMs: number): Replies<Reply> {
+  const open = new Map<number, { resolve(reply: Reply): void; fallback: Reply; timer: NodeJS.Timeout }>()
   let last = 0
+
+  function receive(id: number, reply: Reply): void {
+    const question = open.get(id)
+    if (!question) return
+    open.delete(id)
+    clearTimeout(question.timer)
+    question.resolve(reply)
+  }
+
   return {
     ask(send, fallback) {
       last += 1
       const id = last
       return new Promise((resolve) => {
-        open.set(id, { resolve, fallback })
+        const timer = setTimeout(() => receive(id, fallback), patienceMs).unref()
+        open.set(id, { resolve, fallback, timer })
         send(id)
       })
     },
-    receive(id, reply) {
-      open.get(id)?.resolve(reply)
-      open.delete(id)
-    },
+    receive,
     abandon() {
-      for (const { resolve, fallback } of open.values()) resolve(fallback)
-      open.clear()
+      for (const [id, { fallback }] of open) receive(id, fallback)
     },
   }
 }

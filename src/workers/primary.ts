@@ -1,5 +1,4 @@
 import cluster, { type Worker } from 'node:cluster'
-import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AggregatorRegistry, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
@@ -59,7 +58,7 @@ interface State {
 export function createWorkers({ envs, system, logStream, log }: Options): Workers {
   const states = new Set<State>()
   const windows = createWindows()
-  const replies = createReplies<Metrics>()
+  const replies = createReplies<Metrics>(METRICS_MS)
   const served = Promise.withResolvers<string>()
   let hasServed = false
   /** The counters of workers that have ended, by sums of several: a sum must not go down. */
@@ -127,10 +126,9 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
     departed = [sum, ...departed.slice(length)]
   }
 
-  async function askForMetrics(state: State): Promise<Metrics> {
-    const reply = replies.ask((id) => send(state, { type: 'metrics', id }), state.told)
-    // One that does not answer in time counts with what it told before.
-    return await Promise.race([reply, sleep(METRICS_MS, state.told, { ref: false })])
+  /** One that does not answer in time counts with what it told before. */
+  function askForMetrics(state: State): Promise<Metrics> {
+    return replies.ask((id) => send(state, { type: 'metrics', id }), state.told)
   }
 
   return {
@@ -151,12 +149,20 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
       isEnding = true
       const running = [...states]
       for (const state of running) send(state, { type: 'drain' })
-      await Promise.all(running.map(({ worker }) => (worker.isDead() ? null : once(worker, 'exit'))))
+      await Promise.all(running.map(({ worker }) => exitOf(worker)))
     },
     kill() {
       for (const { worker } of states) worker.process.kill('SIGKILL')
     },
   }
+}
+
+/** `once` of Node would reject at an error, which a message to a worker that has just ended is. */
+function exitOf(worker: Worker): Promise<void> {
+  return new Promise((resolve) => {
+    if (worker.isDead()) resolve()
+    else worker.once('exit', () => resolve())
+  })
 }
 
 function send({ worker }: State, message: FromPrimary): void {

@@ -22,15 +22,18 @@ interface Options {
   onEnd(reason: string): void
 }
 
+/** How long a request waits for permits. These limits protect the machine, so it then goes on without. */
+const PATIENCE_MS = 1_000
+
 export function openWorkerEnd({ workers, registry, system, onEnd }: Options): WorkerEnd {
   const { worker } = cluster
   if (!worker) throw new Error('this process is no worker')
-  const replies = createReplies<Grant[]>()
+  const replies = createReplies<Grant[]>(PATIENCE_MS)
   const send = (message: FromWorker) => {
     if (worker.isConnected()) worker.send(message)
     else replies.abandon()
   }
-  /** Without a primary, a worker that drains grants what it asks for. */
+  /** Without an answer, as when the primary is gone, the worker grants what it asks for. */
   const grantAll = (asks: Ask[]) =>
     asks.map(({ count }): Grant => ({ granted: count, left: count, endsAt: system.now() }))
 

@@ -29,7 +29,9 @@ test.each<[ElementTypeName, unknown[]]>([
   }
 })
 
-test('what is no UUID is no element', () => {
-  for (const value of ['', '0'.repeat(31), 'g'.repeat(32)])
-    expect(() => toBinaryArray('uuid', [value])).toThrow(TypeError)
+test('what is not of the type is refused, as Postgres refuses it', () => {
+  const invalid = expect.objectContaining({ code: '22P02' })
+  for (const value of ['', '0'.repeat(31), '0'.repeat(33), 'g'.repeat(32)])
+    expect(() => toBinaryArray('uuid', [value])).toThrow(invalid)
+  expect(() => toBinaryArray('timestamptz', [new Date(Number.NaN)])).toThrow(invalid)
 })
