@@ -81,24 +81,34 @@ async function run(system: System, logStream: LogStream, stop: Stop): Promise<vo
     noteLostConnection = (error) => log.warn({ err: error }, 'connection lost')
     if (!stop.signal.aborted) await once(stop.signal, 'abort')
     log.info({ signal: stop.signal.reason }, 'draining')
-    setTimeout(() => process.exit(1), opened.config.drainDelaySeconds * 1000 + EXIT_DEADLINE_MS)
+    setTimeout(() => process.exit(1), drainDelayOf(opened.config) + EXIT_DEADLINE_MS)
     await service.drain()
   } finally {
     await opened.connection.close()
   }
 }
 
-async function startWorker(context: Context): Promise<Pick<Serving, 'drain'>> {
+/** What runs until it is asked to stop. `drain` resolves when all that has begun is finished. */
+interface Service {
+  drain(): Promise<void>
+}
+
+async function startWorker(context: Context): Promise<Service> {
   const { config, stop } = context
   const registry = createRegistry()
   const end = openWorkerEnd({ ...context, registry, workers: config.workers, onEnd: stop.now })
   const serving = await startServing({ ...context, registry, permits: end.permits })
   end.serving(serving.url)
-  return serving
+  // Without its primary it leaves at once: what starts the service again needs the port.
+  return { drain: () => serving.drain(end.hasPrimary() ? drainDelayOf(config) : 0) }
+}
+
+function drainDelayOf({ drainDelaySeconds }: Config): number {
+  return drainDelaySeconds * 1000
 }
 
 /** Starts what a machine has once, and what answers requests: this process, or its workers. */
-async function startMachine(context: Context): Promise<Pick<Serving, 'drain'>> {
+async function startMachine(context: Context): Promise<Service> {
   const { config, connection, logStream, log, stop } = context
   const workers = config.workers > 1 ? prepareWorkers(context) : null
   // What Node tells of a process is told by those that answer requests.
@@ -126,7 +136,7 @@ async function startMachine(context: Context): Promise<Pick<Serving, 'drain'>> {
   return {
     async drain() {
       ops.drain()
-      await Promise.all([serving.drain(), background.stop()])
+      await Promise.all([serving.drain(drainDelayOf(config)), background.stop()])
       await ops.close()
     },
   }

@@ -29,28 +29,29 @@ interface Options {
 export interface Serving {
   url: string
   isServing(): boolean
-  /** Takes requests for DRAIN_DELAY_SECONDS, finishes those in progress, and closes. */
-  drain(): Promise<void>
+  /** Takes requests for so long, finishes those in progress, and closes. */
+  drain(delayMs: number): Promise<void>
 }
 
 /** @throws the error of a port that is in use */
 export async function startServing({ connection, ...options }: Options): Promise<Serving> {
   const { config, registry } = options
-  const drainDelayMs = config.drainDelaySeconds * 1000
   // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showProcess(registry, { pool: connection.pool, hashesWaiting: () => hasher.waiting })
   const app = await buildApp({ ...options, db: connection.db, hasher })
   const acceptors = createAcceptors(app, { sharesPort: options.permits !== undefined })
+  let takingMs = 0
   app.addHook('preClose', async () => {
-    await takeLastRequests(app.server, drainDelayMs)
+    await takeLastRequests(app.server, takingMs)
     acceptors.stop()
   })
   return {
     url: await acceptors.listen(config.listen),
     isServing: () => true,
-    async drain() {
-      setTimeout(() => app.server.closeAllConnections(), drainDelayMs + DRAIN_DEADLINE_MS)
+    async drain(delayMs) {
+      takingMs = delayMs
+      setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
       await app.close()
       await acceptors.ended()
     },

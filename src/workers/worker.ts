@@ -11,6 +11,7 @@ interface WorkerEnd {
   permits: Permits
   /** Tells that the worker answers requests. */
   serving(url: string): void
+  hasPrimary(): boolean
 }
 
 interface Options {
@@ -60,5 +61,6 @@ export function openWorkerEnd({ workers, registry, system, onEnd }: Options): Wo
       ask: (asks) => replies.ask((id) => send({ type: 'ask', id, asks }), grantAll(asks)),
     }),
     serving: (url) => send({ type: 'serving', url }),
+    hasPrimary: () => worker.isConnected(),
   }
 }

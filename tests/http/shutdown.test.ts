@@ -40,7 +40,9 @@ describe('on SIGTERM the service', () => {
       }
       return { socket, answers }
     }
-    const clients = await Promise.all(Array.from({ length: 40 }, () => connectTo(KEY_SET)))
+    // Each worker has its share of the places for passwords, and the kernel shares out connections as it likes.
+    const length = Number(process.env['WORKERS'] ?? 1) > 1 ? 12 : 40
+    const clients = await Promise.all(Array.from({ length }, () => connectTo(KEY_SET)))
     const silent = await Promise.all([connectTo(), connectTo(), connectTo(KEY_SET)])
     const halfway = await connectTo(KEY_SET + HALF)
 

@@ -41,6 +41,7 @@ async function ask(service: Running, path: string, count: number): Promise<numbe
   return answers.flat().map(({ status }) => status)
 }
 
+const ROLLING = { DRAIN_DELAY_SECONDS: '1' }
 const KEY_SET = '/api/.well-known/jwks.json'
 
 async function readiness({ ops }: Running): Promise<number> {
@@ -201,14 +202,56 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     await until(() => !workers.some(isRunning))
   })
 
-  test('finish their requests and end when the primary is killed', async () => {
-    const service = await start()
+  test('finish their requests and leave the port when the primary is killed', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '60' })
     const workers = workersOf(service)
     const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
     await sleep(20)
     service.child.kill('SIGKILL')
     for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
+    const { port } = new URL(service.address)
+    await start({ PORT: port })
+    expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
     await until(() => !workers.some(isRunning))
+  })
+
+  test('of two instances are replaced one instance after the other, and no request fails', async () => {
+    const instances = [await start(ROLLING), await start(ROLLING)]
+    let isOver = false
+    let answered = 0
+    /** As a balancer does: sends to one that was ready when it was asked last. */
+    const ready = new Set(instances)
+    async function watch(instance: Running): Promise<void> {
+      while (instance.child.exitCode === null && !isOver) {
+        if ((await readiness(instance).catch(() => 0)) === 200) ready.add(instance)
+        else ready.delete(instance)
+        await sleep(100)
+      }
+    }
+    async function send(): Promise<void> {
+      while (!isOver) {
+        const instance = [...ready][answered % Math.max(1, ready.size)]
+        if (!instance) throw new Error('no instance is ready')
+        // Connections that stay open, and connections of their own.
+        const { statusCode, body } = await request(`${instance.address}${KEY_SET}`)
+        await body.dump()
+        expect([statusCode, ...(await ask(instance, KEY_SET, 1))]).toEqual([200, 200])
+        answered += 1
+      }
+    }
+    const watches = instances.map(watch)
+    const load = Promise.all(times(4, send))
+    for (const old of [...instances]) {
+      const next = await start(ROLLING)
+      watches.push(watch(next))
+      await until(() => ready.has(next))
+      const before = answered
+      old.child.kill('SIGTERM')
+      expect(await old.exit).toEqual([0, null])
+      await until(() => answered > before + 20)
+    }
+    isOver = true
+    await Promise.all([load, ...watches])
   })
 
   test('that can open more connections than Postgres has are said in the log', async () => {

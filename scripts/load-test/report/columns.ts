@@ -34,7 +34,7 @@ function showCpu(ms: number | null): string {
   return ms === null ? NONE : ms.toFixed(3)
 }
 
-function showRatio({ median, min, max }: Ratio): string {
+export function showRatio({ median, min, max }: Ratio): string {
   return `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
 }
 

@@ -1,5 +1,5 @@
 import type { Figures } from '../measure/figures.ts'
-import { short } from './columns.ts'
+import { short, showRatio } from './columns.ts'
 
 /** What the CPU time of a request went to, above what it cannot do without, as an HTML figure; empty if not measured. */
 export function drawCostBars({ cost, cpuMs }: Figures): string {
@@ -13,7 +13,7 @@ export function drawCostBars({ cost, cpuMs }: Figures): string {
     ms: cpuMs,
   }))
   const longest = Math.max(totalOf(used), totalOf(needed))
-  return `<figure><figcaption>CPU time of a request in µs</figcaption>
+  return `<figure><figcaption>CPU time of a request in µs; cost ratio ${showRatio(cost.ratio)}</figcaption>
 ${drawBar('it took', used, longest)}
 ${drawBar('its parts by themselves', needed, longest)}</figure>`
 }
@@ -25,11 +25,10 @@ interface Segment {
 
 function drawBar(label: string, segments: Segment[], longest: number): string {
   const total = totalOf(segments)
-  const parts = segments.map(({ name, ms }) => {
-    const text = `${name} ${short(ms * 1000)}`
-    return `<span style="flex-grow:${ms}" title="${text}">${text}</span>`
-  })
-  return `<p class="quiet">${label}: ${short(total * 1000)}</p>
+  const texts = segments.map(({ name, ms }) => `${name} ${short(ms * 1000)}`)
+  const parts = segments.map(({ ms }, n) => `<span style="flex-grow:${ms}">${texts[n]}</span>`)
+  // In words too: a narrow part has no room for its name.
+  return `<p class="quiet">${label}: ${short(total * 1000)} = ${texts.join(' + ')}</p>
 <div class="bar" style="width:${((100 * total) / longest).toFixed(1)}%">${parts.join('')}</div>`
 }
 

@@ -50,8 +50,8 @@ ${remarks.join('\n')}
 ${drawPlot(latencyPlot(figures))}
 ${drawPlot(latencyOverTimePlot(figures))}
 ${drawPlot(ratePlot(figures))}
-${drawCostBars(figures)}
 </div>
+${drawCostBars(figures)}
 </section>`
 }
 
