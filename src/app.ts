@@ -1,5 +1,6 @@
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
+import { auditRoutes } from './audit/routes.ts'
 import type { Config } from './config.ts'
 import { createIsBreached } from './crypto/breached-passwords.ts'
 import { createSealer } from './crypto/sealing.ts'
@@ -7,6 +8,7 @@ import type { Connection } from './database/connect.ts'
 import { createHttpApp } from './http/http-app.ts'
 import { createBatchMeasure } from './http/metrics.ts'
 import { openapiRoutes } from './http/openapi-document.ts'
+import { pagesPlugin } from './http/pages.ts'
 import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { createIngest } from './ingest/service.ts'
@@ -14,6 +16,10 @@ import { signatureGuard } from './ingest/signature-guard.ts'
 import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
 import type { Permits } from './limits/permits.ts'
+import { accountRoutes } from './member/account-routes.ts'
+import { confirmRoutes } from './member/confirm-routes.ts'
+import { invitationRoutes } from './member/invitation-routes.ts'
+import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
 import { createKnownClients } from './session/known-clients.ts'
@@ -24,11 +30,15 @@ import { createSessionLookUp } from './session/look-up.ts'
 import { createOwnSessions } from './session/own-sessions.ts'
 import { createPasswordChange } from './session/password-change.ts'
 import { permissionGuard } from './session/permission-guard.ts'
+import { reauthenticateRoutes } from './session/reauthenticate-routes.ts'
+import { createReauthentication } from './session/reauthentication.ts'
+import { recentProofGuard } from './session/recent-proof-guard.ts'
 import { refreshRoutes } from './session/refresh-routes.ts'
 import { createRefresh } from './session/rotation.ts'
 import { ownSessionRoutes } from './session/routes.ts'
 import { sessionGuard } from './session/session-guard.ts'
 import { createSignIn } from './session/sign-in.ts'
+import { createRefusalBook } from './signing-secret/refusals.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
 import type { System } from './system.ts'
@@ -75,7 +85,19 @@ export async function buildApp(options: AppOptions) {
     tokens: app.tokens,
   }
   const signingSecrets = createSigningSecrets(context)
+  const refusals = createRefusalBook({
+    ...context,
+    onFailure: (cause) => app.notice('refusals of events could not be written', { cause }),
+  })
+  app.addHook('onClose', refusals.flush)
 
+  // No credential: files that are the same for everybody.
+  if (config.pagesUrl === config.publicUrl) {
+    await app.register(async (open) => {
+      await open.register(publicGuard)
+      await open.register(pagesPlugin)
+    })
+  }
   await app.register(
     async (api) => {
       // No credential.
@@ -83,6 +105,7 @@ export async function buildApp(options: AppOptions) {
         await open.register(publicGuard)
         await open.register(loginRoutes, { config, system, hasher, signIn: createSignIn(context) })
         await open.register(onboardingRoutes, { context })
+        await open.register(confirmRoutes, { context })
         await open.register(keySetRoutes, { system })
         await open.register(openapiRoutes)
       })
@@ -101,15 +124,31 @@ export async function buildApp(options: AppOptions) {
           ownSessions: createOwnSessions(context),
           changePassword: createPasswordChange(context),
         })
-        // A session whose user has a permission.
+        await signedIn.register(reauthenticateRoutes, {
+          config,
+          system,
+          reauthenticate: createReauthentication(context),
+        })
+        await signedIn.register(accountRoutes, { context })
+        // A session whose user has a permission; the second kind also asks for a recent proof.
         await signedIn.register(async (permitted) => {
           await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
-          await permitted.register(signingSecretRoutes, { signingSecrets, system })
+          await permitted.register(signingSecretRoutes, { signingSecrets, refusals, system })
+        })
+        await signedIn.register(async (permitted) => {
+          await permitted.register(permissionGuard, { permission: 'audit:read' })
+          await permitted.register(auditRoutes, { db, system })
+        })
+        await signedIn.register(async (managing) => {
+          await managing.register(permissionGuard, { permission: 'members:manage' })
+          await managing.register(recentProofGuard, { system })
+          await managing.register(memberRoutes, { context })
+          await managing.register(invitationRoutes, { context })
         })
       })
       // A signature over the raw body.
       await api.register(async (machine) => {
-        await machine.register(signatureGuard, { config, system, signingSecrets })
+        await machine.register(signatureGuard, { config, system, signingSecrets, refusals })
         await machine.register(ingestRoutes, { system, ingest: createIngest(context) })
       })
     },

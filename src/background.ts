@@ -1,9 +1,9 @@
 import type { Registry } from 'prom-client'
-import { createMailComposer } from './company/compose-mail.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
 import type { Log } from './http/logs.ts'
 import { openMail } from './mail/outgoing.ts'
+import { createMailComposer } from './member/compose-mail.ts'
 import { pruneAcrossCompanies } from './operator/housekeeping.ts'
 import { randomFraction, type System } from './system.ts'
 

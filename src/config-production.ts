@@ -32,7 +32,7 @@ const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
 export function productionFaults(values: Record<string, unknown>): string[] {
   const faults = REQUIRED.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
   if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
-  for (const name of ['PUBLIC_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL']) {
+  for (const name of ['PUBLIC_URL', 'PAGES_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL']) {
     const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)
     if (textsOf(values, name).some(isOpen)) {
       faults.push(`${name}: must begin with https:// in production`)

@@ -23,6 +23,7 @@ export type { MasterKey } from './config-forms.ts'
 
 const seconds = (fallback: number, minimum = 1) =>
   Type.Integer({ minimum, maximum: 10 * 365 * 86_400, default: fallback })
+const quota = (fallback: number) => Type.Integer({ minimum: 1, maximum: 1_000_000, default: fallback })
 const port = (fallback: number) => Type.Integer({ minimum: 0, maximum: 65_535, default: fallback })
 const oneOf = (words: string[], fallback: string) =>
   Type.Union(
@@ -38,6 +39,7 @@ const Environment = Type.Object({
   DATABASE_URL: text(),
   MASTER_KEYS: text(),
   PUBLIC_URL: text(),
+  PAGES_URL: text(),
   HOST: Type.String({ default: '127.0.0.1' }),
   PORT: port(3000),
   OPS_HOST: Type.String({ default: '127.0.0.1' }),
@@ -51,6 +53,9 @@ const Environment = Type.Object({
   // The database keeps the trail for at least 90 days: see migrations/0007-audit-trail.ts.
   AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 90, maximum: 3_650, default: 400 }),
   MAX_SESSIONS_PER_MEMBER: Type.Integer({ minimum: 1, maximum: 10_000, default: 200 }),
+  MAX_MEMBERS: quota(10_000),
+  MAX_MEMBERS_IN_TRIAL: quota(500),
+  MAX_INVITATIONS_IN_TRIAL: quota(20),
   SIGNATURE_TOLERANCE_SECONDS: seconds(300),
   IDEMPOTENCY_WINDOW_SECONDS: seconds(60, 0),
   REFRESH_RACE_SECONDS: seconds(1, 0),
@@ -85,6 +90,10 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
   PUBLIC_URL: [
     (url) => originOf(url) !== null,
     'be an http(s) URL without a path, such as https://auth.example.com',
+  ],
+  PAGES_URL: [
+    (url) => originOf(url) !== null,
+    'be an http(s) URL without a path, such as https://app.example.com',
   ],
   SMTP_URL: [
     isSmtpUrl,
@@ -177,6 +186,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
     /** Scheme, host and port at which browsers and tenants reach the service; no trailing slash. */
     publicUrl,
+    /** Where mailed links lead. The pages of this service are at its own URL, or nowhere. */
+    pagesUrl: originOf(read.PAGES_URL ?? '') ?? publicUrl,
     listen: { host: read.HOST, port: read.PORT },
     opsListen: { host: read.OPS_HOST, port: read.OPS_PORT },
     dataDir: read.DATA_DIR,
@@ -187,6 +198,12 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
     auditRetentionDays: read.AUDIT_RETENTION_DAYS,
     maxSessionsPerMember: read.MAX_SESSIONS_PER_MEMBER,
+    /** Of a company. */
+    quotas: {
+      members: read.MAX_MEMBERS,
+      membersInTrial: read.MAX_MEMBERS_IN_TRIAL,
+      invitationsInTrial: read.MAX_INVITATIONS_IN_TRIAL,
+    },
     signatureToleranceSeconds: read.SIGNATURE_TOLERANCE_SECONDS,
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,

@@ -30,7 +30,7 @@ export const PLATFORM_COMMANDS: Record<string, Command> = {
     optional: ['limit'],
     async run({ db }, { company: companyId = '', ...values }) {
       const limit = limitOf(values)
-      const entries = await listEntries(db, companyId, limit)
+      const entries = await listEntries(db, companyId, { max: limit })
       return { companyId, entries, refusedSignIns: await listRefusedSignIns(db, companyId, limit) }
     },
   },

@@ -15,12 +15,16 @@ export const ACCOUNT_COLUMNS = {
   plan: 'plan',
   currentPeriodEnd: 'current_period_end',
   features: 'features',
+  userKind: 'user_kind',
 } as const
 
 export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
   companyId: string
   userId: string
 }
+
+/** What a new user works on, unless it is said. */
+export const DEFAULT_ASSIGNMENTS = ['environment:production']
 
 /** Sign-in and live sessions require this. */
 export function isActive({

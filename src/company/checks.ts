@@ -21,11 +21,11 @@ export function normalizeEmail(email: string): string {
 }
 
 /** Returns an e-mail in its stored form. @throws Problem invalid_request */
-export function checkEmail(text: string): string {
+export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'): string {
   const email = normalizeEmail(text)
   // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
   const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
-  if (!isEmail) throw invalidField('email', 'must be an e-mail address')
+  if (!isEmail) throw invalidField(field, 'must be an e-mail address')
   return email
 }
 

@@ -1,10 +1,11 @@
-import { type ExpressionBuilder, sql } from 'kysely'
+import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditIfAny } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
+import type { Account } from './account.ts'
 import { type Identity, identities, identityColumns } from './identity-fragments.ts'
 
 /** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
@@ -70,7 +71,11 @@ export async function proveEmail(
     .updateTable('users')
     .set(({ fn, val }) => ({
       email_verified_at: fn.coalesce('email_verified_at', val(at)),
-      ...(passwordHash !== undefined && { password_hash: passwordHash, locked_out_at: null }),
+      ...(passwordHash !== undefined && {
+        password_hash: passwordHash,
+        locked_out_at: null,
+        pending_email: null,
+      }),
     }))
     .where('company_id', '=', companyId)
     .where('email', '=', email)
@@ -79,6 +84,105 @@ export async function proveEmail(
     .returning('user_id')
     .executeTakeFirst()
   return updated?.user_id
+}
+
+/** An account, and the e-mail that it is to get. */
+export async function findPendingEmail(
+  db: Executor,
+  companyId: string,
+  userId: string,
+): Promise<
+  | (Pick<Account, 'name' | 'companyName' | 'userStatus' | 'companyStatus'> & { pendingEmail: string | null })
+  | undefined
+> {
+  return await db
+    .selectFrom('users as u')
+    .innerJoin('companies as c', 'c.company_id', 'u.company_id')
+    .select([
+      'u.name',
+      'c.name as companyName',
+      'u.status as userStatus',
+      'c.status as companyStatus',
+      'u.pending_email as pendingEmail',
+    ])
+    .where('u.company_id', '=', companyId)
+    .where('u.user_id', '=', userId)
+    .executeTakeFirst()
+}
+
+/** Asks for another e-mail, in place of one that was asked for before; false unless the user is active. */
+export async function askForEmail(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  email: string,
+): Promise<boolean> {
+  const updated = await tx
+    .updateTable('users')
+    .set({ pending_email: email })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('status', '=', 'active')
+    .where('kind', '=', 'person')
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}
+
+/**
+ * Gives a user the e-mail that was asked for. False if another one was asked for since, or user or company is not
+ * active; a unique constraint refuses the e-mail of somebody else.
+ */
+export async function takePendingEmail(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  { email, at }: { email: string; at: Date },
+): Promise<boolean> {
+  const updated = await tx
+    .updateTable('users')
+    .set({ email, pending_email: null, email_verified_at: at })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('pending_email', '=', email)
+    .where('status', '=', 'active')
+    .where(ofActiveCompany)
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}
+
+/** More companies of one e-mail are not listed. */
+const MAX_COMPANIES = 50
+
+/** The active companies in which somebody has proven an e-mail and can sign in, by name. */
+export async function listCompaniesOfEmailAcrossCompanies(
+  db: Executor,
+  email: string,
+): Promise<{ id: string; name: string }[]> {
+  return await db
+    .selectFrom('users as u')
+    .innerJoin('companies as c', 'c.company_id', 'u.company_id')
+    .select(['c.company_id as id', 'c.name'])
+    .where('u.email', '=', email)
+    .where('u.email_verified_at', 'is not', null)
+    .where('u.status', '=', 'active')
+    .where('u.kind', '=', 'person')
+    .where('c.status', '=', 'active')
+    .orderBy('c.name')
+    .limit(MAX_COMPANIES)
+    .execute()
+}
+
+/** A change of e-mail that has not been confirmed is void. */
+export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<void> {
+  await db
+    .updateTable('users')
+    .set({ pending_email: null })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('pending_email', 'is not', null)
+    .execute()
 }
 
 /** Marks the user as locked out and appends the audit entry of the last guess. */

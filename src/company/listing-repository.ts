@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, SubscriptionStatus, UserStatus } from '../database/schema.ts'
+import type { CompanyStatus, SubscriptionStatus, UserKind, UserStatus } from '../database/schema.ts'
 
 /** What operators see of companies and their users. */
 
@@ -47,6 +47,7 @@ export async function findCompany(db: Executor, companyId: string): Promise<Show
 
 interface ShownUser {
   userId: string
+  kind: UserKind
   email: string
   name: string
   role: string
@@ -58,7 +59,7 @@ interface ShownUser {
 }
 
 const shownUser = sql`
-  user_id as "userId", email, name, role, assignments, status, email_verified_at as "emailVerifiedAt",
+  user_id as "userId", kind, email, name, role, assignments, status, email_verified_at as "emailVerifiedAt",
   locked_out_at as "lockedOutAt", created_at as "createdAt"`
 
 /** The users of a company by e-mail, without those that are deleted. */

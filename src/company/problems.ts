@@ -25,6 +25,10 @@ export function lastAdmin(): Problem {
   )
 }
 
+export function alreadyMember(): Problem {
+  return new Problem('already_member', 'This e-mail belongs to a member of the company already.')
+}
+
 export function emailTaken(): Problem {
   return invalidField('email', 'belongs to a user of this company already')
 }

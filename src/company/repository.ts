@@ -1,11 +1,16 @@
 import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
+import type { CompanyStatus, Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
+
+import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
 /** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
 
 interface NewUser {
   userId: string
+  kind?: UserKind | undefined
+  /** Default: production. */
+  assignments?: string[] | undefined
   email: string
   name: string
   role: string
@@ -55,7 +60,8 @@ export async function insertUser(db: Executor, companyId: string, user: NewUser)
       email: user.email,
       name: user.name,
       role: user.role,
-      assignments: ['environment:production'],
+      assignments: user.assignments ?? DEFAULT_ASSIGNMENTS,
+      kind: user.kind ?? 'person',
       status: 'active',
       password_hash: user.passwordHash,
       email_verified_at: user.emailVerifiedAt,
@@ -113,7 +119,12 @@ export async function updateUser(
   db: Executor,
   companyId: string,
   userId: string,
-  change: { status: 'active' | 'disabled' } | { role: string } | { locked_out_at: null },
+  change:
+    | { status: 'active' | 'disabled' }
+    | { role: string }
+    | { assignments: string[] }
+    | { name: string }
+    | { locked_out_at: null },
 ): Promise<boolean> {
   const updated = await db
     .updateTable('users')
@@ -137,6 +148,8 @@ export async function eraseUser(db: Executor, companyId: string, userId: string)
       password_hash: '',
       assignments: [],
       locked_out_at: null,
+      pending_email: null,
+      last_sign_in_at: null,
     })
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
@@ -153,6 +166,7 @@ export async function lockActiveAdmins(tx: Transaction<Database>, companyId: str
     .select('user_id')
     .where('company_id', '=', companyId)
     .where('role', '=', 'admin')
+    .where('kind', '=', 'person')
     .where('status', '=', 'active')
     .orderBy('user_id')
     .forNoKeyUpdate()

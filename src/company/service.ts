@@ -1,10 +1,8 @@
 import type { Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
+import type { CompanyStatus, Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
 import { newId, type System } from '../system.ts'
-import { checkEmail } from './checks.ts'
-import { findAccountsByEmail } from './identity-repository.ts'
-import { emailTaken, lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './problems.ts'
+import { lastAdmin, noSuchCompany, noSuchRole, noSuchUser } from './problems.ts'
 import * as repository from './repository.ts'
 
 /** Creates and changes companies and their users, always in a transaction that is passed in. */
@@ -15,6 +13,8 @@ const DAY_MS = 86_400_000
 interface NewUser {
   email: string
   name: string
+  kind?: UserKind | undefined
+  assignments?: string[] | undefined
   passwordHash: string
   /** Null: the user cannot sign in before verification. */
   emailVerifiedAt: Date | null
@@ -61,6 +61,21 @@ export async function requireCompanyName(db: Executor, companyId: string): Promi
   return name
 }
 
+/** The name of a company, unless it is suspended or being deleted. */
+export async function activeCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
+  return await repository.findActiveCompanyName(db, companyId)
+}
+
+/** @throws Problem not_found */
+export async function requireActiveCompany(db: Executor, companyId: string): Promise<void> {
+  if ((await activeCompanyName(db, companyId)) === undefined) throw noSuchCompany()
+}
+
+/** @throws Problem invalid_request */
+export async function requireRole(db: Executor, role: string): Promise<void> {
+  if (!(await repository.roleExists(db, role))) throw noSuchRole()
+}
+
 /** @throws Problem not_found */
 export async function changeCompanyStatus(
   tx: Transaction<Database>,
@@ -70,31 +85,48 @@ export async function changeCompanyStatus(
   if (!(await repository.setCompanyStatus(tx, companyId, status))) throw noSuchCompany()
 }
 
-/** @throws Problem not_found, last_admin */
+/** @throws Problem not_found */
 export async function changeUserStatus(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
   status: 'active' | 'disabled',
 ): Promise<void> {
-  if (status === 'disabled') await requireOtherAdmin(tx, companyId, userId)
   if (!(await repository.updateUser(tx, companyId, userId, { status }))) throw noSuchUser()
 }
 
-/** @throws Problem not_found, last_admin; a foreign key refuses unknown roles */
+/** @throws Problem not_found; a foreign key refuses unknown roles */
 export async function changeUserRole(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
   role: string,
 ): Promise<void> {
-  if (role !== 'admin') await requireOtherAdmin(tx, companyId, userId)
   if (!(await repository.updateUser(tx, companyId, userId, { role }))) throw noSuchUser()
 }
 
-/** Leaves nothing of the user but the id. @throws Problem not_found, last_admin */
+/** @throws Problem not_found */
+export async function changeAssignments(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  assignments: string[],
+): Promise<void> {
+  if (!(await repository.updateUser(tx, companyId, userId, { assignments }))) throw noSuchUser()
+}
+
+/** `name` in its stored form. @throws Problem not_found */
+export async function rename(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  name: string,
+): Promise<void> {
+  if (!(await repository.updateUser(tx, companyId, userId, { name }))) throw noSuchUser()
+}
+
+/** Leaves nothing of the user but the id. @throws Problem not_found */
 export async function eraseUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
-  await requireOtherAdmin(tx, companyId, userId)
   if (!(await repository.eraseUser(tx, companyId, userId))) throw noSuchUser()
 }
 
@@ -107,8 +139,12 @@ export async function clearLockout(
   if (!(await repository.updateUser(tx, companyId, userId, { locked_out_at: null }))) throw noSuchUser()
 }
 
-/** @throws Problem last_admin if the user is the only active admin */
-async function requireOtherAdmin(
+/**
+ * Call it before a change after which the user is no active admin, and before other locks of users. What an admin does to
+ * another member leaves that admin, so it does not need this.
+ * @throws Problem last_admin if the user is the only active admin
+ */
+export async function requireOtherAdmin(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
@@ -124,21 +160,4 @@ export async function changeSubscription(
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
   if (!(await repository.setSubscription(tx, companyId, change))) throw noSuchCompany()
-}
-
-/**
- * Returns the invited e-mail in its stored form.
- * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
- */
-export async function checkInvitation(
-  tx: Transaction<Database>,
-  companyId: string,
-  invitation: { email: string; role: string },
-): Promise<string> {
-  const email = checkEmail(invitation.email)
-  if ((await repository.findActiveCompanyName(tx, companyId)) === undefined) throw noSuchCompany()
-  if (!(await repository.roleExists(tx, invitation.role))) throw noSuchRole()
-  const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
-  if (account) throw emailTaken()
-  return email
 }

@@ -10,7 +10,9 @@ type Json = ColumnType<unknown, string, never>
 export type CompanyStatus = 'active' | 'suspended' | 'deleting'
 export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
-export type TokenPurpose = 'verify' | 'reset' | 'invite'
+/** A person, or a server of the company. */
+export type UserKind = 'person' | 'service'
+export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm'
 export type SessionKind = 'token' | 'cookie'
 export type EndReason = (typeof END_REASONS)[number]
 
@@ -58,6 +60,9 @@ interface Users {
   session_epoch: Generated<number>
   session_epoch_reason: EndReason | null
   sessions_opened: Generated<string>
+  kind: Generated<UserKind>
+  last_sign_in_at: Date | null
+  pending_email: string | null
 }
 
 /** A view: each user with the permissions, company and subscription of this moment. */
@@ -80,6 +85,7 @@ interface Accounts {
   user_epoch_reason: EndReason | null
   company_epoch: number
   company_epoch_reason: EndReason | null
+  user_kind: UserKind
 }
 
 interface Sessions {
@@ -105,6 +111,8 @@ interface Sessions {
   user_epoch: Generated<number>
   company_epoch: Generated<number>
   recent_spent_at: Generated<Date[]>
+  auth_time: Date | null
+  amr: string[] | null
 }
 
 interface KnownClients {
@@ -123,6 +131,26 @@ interface SigningSecrets {
   created_at: Date
   created_by: string
   last_used_at: Date | null
+}
+
+interface RefusedRequests {
+  company_id: Fixed<string>
+  minute: Fixed<Date>
+  reason: Fixed<string>
+  network: Fixed<string>
+  count: number
+  first_at: Date
+  last_at: Date
+  ip_address: string
+  webhook_id: string | null
+  clock_skew_seconds: number | null
+}
+
+interface FormerSigningSecrets {
+  company_id: Fixed<string>
+  version: number
+  sealed_secret: string
+  replaced_at: Date
 }
 
 interface Events {
@@ -191,6 +219,21 @@ interface OneTimeTokens {
   role: string | null
   created_at: Date
   expires_at: Date
+  user_id: string | null
+}
+
+interface Invitations {
+  company_id: Fixed<string>
+  invitation_id: Fixed<string>
+  email: Fixed<string>
+  role: string
+  assignments: string[]
+  /** A user's id; null: an operator. */
+  invited_by: string | null
+  mail_id: string
+  created_at: Date
+  expires_at: Date | null
+  renewed_at: Date | null
 }
 
 interface MailOutbox {
@@ -223,6 +266,8 @@ export interface Database {
   sessions: Sessions
   known_clients: KnownClients
   signing_secrets: SigningSecrets
+  former_signing_secrets: FormerSigningSecrets
+  refused_requests: RefusedRequests
   events: Events
   signing_keys: SigningKeys
   rate_counters: RateCounters
@@ -230,5 +275,6 @@ export interface Database {
   audit_addresses: AuditAddresses
   refused_sign_ins: RefusedSignIns
   one_time_tokens: OneTimeTokens
+  invitations: Invitations
   mail_outbox: MailOutbox
 }

@@ -35,3 +35,13 @@ export const Email = Type.String({
  * that check.
  */
 export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })
+
+/** Where a mail is asked for. Empty, so that it reveals nothing about an account. */
+export const AcceptedReply = Type.Object(
+  {},
+  {
+    additionalProperties: false,
+    title: 'AcceptedReply',
+    description: 'Empty: whether a mail is sent, the mailbox tells',
+  },
+)

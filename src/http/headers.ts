@@ -67,7 +67,7 @@ function corsOptions(dashboardOrigins: string[]) {
     origin: (origin: string | undefined, callback: (error: null, origin: string | false) => void) =>
       callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
     credentials: true,
-    methods: ['GET', 'POST', 'DELETE'],
+    methods: ['GET', 'POST', 'PATCH', 'DELETE'],
     allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-mode'],
     exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
     maxAge: 600,

@@ -90,7 +90,7 @@ export async function createHttpApp({
   await app.register(memoryLimitsPlugin, { limits: config.limits, permits, system })
   await app.register(framingPlugin)
   await app.register(problemsPlugin)
-  await app.register(notFoundPlugin)
+  await app.register(notFoundPlugin, { hasPages: config.pagesUrl === config.publicUrl })
   await app.register(bodyPlugin, { registry, budget })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })

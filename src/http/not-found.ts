@@ -1,9 +1,15 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
+import { sendNotFoundPage } from './pages.ts'
+
+interface Options {
+  /** Whether people who come to an unknown path get a page. */
+  hasPages: boolean
+}
 
 /** Answers 404 for an unknown path, and 405 for a known path with another method. */
-async function plugin(app: FastifyInstance): Promise<void> {
+async function plugin(app: FastifyInstance, { hasPages }: Options): Promise<void> {
   const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
     // The CORS plugin registers this route, for preflights to any path.
@@ -33,12 +39,23 @@ async function plugin(app: FastifyInstance): Promise<void> {
   // Before the body is read: its form does not matter for an unknown path.
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
-    app.limits.anonymous(request, reply).then(() => done(notFound(request)), done)
+    app.limits.anonymous(request, reply).then(() => {
+      const problem = notFound(request)
+      if (hasPages && problem.code === 'not_found' && isForPerson(request)) done()
+      else done(problem)
+    }, done)
   })
   // For an OPTIONS that the CORS plugin did not answer.
-  app.setNotFoundHandler(async (request) => {
+  app.setNotFoundHandler(async (request, reply) => {
+    if (hasPages && isForPerson(request)) return await sendNotFoundPage(request, reply)
     throw notFound(request)
   })
+}
+
+/** A browser that opens a page; programs use paths below /api. */
+function isForPerson({ method, url, headers }: FastifyRequest): boolean {
+  const isRead = method === 'GET' || method === 'HEAD'
+  return isRead && !/^\/api(?:[/?]|$)/.test(url) && headers.accept?.includes('text/html') === true
 }
 
 export const notFoundPlugin = fp(plugin, {

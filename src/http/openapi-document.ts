@@ -106,7 +106,7 @@ function describe(operation: Operation): void {
 
 /** Gives an example to bodies of requests and responses, except errors, whose examples would all be the same. */
 function addExamples({ requestBody, responses }: Operation, schemas: Record<string, Schema>): void {
-  const replies = Object.values(responses).map(({ content }) => content?.['application/json'])
+  const replies = Object.values(responses).flatMap(({ content }) => Object.values(content ?? {}))
   for (const media of [requestBody?.content['application/json'], ...replies]) {
     if (media) media.example ??= exampleOf(media.schema, schemas)
   }

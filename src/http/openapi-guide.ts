@@ -16,7 +16,9 @@ const COUNTED: Record<keyof Limits, string> = {
   mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
   mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
   mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
-  passwordChanges: 'changes of a password, by user and network',
+  passwordChanges: 'changes of a password or an e-mail, by user and network',
+  invitations: 'invitations, those that are sent again included, by company',
+  servicePasswords: 'passwords of service members, by company',
   oneTimeTokens: 'tries of mailed tokens, by network',
   refresh: 'refreshes, by session',
   ingest: 'signed requests, by company',
@@ -24,6 +26,7 @@ const COUNTED: Record<keyof Limits, string> = {
   refusals: 'requests that are refused for their credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',
+  reauthentications: 'passwords that are given again, by user',
 }
 
 export function guideOf(config: Config): string {

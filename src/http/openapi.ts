@@ -7,6 +7,9 @@ import { guideOf } from './openapi-guide.ts'
 const TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
   { name: 'session', description: "The user's own sessions and password" },
+  { name: 'account', description: 'Name and e-mail of the user' },
+  { name: 'members', description: 'The people and servers of a company, and invitations' },
+  { name: 'audit', description: 'What was done in the company, by whom' },
   { name: 'onboarding', description: 'Registration, verification, reset and invitations; all by mail' },
   { name: 'signing-secret', description: 'The secret that events are signed with' },
   { name: 'events', description: 'Signed ingestion of events' },

@@ -6,12 +6,14 @@ import { headerValues } from '../http/framing.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { networkOf } from '../limits/client.ts'
+import { ipAddressOf, networkOf } from '../limits/client.ts'
+import type { RefusalBook } from '../signing-secret/refusals.ts'
 import type { SigningSecrets } from '../signing-secret/service.ts'
 import { ID, type System } from '../system.ts'
 import { type ClaimedSender, createBadSignatures } from './bad-signatures.ts'
 import type { Sender } from './items.ts'
-import { invalidSignature, type SignedMessage, verifySignature } from './signature.ts'
+import { refusalOf } from './refusal.ts'
+import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -22,12 +24,10 @@ declare module 'fastify' {
   }
 }
 
-const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
-const TIMESTAMP = /^\d{1,12}$/
-
 interface Options {
   config: Config
   signingSecrets: SigningSecrets
+  refusals: Pick<RefusalBook, 'note'>
   system: System
 }
 
@@ -37,7 +37,10 @@ interface Options {
  * known one whose signature does not hold: after the body and the same work.
  * A remembered secret saves a round trip; the statement that stores the events confirms its version.
  */
-async function plugin(app: FastifyInstance, { config, signingSecrets, system }: Options): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { config, signingSecrets, refusals, system }: Options,
+): Promise<void> {
   const badSignatures = createBadSignatures(app.limits.counter(config.limits.badSignatures), system)
   const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or does not exist: the check costs the same work and always fails.
@@ -93,6 +96,14 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     done()
   })
 
+  // After the answer, so that its time does not tell anything.
+  app.addHook('onResponse', (request, _reply, done) => {
+    const { code } = request.logContext
+    const refusal = code && refusalOf({ ...refusedOf(request), code }, config.signatureToleranceSeconds)
+    if (refusal) refusals.note(refusal)
+    done()
+  })
+
   // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
   app.setErrorHandler(async (error, request, reply) => {
     if (toProblem(error).code === 'invalid_signature') {
@@ -100,6 +111,20 @@ async function plugin(app: FastifyInstance, { config, signingSecrets, system }: 
     }
     throw error
   })
+
+  function refusedOf(request: FastifyRequest) {
+    const { raw, body } = request
+    // Set only once the signature held.
+    const sender: Sender | undefined = request.sender
+    return {
+      valuesOf: (name: string) => headerValues(raw, name),
+      body: Buffer.isBuffer(body) ? body : undefined,
+      secretVersion: sender?.secretVersion,
+      network: networkOf(request),
+      ipAddress: ipAddressOf(request),
+      now: system.now(),
+    }
+  }
 
   /** Returns the version of the secret that signed the message. @throws Problem invalid_signature */
   async function verify(companyId: string, message: SignedMessage, signature: string): Promise<number> {

@@ -3,6 +3,9 @@ import { Problem } from '../errors.ts'
 
 /** Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
+/** The forms of the headers. The time is in Unix seconds. */
+export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
+export const TIMESTAMP = /^\d{1,12}$/
 const ENTRY = /^v1,([A-Za-z0-9+/]{43}=)$/
 
 export interface SignedMessage {
@@ -21,6 +24,11 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
     .split(' ')
     .map((entry) => ENTRY.exec(entry)?.[1])
     .some((encoded) => encoded !== undefined && timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
+}
+
+/** Whether the header has an entry that can be a signature. */
+export function hasSignature(header: string): boolean {
+  return header.split(' ').some((entry) => ENTRY.test(entry))
 }
 
 /** One default detail for all faults, so that it does not reveal which companies exist. */

@@ -46,8 +46,12 @@ const DEFAULTS = {
   mailRequests: limit('mail-requests', 120, 3600),
   /** All mails to an e-mail that others can cause. Further ones wait. */
   mailToAddress: limit('mail-to-address', 12, 3600),
-  /** Attempts to change a password, by user and network. */
+  /** Attempts to change a password or an e-mail, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
+  /** Invitations, those that are sent again included, by company. */
+  invitations: limit('invitations', 50, 3600),
+  /** Passwords made for servers, by company. */
+  servicePasswords: limit('service-passwords', 20, 3600),
   /** Attempts to use a one-time token, by network. */
   oneTimeTokens: limit('one-time-tokens', 10, 60),
 
@@ -64,6 +68,8 @@ const DEFAULTS = {
   refusals: limit('refusals', 120, 60),
   /** Requests to public routes and unknown paths, by network. */
   anonymous: limit('anonymous', 600, 60),
+  /** Requests to prove again who one is, by user. */
+  reauthentications: limit('reauthentications', 30, 60),
   /** Requests, by session. */
   session: limit('session', 6000, 60),
 }

@@ -5,7 +5,7 @@ import { type Letter, withoutLinks } from './render.ts'
  * The text of each mail. To add one, add it here, add its kind to the check of `mail_outbox` in a migration, and
  * call `queueMail` (mail/service.ts) with the e-mail of its recipient, in the transaction of the event that it
  * reports, and with the network of the client if a stranger can cause it. When the mail is sent,
- * company/compose-mail.ts drops it unless that e-mail is of an active account.
+ * member/compose-mail.ts drops it unless that e-mail is of an active account.
  *
  * Anyone can register any e-mail under any name. So mail to an e-mail that nobody has proven has no text that
  * somebody chose; only an invitation says who invites. Chosen text becomes neither markup nor a link.
@@ -18,16 +18,20 @@ export interface MailData {
   role?: string | undefined
   /** The name of the member who invites. Without it, an operator does. */
   invitedBy?: string | undefined
+  /** Whose e-mail changes: the recipient is not, or not only, their e-mail of today. */
+  userId?: string | undefined
 }
 
 /** All values that a letter can contain. */
-interface LetterContext extends MailData {
+export interface LetterContext extends MailData {
   companyId: string
   companyName: string
   /** The name of the recipient. */
   name: string
   /** Whether the recipient has proven the e-mail. Otherwise a stranger can have chosen these names. */
   isProven: boolean
+  /** The companies of somebody who has forgotten them, with the pages on which to sign in. */
+  companies?: { name: string; id: string; url: string }[] | undefined
   requestedAt: Date
 }
 
@@ -86,6 +90,20 @@ export const LINKED_LETTERS = {
       link: { label: 'Accept the invitation', url: link.url },
     }),
   },
+  email_change: {
+    purpose: 'confirm',
+    page: 'confirm-email',
+    write: (context, link) => ({
+      name: undefined,
+      subject: 'Confirm your new e-mail address',
+      paragraphs: [
+        `Somebody gave this e-mail address as the new one of their account, ${askedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
+        `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nothing changes.`,
+        companyLine(context),
+      ],
+      link: { label: 'Confirm the address', url: link.url },
+    }),
+  },
 } as const satisfies Record<string, LinkedLetter>
 
 /** Letters that report an event and have no link. */
@@ -122,6 +140,31 @@ const NOTICES = {
       `If you do not know why, reset your password, and tell an administrator of ${context.companyName}.`,
     ],
   }),
+  email_change_requested: (context) => ({
+    name: context.name,
+    subject: `Another e-mail address for your account at ${context.companyName}`,
+    paragraphs: [
+      `Somebody who is signed in as you asked to change the e-mail address of your account, ${askedFrom(context)}. Nothing changes until a link in a mail to the new address is followed.`,
+      ifNotYou(context),
+    ],
+  }),
+  email_changed: (context) => ({
+    name: context.name,
+    subject: `The e-mail address of your account at ${context.companyName} was changed`,
+    paragraphs: [
+      `The e-mail address of your account was changed, ${askedFrom(context)}. You sign in with the new one now, and mail goes to it.`,
+      `If that was not you, tell an administrator of ${context.companyName} at once.`,
+    ],
+  }),
+  companies: ({ companies = [], ...context }) => ({
+    name: undefined,
+    subject: 'Where you sign in',
+    paragraphs: [
+      `Somebody asked which companies this e-mail address belongs to, ${askedFrom(context)}. To sign in:`,
+      ...companies.map(({ name, id, url }) => `${name} (${id}): ${url}`),
+      'If it was not you, do nothing: nobody else was told.',
+    ],
+  }),
 } as const satisfies Record<string, (context: LetterContext) => Letter>
 
 export function writeLinkedLetter(kind: LinkedKind, context: LetterContext, link: Link): Letter {
@@ -133,9 +176,17 @@ export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext):
 }
 
 /** No text that somebody chose becomes a link. */
-function harmless({ name, companyName, invitedBy, userAgent, ...context }: LetterContext): LetterContext {
+function harmless({
+  name,
+  companyName,
+  invitedBy,
+  userAgent,
+  companies,
+  ...context
+}: LetterContext): LetterContext {
   return {
     ...context,
+    companies: companies?.map((one) => ({ ...one, name: withoutLinks(one.name) })),
     name: withoutLinks(name),
     companyName: withoutLinks(companyName),
     invitedBy: invitedBy && withoutLinks(invitedBy),

@@ -140,6 +140,23 @@ export async function deleteMailsTo(db: Executor, companyId: string, recipient: 
   )
 }
 
+/** Deletes the invitations that are mailed to a recipient, in the order of `deleteMailsTo`. */
+export async function deleteInvitationMails(
+  db: Executor,
+  companyId: string,
+  recipient: string,
+): Promise<void> {
+  await sql`
+    with locked as (
+      select mail_id from mail_outbox
+      where company_id = ${companyId} and recipient = ${recipient} and kind = 'invitation'
+      order by mail_id for update
+    )
+    delete from mail_outbox m using locked l where m.company_id = ${companyId} and m.mail_id = l.mail_id`.execute(
+    db,
+  )
+}
+
 /** Deletes the mails of a recipient that have no link. No transaction keeps them locked while it waits for others. */
 export async function deleteNoticesTo(db: Executor, companyId: string, recipient: string): Promise<void> {
   await db

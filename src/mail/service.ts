@@ -2,7 +2,7 @@ import type { Executor } from '../database/connect.ts'
 import { widerNetworkOf } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData, MailKind } from './letters.ts'
-import { deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'
+import { deleteInvitationMails, deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'
 
 interface NewMail {
   kind: MailKind
@@ -14,18 +14,20 @@ interface NewMail {
   now: number
 }
 
-/** Queues a mail in the transaction of the event that it reports; it is sent after the commit. */
+/** Queues a mail in the transaction of the event that it reports; it is sent after the commit. Returns its id. */
 export async function queueMail(
   db: Executor,
   system: System,
   companyId: string,
   { now, network, ...mail }: NewMail,
-): Promise<void> {
+): Promise<string> {
+  const mailId = newId(system)
   const networks =
     network === undefined
       ? { network: null, widerNetwork: null }
       : { network, widerNetwork: widerNetworkOf(network) }
-  await insertMail(db, companyId, { ...mail, ...networks, mailId: newId(system), createdAt: new Date(now) })
+  await insertMail(db, companyId, { ...mail, ...networks, mailId, createdAt: new Date(now) })
+  return mailId
 }
 
 /**
@@ -36,3 +38,6 @@ export const forgetRecipient = deleteMailsTo
 
 /** Forgets the notices that were queued since `forgetRecipient`, by a transaction that had locked the user. */
 export const forgetNotices = deleteNoticesTo
+
+/** Forgets the invitations of a recipient: one that waits is not sent. */
+export const forgetInvitations = deleteInvitationMails

@@ -1,15 +1,25 @@
 import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
+import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
+import { requireRoomForMember } from '../member/quotas.ts'
 import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { auditStep, type Context, countAttempt, type Received } from './context.ts'
 
-/** Invitations as the invited person sees them; operators send them. */
+/** Invitations as the invited person sees them. */
 
 /** Returns the data of an invitation, which stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewInvitation(context: Context, token: string, received: Received) {
   const limit = await countAttempt(context, received)
-  const { companyName, email, role, expiresAt } = await peekToken(context.db, 'invite', token, received.now)
-  return { invitation: { companyName, email, role: role ?? '', expiresAt: expiresAt.toISOString() }, limit }
+  const { companyName, email, role, expiresAt } = await peekInvitation(context, token, received)
+  return { invitation: { companyName, email, role, expiresAt: expiresAt.toISOString() }, limit }
+}
+
+/** @throws Problem invalid_request if the link does not work, or the sender may no longer invite */
+async function peekInvitation({ db }: Context, token: string, { now }: Received) {
+  const found = await peekToken(db, 'invite', token, now)
+  const invitation = await findInvitationTo(db, found.companyId, found.email)
+  if (!invitation) throw noSuchToken()
+  return { ...found, role: invitation.role }
 }
 
 interface Acceptance {
@@ -20,21 +30,24 @@ interface Acceptance {
 
 /**
  * Creates the invited user, whose e-mail counts as verified.
- * @throws Problem invalid_request, rate_limited, overloaded
+ * @throws Problem invalid_request, quota_reached, rate_limited, overloaded
  */
 export async function acceptInvitation(context: Context, acceptance: Acceptance, received: Received) {
-  const { db, system, hasher } = context
+  const { db, system, hasher, config } = context
   const { token, password } = acceptance
   const { now } = received
   const limit = await countAttempt(context, received)
-  const invitation = await peekToken(db, 'invite', token, now)
+  const invitation = await peekInvitation(context, token, received)
   const name = checkName('name', acceptance.name)
   const passwords = hasher.inTurn({ network: received.client.network, isKnown: true })
   await checkPassword('password', password, { ...invitation, name }, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(password)
   const at = new Date(now)
-  return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email, role }) => {
-    const user = { email, name, role: role ?? '', passwordHash, emailVerifiedAt: at, createdAt: at }
+  return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email }) => {
+    const invited = await takeInvitation(tx, companyId, email)
+    if (!invited) throw noSuchToken()
+    await requireRoomForMember(tx, companyId, config.quotas)
+    const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
     // The company got a user with this e-mail meanwhile.
     if (userId === undefined) throw noSuchToken()

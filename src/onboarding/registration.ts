@@ -5,7 +5,7 @@ import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem } from '../errors.ts'
 import { isOurs } from '../limits/counters.ts'
 import { byNetwork, quotasOf } from '../limits/subject.ts'
-import type { LinkedKind } from '../mail/letters.ts'
+import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
 import { auditStep, type Context, countAttempt, type Received } from './context.ts'
@@ -74,7 +74,7 @@ export async function verifyEmail(context: Context, token: string, received: Rec
   })
 }
 
-type RequestedKind = Extract<LinkedKind, 'verify_email' | 'password_reset'>
+type RequestedKind = Extract<MailKind, 'verify_email' | 'password_reset' | 'companies'>
 
 /**
  * Queues a mail to this e-mail. The sender drops it if there is no such account.

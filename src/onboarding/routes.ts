@@ -1,6 +1,9 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { PLATFORM } from '../audit/entry.ts'
+import { AcceptedReply } from '../http/fields.ts'
+import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import type { Context, Received } from './context.ts'
@@ -9,12 +12,12 @@ import { resetPassword } from './password-reset.ts'
 import { register, requestMail, verifyEmail } from './registration.ts'
 import {
   AcceptBody,
-  AcceptedReply,
   AcceptReply,
   AccountBody,
   PreviewReply,
   RegisterBody,
   RegisterReply,
+  RemindBody,
   ResetBody,
   TokenBody,
   VerifyReply,
@@ -116,6 +119,26 @@ const mailedLinks: Routes = (app, { context }) => {
   }
 
   app.post(
+    '/auth/companies/remind',
+    {
+      schema: {
+        tags,
+        operationId: 'remindOfCompanies',
+        summary: 'Mail the names of the companies to which an e-mail address belongs, with links to sign in',
+        description: 'The answer is the same whether or not there are any; without one, no mail is sent.',
+        body: RemindBody,
+        response: { 202: AcceptedReply },
+      },
+    },
+    async (request, reply) => {
+      const account = { companyId: PLATFORM, email: request.body.email }
+      await requestMail(context, 'companies', account, receivedOf(context, request))
+      reply.code(202)
+      return {}
+    },
+  )
+
+  app.post(
     '/auth/password/reset',
     {
       schema: {
@@ -168,7 +191,7 @@ const invitations: Routes = (app, { context }) => {
         summary: 'Become a user of the company that invited',
         description: 'The e-mail counts as verified, so the user can sign in at once.',
         body: AcceptBody,
-        response: { 201: AcceptReply },
+        response: responses({ 201: AcceptReply }, 'quota_reached'),
       },
     },
     async (request, reply) => {

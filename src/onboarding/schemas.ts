@@ -55,10 +55,9 @@ export const AccountBody = Type.Object(
   { ...closed, title: 'AccountBody', description: 'An account, which need not exist' },
 )
 
-/** Empty, so that it reveals nothing about the account. */
-export const AcceptedReply = Type.Object(
-  {},
-  { ...closed, title: 'AcceptedReply', description: 'Empty, whether or not there is such an account' },
+export const RemindBody = Type.Object(
+  { email: Email },
+  { ...closed, title: 'RemindBody', description: 'An e-mail, which need not be known' },
 )
 
 export const ResetBody = Type.Object(

@@ -13,6 +13,8 @@ interface NewToken {
   email: string
   hash: Buffer
   role: string | null
+  /** Whose e-mail it changes; null for other purposes. */
+  userId: string | null
   /** The mail that brings it. */
   mailId: string
   /** The time of the request, not of the sending. */
@@ -27,12 +29,12 @@ interface NewToken {
 export async function insertToken(
   db: Executor,
   companyId: string,
-  { purpose, email, hash, role, mailId, createdAt, expiresAt }: NewToken,
+  { purpose, email, hash, role, userId, mailId, createdAt, expiresAt }: NewToken,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`
     with mail as (${lockUnsent(companyId, mailId)})
-    insert into one_time_tokens (company_id, purpose, email, token_hash, role, created_at, expires_at)
-    select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${createdAt}, ${expiresAt}
+    insert into one_time_tokens (company_id, purpose, email, token_hash, role, user_id, created_at, expires_at)
+    select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${userId}, ${createdAt}, ${expiresAt}
     from mail where not exists (
       select from one_time_tokens
       where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at > ${createdAt}
@@ -50,11 +52,11 @@ export async function deleteOlderTokens(
   await deleteTokensWhere(db, companyId, isOlder)
 }
 
-/** A valid token. `role` is null unless the token is an invitation. */
+/** A valid token. `userId` is null unless it changes that user's e-mail. */
 export interface ConsumedToken {
   companyId: string
   email: string
-  role: string | null
+  userId: string | null
 }
 
 export interface FoundToken extends ConsumedToken {
@@ -70,7 +72,7 @@ export async function findTokenAcrossCompanies(
   now: Date,
 ): Promise<FoundToken | undefined> {
   const { rows } = await sql<FoundToken>`
-    select t.company_id as "companyId", t.email, t.role, t.expires_at as "expiresAt", c.name as "companyName"
+    select t.company_id as "companyId", t.email, t.user_id as "userId", t.expires_at as "expiresAt", c.name as "companyName"
     from one_time_tokens t join companies c on c.company_id = t.company_id
     where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'`.execute(
     db,
@@ -97,14 +99,14 @@ export async function consumeTokenAcrossCompanies(
       order by t.token_hash
       for update of t
     ), consumed as (
-      select t.company_id, t.purpose, t.email, t.role
+      select t.company_id, t.purpose, t.email, t.user_id
       from locked t join companies c on c.company_id = t.company_id
       where t.token_hash = ${hash} and t.expires_at > ${now} and c.status = 'active'
     ), gone as (
       delete from one_time_tokens t using consumed c
       where t.company_id = c.company_id and t.purpose = c.purpose and t.email = c.email
     )
-    select company_id as "companyId", email, role from consumed`.execute(tx)
+    select company_id as "companyId", email, user_id as "userId" from consumed`.execute(tx)
   return rows[0]
 }
 
@@ -126,6 +128,25 @@ export async function deleteResetTokens(
   // First the mails: this waits for a token that is being inserted for one of them, and the next statement sees it.
   await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
+}
+
+/** Makes void what was mailed to an e-mail that its user no longer has: links, and mails with links that wait. */
+export async function deleteLinksTo(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<void> {
+  await deleteResetTokens(tx, companyId, email)
+  await deleteTokensOf(tx, companyId, email)
+}
+
+/** Deletes the tokens of invitations to an e-mail. */
+export async function deleteInvitationTokens(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<void> {
+  await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
 /** Deletes all tokens of an e-mail. */

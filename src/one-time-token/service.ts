@@ -26,15 +26,16 @@ export async function issueToken(
     purpose: TokenPurpose
     email: string
     role?: string | undefined
+    userId?: string | undefined
     mailId: string
     requestedAt: Date
     now: number
   },
 ): Promise<NewLinkToken | null> {
-  const { purpose, email, role = null, mailId, requestedAt: createdAt, now } = about
+  const { purpose, email, role = null, userId = null, mailId, requestedAt: createdAt, now } = about
   const { token, hash } = generateToken(system, purpose)
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
-  const row = { purpose, email, hash, role, mailId, createdAt, expiresAt }
+  const row = { purpose, email, hash, role, userId, mailId, createdAt, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
   return { token, expiresAt, replaceOlder: () => repository.deleteOlderTokens(db, companyId, row) }
 }

@@ -9,6 +9,7 @@ export const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   verify: 24 * 3600,
   reset: 3600,
   invite: 72 * 3600,
+  confirm: 24 * 3600,
 }
 
 export function generateToken(system: System, purpose: TokenPurpose): { token: string; hash: Buffer } {

@@ -9,9 +9,10 @@ import { codeOf, isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { deleteEvents } from '../ingest/prune-repository.ts'
 import { deleteMails } from '../mail/prune-repository.ts'
+import { deleteInvitations } from '../member/prune-repository.ts'
 import { deleteTokens } from '../one-time-token/prune-repository.ts'
 import { deleteSessions } from '../session/prune-repository.ts'
-import { deleteSecret } from '../signing-secret/prune-repository.ts'
+import { deleteRefusedRequests, deleteSecret } from '../signing-secret/prune-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { deleteAll, MAX_ROWS } from './bounded-deletion.ts'
@@ -127,7 +128,14 @@ async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal)
 
   const events = await repeat(deleteEvents)
   const sessions = await repeat(deleteSessions)
-  for (const deleteSome of [deleteTokens, deleteMails, deleteAuditAddresses, deleteRefusedSignIns])
+  for (const deleteSome of [
+    deleteTokens,
+    deleteInvitations,
+    deleteMails,
+    deleteAuditAddresses,
+    deleteRefusedSignIns,
+    deleteRefusedRequests,
+  ])
     await repeat(deleteSome)
   await deleteSecret(db, companyId)
   const users = await repeat(companies.deleteUsers)

@@ -8,12 +8,17 @@ import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { pruneCounters } from '../limits/prune-repository.ts'
 import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
+import { pruneInvitationsAcrossCompanies } from '../member/prune-repository.ts'
 import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
 import {
   BEFORE_ALL,
   pruneKnownClientsAcrossCompanies,
   pruneSessionsAcrossCompanies,
 } from '../session/prune-repository.ts'
+import {
+  pruneFormerSecretsAcrossCompanies,
+  pruneRefusedRequestsAcrossCompanies,
+} from '../signing-secret/prune-repository.ts'
 import type { System } from '../system.ts'
 import { deleteAll } from './bounded-deletion.ts'
 import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
@@ -32,9 +37,12 @@ const KEPT_MS = {
   // The clocks of instances differ, and a deleted counter starts again at zero.
   counters: 300_000,
   tokens: 300_000,
+  invitations: 7 * DAY_MS,
   auditAddresses: 90 * DAY_MS,
   refusedSignIns: 90 * DAY_MS,
   knownClients: 300_000,
+  formerSecrets: DAY_MS,
+  refusedRequests: 7 * DAY_MS,
   unverifiedCompanies: 7 * DAY_MS,
 }
 
@@ -42,6 +50,9 @@ const KEPT_MS = {
 interface Pruned {
   sessions: number
   tokens: number
+  formerSecrets: number
+  refusedRequests: number
+  invitations: number
   counters: number
   mails: number
   auditMonths: number
@@ -104,10 +115,13 @@ export async function pruneAcrossCompanies(
 
   const pruned = {
     tokens: await repeat('tokens', pruneTokensAcrossCompanies),
+    invitations: await repeat('invitations', pruneInvitationsAcrossCompanies),
     counters: await repeat('counters', pruneCounters),
     mails: await repeat('mails', pruneMailsAcrossCompanies),
     auditAddresses: await repeat('auditAddresses', pruneAuditAddressesAcrossCompanies),
     refusedSignIns: await repeat('refusedSignIns', pruneRefusedSignInsAcrossCompanies),
+    formerSecrets: await repeat('formerSecrets', pruneFormerSecretsAcrossCompanies),
+    refusedRequests: await repeat('refusedRequests', pruneRefusedRequestsAcrossCompanies),
     knownClients: await repeat('knownClients', pruneKnownClientsAcrossCompanies),
     companies: await attempt('companies', () =>
       deleteDueCompaniesAcrossCompanies(

@@ -1,5 +1,4 @@
 import type { Kysely } from 'kysely'
-import { forgetEmail } from '../audit/repository.ts'
 import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, noSuchUser } from '../company/problems.ts'
@@ -10,10 +9,8 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
-import { forgetNotices, forgetRecipient, queueMail } from '../mail/service.ts'
-import { deleteTokensOf } from '../one-time-token/repository.ts'
-import { endUserSessions } from '../session/ending-repository.ts'
-import { forgetClients } from '../session/known-clients-repository.ts'
+import * as changes from '../member/changes.ts'
+import * as invitations from '../member/invitations.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
@@ -80,8 +77,8 @@ export async function changeUserStatus(
   const action = status === 'disabled' ? 'user_disable' : 'user_enable'
   return await db.transaction().execute(async (tx) => {
     const { userId } = await requireUser(tx, companyId, user)
-    await companies.changeUserStatus(tx, companyId, userId, status)
-    if (status === 'disabled') await endUserSessions(tx, companyId, userId, 'user_disabled')
+    if (status === 'disabled') await companies.requireOtherAdmin(tx, companyId, userId)
+    await changes.changeStatus(tx, companyId, userId, status)
     await auditOperator(tx, system, companyId, now, { action, subject: userId })
     return { userId }
   })
@@ -96,8 +93,9 @@ export async function changeUserRole(
   now: number,
 ): Promise<{ userId: string; before: string }> {
   const change = db.transaction().execute(async (tx) => {
-    const { userId, role: before } = await requireUser(tx, companyId, user)
-    await companies.changeUserRole(tx, companyId, userId, role)
+    const { userId, kind, role: before } = await requireUser(tx, companyId, user)
+    if (role !== 'admin') await companies.requireOtherAdmin(tx, companyId, userId)
+    await changes.changeRole(tx, companyId, { id: userId, kind }, role)
     const details = { before: { role: before }, after: { role } }
     const act = { action: 'user_role', subject: userId, details }
     await auditOperator(tx, system, companyId, new Date(now), act)
@@ -128,8 +126,7 @@ export async function unlockUser(
 }
 
 /**
- * Deletes a user: e-mail, name and password are gone for good and the sessions end. The id stays, because audit
- * entries and the signing secret name it.
+ * Deletes a user, whose id alone stays.
  * @throws Problem not_found, last_admin
  */
 export async function deleteUser(
@@ -140,14 +137,9 @@ export async function deleteUser(
 ): Promise<{ userId: string }> {
   return await db.transaction().execute(async (tx) => {
     const { userId, email } = await requireUser(tx, companyId, user)
-    // The same lock order as in a password reset: mails, tokens, user, sessions.
-    await forgetRecipient(tx, companyId, email)
-    await deleteTokensOf(tx, companyId, email)
-    await companies.eraseUser(tx, companyId, userId)
-    await endUserSessions(tx, companyId, userId, 'user_deleted')
-    await forgetClients(tx, companyId, userId)
-    await forgetNotices(tx, companyId, email)
-    await forgetEmail(tx, companyId, email)
+    await changes.forgetMailsTo(tx, companyId, email)
+    await companies.requireOtherAdmin(tx, companyId, userId)
+    await changes.erase(tx, companyId, { userId, email })
     const act = { action: 'user_delete', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)
     return { userId }
@@ -172,10 +164,8 @@ export async function invite(
   invitation: { email: string; role: string },
 ): Promise<{ email: string }> {
   const now = system.now()
-  const data = { role: invitation.role }
   return await db.transaction().execute(async (tx) => {
-    const email = await companies.checkInvitation(tx, companyId, invitation)
-    await queueMail(tx, system, companyId, { kind: 'invitation', recipient: email, data, now })
+    const { email } = await invitations.open(tx, system, companyId, invitation, now)
     await auditOperator(tx, system, companyId, new Date(now), { action: 'invite', subject: email })
     return { email }
   })

@@ -32,6 +32,30 @@ export async function endCompanySessions(
   return moved !== undefined
 }
 
+/** Locks a company, for `endOtherCompanySessions`: before users, as a sign-in does. */
+export async function lockCompany(tx: Transaction<Database>, companyId: string): Promise<void> {
+  await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
+}
+
+/** Ends all sessions of a company except one, which moves on with it. */
+export async function endOtherCompanySessions(
+  tx: Transaction<Database>,
+  companyId: string,
+  keptSessionId: string,
+  reason: EndReason,
+): Promise<void> {
+  await sql`
+    with moved as (
+      update companies set session_epoch = session_epoch + 1, session_epoch_reason = ${reason}
+      where company_id = ${companyId}
+      returning company_id, session_epoch
+    )
+    update sessions s set company_epoch = m.session_epoch
+    from moved m
+    where s.company_id = ${companyId} and s.session_id = ${keptSessionId} and ${isNotEnded('s')}
+      and s.company_epoch = m.session_epoch - 1`.execute(tx)
+}
+
 /** Ends all sessions of all companies in one write; returns the number of companies. */
 export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason): Promise<number> {
   const { numAffectedRows = 0n } = await sql`

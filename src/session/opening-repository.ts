@@ -16,6 +16,8 @@ export interface NewSession {
   createdAt: Date
   expiresAt: Date
   maxExpiresAt: Date
+  /** How the user proved who they are (RFC 8176). */
+  amr: string[] | null
   userAgent: string | null
   ipAddress: string
   network: string
@@ -61,7 +63,8 @@ export async function insertSession(
       where company_id = ${companyId} and status = 'active'
       for share
     ), member as (
-      update users u set sessions_opened = u.sessions_opened + 1
+      update users u set sessions_opened = u.sessions_opened + 1,
+        last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', ${session.createdAt}::timestamptz, 'UTC'))
       from company c
       where u.company_id = c.company_id and u.user_id = ${userId}
         and u.status = 'active' and u.password_hash = ${session.passwordHash}
@@ -75,10 +78,11 @@ export async function insertSession(
       select * from member where is_alone
     ), live as (${liveSessions(session.createdAt)}), superseded as (${supersede(session, maxSessions)}), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
-        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch)
+        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, auth_time, amr)
       select company_id, ${session.sessionId}, user_id, ${session.kind}, ${session.cookieHash}::bytea,
         ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
-        ${session.userAgent}, ${session.ipAddress}, ${session.network}, user_epoch, company_epoch
+        ${session.userAgent}, ${session.ipAddress}, ${session.network}, user_epoch, company_epoch,
+        ${session.createdAt}, ${session.amr}::text[]
       from alone
       returning session_id
     ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}),

@@ -172,6 +172,8 @@ function newSession({ config, system }: Context, account: Account, { mode, now }
     issuedAt: createdAt,
     expiresAt: new Date(now + Math.min(idleSeconds, maxSeconds) * 1000),
     maxExpiresAt: new Date(now + maxSeconds * 1000),
+    provenAt: createdAt,
+    amr: ['pwd'],
     endReason: null,
   }
   return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }

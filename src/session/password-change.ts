@@ -1,12 +1,11 @@
 import type { Kysely } from 'kysely'
-import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { checkPassword } from '../company/checks.ts'
-import { findAccountsByEmail, replacePasswordHash } from '../company/identity-repository.ts'
+import { cancelEmailChange, replacePasswordHash } from '../company/identity-repository.ts'
 import type { Config } from '../config.ts'
-import { type IsBreached, isTooLong } from '../crypto/password-policy.ts'
+import type { IsBreached } from '../crypto/password-policy.ts'
 import type { Database } from '../database/schema.ts'
-import { invalidField } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
@@ -16,7 +15,7 @@ import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import type { System } from '../system.ts'
 import { endOtherSessions } from './ending-repository.ts'
-import { countGuess, recordWrongGuess } from './password-guesses.ts'
+import { type Act, entryOf, matchOwnPassword, turnOf } from './own-password.ts'
 import { type Session, sessionEnded } from './session.ts'
 
 interface Context {
@@ -46,76 +45,49 @@ export function createPasswordChange(context: Context): ChangePassword {
   return async (session, change) => {
     const { companyId, userId } = session
     const { currentPassword, newPassword, client, now } = change
+    const act = { action: 'password_change', client, now }
+    if (session.userKind === 'service')
+      throw new Problem('permission_denied', 'An admin replaces the password of a service member.')
     if (newPassword.normalize('NFC') === currentPassword.normalize('NFC'))
       throw invalidField('newPassword', 'must be another than the current one')
-    if (isTooLong(currentPassword)) throw wrongPassword()
     // Counted by network too, so that the thief of a session cannot use up the attempts of its owner.
     const changer = byNetwork(client.network, companyId, userId)
     const limit = context.config.limits.passwordChanges
     return await context.counters.consumeFor(limit, changer, now, async (state) => {
-      const hasher = context.hasher.inTurn(turnOf(change))
+      const hasher = context.hasher.inTurn(turnOf(act))
       await checkPassword('newPassword', newPassword, session, { ...context, hasher })
-      const before = await matchCurrent(context, session, change)
+      const before = await matchOwnPassword(context, session, currentPassword, act)
+      if (before === null) throw wrongPassword()
       const after = await hasher.hash(newPassword)
-      if (!(await replace(context, session, { before, after }, change))) throw wrongPassword()
+      if (!(await replace(context, session, { before, after }, act))) throw wrongPassword()
       return state
     })
   }
 }
 
-/** A user with a session is known, from every network. */
-function turnOf({ client }: Change) {
-  return { network: client.network, isKnown: true }
-}
-
 /** Not 401, which means to clients that the session has ended. */
 const wrongPassword = () => invalidField('currentPassword', 'is wrong')
-
-/** Returns the hash that the current password matches. @throws Problem invalid_request if it is wrong */
-async function matchCurrent(context: Context, session: Session, change: Change): Promise<string> {
-  const { companyId, email } = session
-  const { currentPassword, now } = change
-  const turn = turnOf(change)
-  const guesser = { companyId, email, now, networkOrDevice: turn.network, isKnown: turn.isKnown }
-  const guess = await countGuess(context, guesser, async () => {
-    const [account] = await findAccountsByEmail(context.db, [{ companyId, email }])
-    const hash = account?.passwordHash
-    const matches = await context.hasher.inTurn(turn).verify(hash, currentPassword)
-    return matches && hash !== undefined ? hash : null
-  })
-  if (guess.result !== null) return guess.result
-  await recordWrongGuess(context, guesser, guess, entryOf(context, session, change, 'refused'))
-  throw wrongPassword()
-}
 
 /** False if the hash has changed since it was read, or user or company is not active. */
 async function replace(
   context: Context,
   session: Session,
   hashes: { before: string; after: string },
-  change: Change,
+  act: Act,
 ): Promise<boolean> {
   const { db, system } = context
   const { companyId, userId, sessionId, email: recipient } = session
-  const { client, now } = change
+  const { client, now } = act
   const data = { ipAddress: client.ipAddress }
   return await db.transaction().execute(async (tx) => {
     // The same lock order as in a password reset: mails, tokens, user, sessions.
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await replacePasswordHash(tx, companyId, userId, hashes))) return false
+    await cancelEmailChange(tx, companyId, userId)
     // The session can have ended while the password was checked.
     if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'password_changed'))) throw sessionEnded()
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
-    await appendAudit(tx, companyId, entryOf(context, session, change, 'done'))
+    await appendAudit(tx, companyId, entryOf(context, session, act, 'done'))
     return true
   })
-}
-
-function entryOf(
-  { system }: Context,
-  { userId: actor, sessionId }: Session,
-  { client: { ipAddress }, now }: Change,
-  outcome: string,
-): AuditEntry {
-  return newEntry(system, new Date(now), { action: 'password_change', actor, sessionId, ipAddress, outcome })
 }

@@ -76,6 +76,14 @@ const isStraggler = ({ raceSeconds }: RotationPolicy) =>
 const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${keyOfUse} and l.db_now < ${timeOfUse} + make_interval(secs => ${idempotencyWindowSeconds}))`
 
+/**
+ * The generation that a proof moves on from, over the session `s` and the item `i`: the current one, or for a retry, which
+ * has the key of the last rotation, the one before.
+ */
+export const generationOfProof = ({ idempotencyWindowSeconds }: RotationPolicy) => sql`
+  s.generation - coalesce(i.key = s.recent_keys[cardinality(s.recent_keys)]
+    and s.rotated_at > i.db_now - make_interval(secs => ${idempotencyWindowSeconds}), false)::int`
+
 /** The verdict if the session's limit allows it. */
 function unlimited(policy: RotationPolicy) {
   return sql`case

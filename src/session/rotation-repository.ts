@@ -6,7 +6,13 @@ import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { currentWindow, secondsLeft } from '../limits/fragments.ts'
 import { mailEach } from '../mail/fragments.ts'
-import { isCounted, type RotationPolicy, type Verdict, verdict } from './rotation-fragments.ts'
+import {
+  generationOfProof,
+  isCounted,
+  type RotationPolicy,
+  type Verdict,
+  verdict,
+} from './rotation-fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason } from './session-fragments.ts'
 
@@ -16,8 +22,8 @@ export interface Rotation {
   companyId: string
   sessionId: string
   userId: string
-  /** The generation of the refresh token that was sent. */
-  generation: number
+  /** The generation of the refresh token that was sent; null for a proof, which comes with an access token. */
+  generation: number | null
   /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without a key. */
   key: string | null
   now: Date
@@ -46,6 +52,11 @@ export interface RotationOutcome {
   resetSeconds: number
 }
 
+/** What a rotation does besides: a proof stores when and how the user has proven who they are. */
+export interface Proof {
+  amr: string[]
+}
+
 /** How many rotations a session remembers: their keys and times. */
 const MAX_REMEMBERED = 64
 
@@ -54,6 +65,8 @@ const sessionAfter = aliased('d', {
   generation: 'new_generation',
   issuedAt: 'new_issued_at',
   expiresAt: 'new_expires_at',
+  provenAt: 'new_auth_time',
+  amr: 'new_amr',
 })
 
 /**
@@ -64,8 +77,8 @@ const sessionAfter = aliased('d', {
  * Each row is locked before `decided` reads it, so the verdict stays true. `after` has the values of the row
  * after the rotation; the later parts only write them.
  */
-export function createRotation(db: Executor, policy: RotationPolicy) {
-  const decision = rotationOf(policy)
+export function createRotation(db: Executor, policy: RotationPolicy, proof?: Proof) {
+  const decision = rotationOf(policy, proof)
   return async (items: Rotation[]): Promise<(RotationOutcome | null)[]> => {
     const { rows } = await sql<RotationRow>`
       with item as (select *, clock_timestamp() as db_now from ${rotationTable(items)}), ${decision}`.execute(
@@ -80,10 +93,10 @@ export function createRotation(db: Executor, policy: RotationPolicy) {
 type RotationRow = Session & Omit<RotationOutcome, 'session'> & { ord: number }
 
 /** The statement after its items. It does not depend on them, so it is composed once. */
-function rotationOf(policy: RotationPolicy) {
+function rotationOf(policy: RotationPolicy, proof?: Proof) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
-    locked as (${lockedSessions}), decided as (
+    locked as (${lockedSessions(proof && generationOfProof(policy))}), decided as (
       select l.*, ${plain('a', ACCOUNT_COLUMNS)}, ${endReason('l', 'a')} as ended_because, v.verdict
       from locked l
       join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
@@ -93,9 +106,11 @@ function rotationOf(policy: RotationPolicy) {
         case r.step when 1 then d.now else d.issued_at end as new_issued_at,
         case r.step when 1 then least(d.now + make_interval(secs => ${policy.ttlSeconds}), d.max_expires_at)
           else d.expires_at end as new_expires_at,
+        ${proof ? sql`case r.step when 1 then d.now else d.auth_time end` : sql`d.auth_time`} as new_auth_time,
+        ${proof ? sql`case r.step when 1 then ${proof.amr}::text[] else d.amr end` : sql`d.amr`} as new_amr,
         ${window.age} as new_window_age, ${window.uses} + (${isCounted('d.verdict')})::int as used
       from decided d cross join lateral (select (d.verdict = 'rotated')::int as step) r
-    ), rotated as (${updated(policy)}), counted as (${countedOnly}), ended as (
+    ), rotated as (${updated(policy, proof)}), counted as (${countedOnly}), ended as (
       update sessions s set ended_at = d.now, end_reason = 'refresh_reuse'
       from decided d
       where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'reused'
@@ -106,10 +121,10 @@ function rotationOf(policy: RotationPolicy) {
 }
 
 /** The sessions of the items, locked in key order, so that two statements never deadlock. */
-const lockedSessions = sql`
+const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
   select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.recent_keys,
     s.recent_spent_at, s.window_started_at, s.window_rotations,
-    i.token_generation, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
+    ${tokenGeneration} as token_generation, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
     -- At least 0: a rotation that this statement waited for can be later than db_now.
     greatest(extract(epoch from i.db_now - s.rotated_at), 0) as age,
     extract(epoch from i.db_now - s.window_started_at) as window_age
@@ -122,7 +137,7 @@ const lockedSessions = sql`
 const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
 
 /** Moves the rotated sessions to their next generation. */
-function updated({ idempotencyWindowSeconds }: RotationPolicy) {
+function updated({ idempotencyWindowSeconds }: RotationPolicy, proof?: Proof) {
   const remembered = (column: string, added: string) => {
     const [list, one] = [sql.ref(column), sql.ref(added)]
     return sql`case when d.age < ${idempotencyWindowSeconds}
@@ -137,7 +152,7 @@ function updated({ idempotencyWindowSeconds }: RotationPolicy) {
       recent_keys = ${remembered('d.recent_keys', 'd.key')},
       recent_spent_at = ${remembered('d.recent_spent_at', 'd.db_now')},
       window_started_at = ${newWindowStart},
-      window_rotations = d.used
+      window_rotations = d.used ${proof ? sql`, auth_time = d.new_auth_time, amr = d.new_amr` : sql``}
     from after d
     where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'rotated'`
 }

@@ -9,13 +9,14 @@ import type { LimitState } from '../limits/list.ts'
 import { newId, type System } from '../system.ts'
 import { invalidToken, type RefreshClaims } from '../token/claims.ts'
 import type { Tokens } from '../token/service.ts'
+import type { RotationPolicy } from './rotation-fragments.ts'
 import { createRotation, type Rotation, type RotationOutcome } from './rotation-repository.ts'
 import { endReasonOf, type Session, sessionEnded } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
 /** Rotation: a refresh token can be used once, in exchange for its successor. */
 
-interface Context {
+export interface RotationContext {
   db: Kysely<Database>
   config: Config
   system: System
@@ -29,7 +30,7 @@ interface RefreshRequest {
   now: number
 }
 
-interface Refreshed {
+export interface Refreshed {
   session: Session
   tokens: IssuedTokens
   limit: LimitState
@@ -42,18 +43,11 @@ interface Refreshed {
  */
 export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
 
-export function createRefresh(context: Context): Refresh {
+export function createRefresh(context: RotationContext): Refresh {
   const { db, config, measureBatch } = context
-  const policy = {
-    ttlSeconds: config.refreshTokenTtlSeconds,
-    raceSeconds: config.refreshRaceSeconds,
-    graceSeconds: config.refreshGraceSeconds,
-    idempotencyWindowSeconds: config.idempotencyWindowSeconds,
-    limit: config.limits.refresh,
-  }
   const rotate = createBatch<Rotation, RotationOutcome | null>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
-    run: measureBatch('refreshes', createRotation(db, policy)),
+    run: measureBatch('refreshes', createRotation(db, policyOf(config))),
     schedule: setImmediate,
   })
   /** Refreshes in progress, by token: concurrent requests with the same token share one answer. */
@@ -63,7 +57,8 @@ export function createRefresh(context: Context): Refresh {
     const token = `${claims.cid} ${claims.sid} ${claims.sub} ${claims.gen}`
     let answer = refreshing.get(token)
     if (!answer) {
-      answer = rotate(toRotation(context, claims, request))
+      const { cid: companyId, sid: sessionId, sub: userId, gen: generation } = claims
+      answer = rotate(toRotation(context, { companyId, sessionId, userId, generation }, request))
         .then((outcome) => toAnswer(context, outcome, request.now))
         .finally(() => refreshing.delete(token))
       refreshing.set(token, answer)
@@ -72,13 +67,23 @@ export function createRefresh(context: Context): Refresh {
   }
 }
 
-function toRotation({ system }: Context, claims: RefreshClaims, request: RefreshRequest): Rotation {
-  const { idempotencyKey, ipAddress, now } = request
+export function policyOf(config: Config): RotationPolicy {
   return {
-    companyId: claims.cid,
-    sessionId: claims.sid,
-    userId: claims.sub,
-    generation: claims.gen,
+    ttlSeconds: config.refreshTokenTtlSeconds,
+    raceSeconds: config.refreshRaceSeconds,
+    graceSeconds: config.refreshGraceSeconds,
+    idempotencyWindowSeconds: config.idempotencyWindowSeconds,
+    limit: config.limits.refresh,
+  }
+}
+
+export function toRotation(
+  { system }: Pick<RotationContext, 'system'>,
+  token: Pick<Rotation, 'companyId' | 'sessionId' | 'userId' | 'generation'>,
+  { idempotencyKey, ipAddress, now }: RefreshRequest,
+): Rotation {
+  return {
+    ...token,
     key: idempotencyKey === undefined ? null : hashKey(idempotencyKey),
     now: new Date(now),
     auditId: newId(system),
@@ -91,7 +96,12 @@ function hashKey(key: string): string {
   return createHash('sha256').update(key).digest().readBigInt64BE().toString()
 }
 
-async function toAnswer(context: Context, outcome: RotationOutcome | null, now: number): Promise<Refreshed> {
+/** @throws Problem unless the outcome is a pair of tokens */
+export async function toAnswer(
+  context: RotationContext,
+  outcome: RotationOutcome | null,
+  now: number,
+): Promise<Refreshed> {
   if (!outcome) throw invalidToken()
   const { session, used, resetSeconds } = outcome
   const { refresh } = context.config.limits

@@ -8,6 +8,7 @@ import type { System } from '../system.ts'
 import { clearSessionCookie } from './cookie.ts'
 import type { OwnSessions } from './own-sessions.ts'
 import type { ChangePassword } from './password-change.ts'
+import { requireRecentProof } from './recent-proof.ts'
 import { toSessionReply } from './replies.ts'
 import { PasswordChangeBody, SessionParams, SessionReply, SessionsReply } from './schemas.ts'
 
@@ -75,15 +76,17 @@ const allSessions: Routes = (app, { system, ownSessions }) => {
       schema: {
         operationId: 'endSession',
         summary: "End one of the user's own sessions",
-        description: 'A session of somebody else is answered like one that does not exist.',
+        description:
+          'Another one than that which asks needs a recent proof. A session of somebody else is answered like one that does not exist.',
         tags,
         params: SessionParams,
-        response: responses({ 204: Type.Null() }, 'not_found'),
+        response: responses({ 204: Type.Null() }, 'not_found', 'reauthentication_required'),
       },
     },
     async (request, reply) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
+      if (id !== session.sessionId) requireRecentProof(request, system.now())
       await ownSessions.end(session, id, { ipAddress: ipAddressOf(request), now: system.now() })
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)
@@ -102,7 +105,7 @@ const password: Routes = (app, { system, changePassword }) => {
         description: 'Mailed links to reset the password no longer work after it.',
         tags,
         body: PasswordChangeBody,
-        response: { 204: Type.Null() },
+        response: responses({ 204: Type.Null() }, 'permission_denied'),
       },
     },
     async (request, reply) => {

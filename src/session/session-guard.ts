@@ -1,16 +1,18 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { addProblems } from '../http/responses.ts'
 import type { System } from '../system.ts'
-import { CREDENTIAL_PROBLEMS, readCredential } from './credential.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
-import type { Session } from './session.ts'
+import { provenAtOf, type Session } from './session.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Read from the database for this request, with the rights of the user. Set by the session guard. */
     session: Session
+    /** When its user last proved who they are, in milliseconds; 0 if that cannot be told. Set by the session guard. */
+    provenAt: number
   }
 }
 
@@ -29,9 +31,13 @@ async function plugin(app: FastifyInstance, { config, sessions, system }: Option
     addProblems(route.schema, CREDENTIAL_PROBLEMS)
   })
   app.decorateRequest('session')
+  app.decorateRequest('provenAt', 0)
   app.addHook('onRequest', async (request, reply) => {
-    const session = await authenticate(request)
+    const now = system.now()
+    const credential = await readCredential(request, { tokens: app.tokens, config }, now)
+    const session = await find(credential, now)
     request.session = session
+    request.provenAt = provenAt(credential, session)
     const { logContext } = request
     logContext.companyId = session.companyId
     logContext.userId = session.userId
@@ -39,13 +45,17 @@ async function plugin(app: FastifyInstance, { config, sessions, system }: Option
     await countRequest(request, reply)
   })
 
-  async function authenticate(request: FastifyRequest): Promise<Session> {
-    const now = system.now()
-    const credential = await readCredential(request, { tokens: app.tokens, config }, now)
+  async function find(credential: Credential, now: number): Promise<Session> {
     return 'claims' in credential
       ? await sessions.byToken(credential.claims, now)
       : await sessions.byCookie(credential.cookie, now)
   }
+}
+
+/** Of token and session the older counts: a token from before a proof has no part in it. */
+function provenAt(credential: Credential, session: Session): number {
+  if ('cookie' in credential) return provenAtOf(session)
+  return Math.min((credential.claims.auth_time ?? 0) * 1000, provenAtOf(session))
 }
 
 export const sessionGuard = fp(plugin, {

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts'
 import type { Tokens } from '../token/service.ts'
-import type { Session } from './session.ts'
+import { methodsOf, provenAtOf, type Session } from './session.ts'
 
 /** Both tokens, and their lifetimes in seconds. */
 export interface IssuedTokens {
@@ -33,7 +33,15 @@ export async function issueTokens(
     exp: refreshExp,
   })
   const accessToken = await tokens.signAccess(
-    { ...owner, role: session.role, perms: session.permissions, iat: nowSeconds, exp: accessExp },
+    {
+      ...owner,
+      role: session.role,
+      perms: session.permissions,
+      amr: methodsOf(session),
+      auth_time: toSeconds(provenAtOf(session)),
+      iat: nowSeconds,
+      exp: accessExp,
+    },
     now,
   )
   return {

@@ -15,6 +15,8 @@ export const SESSION_COLUMNS = {
   issuedAt: 'issued_at',
   expiresAt: 'expires_at',
   maxExpiresAt: 'max_expires_at',
+  provenAt: 'auth_time',
+  amr: 'amr',
 } as const
 
 export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
@@ -22,6 +24,16 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
     /** Why a statement has ended it, alone or with all sessions of its user or company; null if none has. */
     endReason: EndReason | null
   }
+
+/** When the user last proved who they are, in milliseconds (RFC 9068, section 2.2.1). */
+export function provenAtOf({ provenAt, createdAt }: Pick<Session, 'provenAt' | 'createdAt'>): number {
+  return (provenAt ?? createdAt).getTime()
+}
+
+/** By which methods they did (RFC 8176). */
+export function methodsOf({ amr }: Pick<Session, 'amr'>): string[] {
+  return amr ?? ['pwd']
+}
 
 /** What decides whether a session is live. */
 export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>

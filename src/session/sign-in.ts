@@ -133,6 +133,12 @@ async function signInWith(parts: Parts, attempt: SignInAttempt, counted: FoundAn
     const detail = 'Open the link in the verification mail first, then sign in.'
     throw new Problem('email_not_verified', detail, { limit })
   }
+  if (result === 'not_a_browser')
+    throw new Problem(
+      'permission_denied',
+      'A service member signs in without X-Session-Mode: it gets tokens.',
+      { limit },
+    )
   const { session, cookie } = result
   const credential =
     cookie === null
@@ -146,7 +152,7 @@ async function tryPassword(
   parts: Parts,
   attempt: SignInAttempt,
   counted: FoundAndCounted,
-): Promise<OpenedSession | 'unverified' | null> {
+): Promise<OpenedSession | 'unverified' | 'not_a_browser' | null> {
   const { hasher, counters } = parts
   const { password, now } = attempt
   const turn = turnOf(attempt, counted)
@@ -165,6 +171,10 @@ async function tryPassword(
     if (account && !account.emailVerifiedAt) {
       await refund()
       return 'unverified'
+    }
+    if (account?.userKind === 'service' && attempt.mode === 'cookie') {
+      await refund()
+      return 'not_a_browser'
     }
     // Null if the user was disabled, or the password was changed, while this one was checked.
     return account && (await openSession(parts, account, openingOf(parts, attempt, counted)))

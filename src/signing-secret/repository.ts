@@ -53,14 +53,28 @@ interface NewSecret extends StoredSecret {
   createdBy: string
 }
 
-/** Stores the first version, or replaces the version before it; false if that one is no longer current. */
+/**
+ * Stores the first version, or replaces the version before it; false if that one is no longer current. The version before
+ * is kept apart for a day: see refusals.ts.
+ */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
   const { rows } = await sql`
+    with former as (
+      select company_id, version, sealed_secret from signing_secrets
+      where company_id = ${companyId}::uuid and version = ${secret.version}::int - 1
+      for update
+    ), kept as (
+      insert into former_signing_secrets (company_id, version, sealed_secret, replaced_at)
+      select company_id, version, sealed_secret, ${secret.createdAt}::timestamptz from former
+      on conflict (company_id) do update set version = excluded.version, sealed_secret = excluded.sealed_secret,
+        replaced_at = excluded.replaced_at
+      returning company_id
+    )
     insert into signing_secrets as s (company_id, version, sealed_secret, hint, created_at, created_by)
     select ${companyId}::uuid, ${secret.version}::int, ${secret.sealedSecret}, ${secret.hint},
       ${secret.createdAt}::timestamptz, ${secret.createdBy}::uuid
-    where ${secret.version}::int = 1
-      or exists (select from signing_secrets where company_id = ${companyId}::uuid)
+    -- After what is kept, which would otherwise run last and find the version before replaced.
+    where ${secret.version}::int = 1 or exists (select from kept)
     on conflict (company_id) do update set version = excluded.version, sealed_secret = excluded.sealed_secret,
       hint = excluded.hint, created_at = excluded.created_at, created_by = excluded.created_by, last_used_at = null
     where s.version = excluded.version - 1

@@ -3,17 +3,20 @@ import fp from 'fastify-plugin'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
+import { requireRecentProof } from '../session/recent-proof.ts'
 import type { System } from '../system.ts'
-import { RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
+import type { RefusalBook } from './refusals.ts'
+import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 import type { SigningSecrets } from './service.ts'
 
 interface Options {
   signingSecrets: SigningSecrets
+  refusals: Pick<RefusalBook, 'list'>
   system: System
 }
 
 /** Status and regeneration of the signing secret; behind the permission guard. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, system }) => {
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, refusals, system }) => {
   const tags = ['signing-secret']
 
   app.post(
@@ -41,6 +44,31 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
     },
   )
 
+  app.get(
+    '/auth/webhook-secret/refusals',
+    {
+      schema: {
+        tags,
+        operationId: 'listRefusals',
+        summary: "Why the company's events were refused in the last 7 days",
+        description:
+          'Summed up by minute, reason and network, the latest first; at most 1 000. `previous_secret` is told for 24 hours after the secret was replaced.',
+        response: { 200: RefusalsReply },
+      },
+    },
+    async ({ session }) => {
+      const found = await refusals.list(session.companyId, system.now())
+      return {
+        refusals: found.map(({ firstAt, lastAt, clockSkewSeconds, ...refusal }) => ({
+          ...refusal,
+          firstAt: firstAt.toISOString(),
+          lastAt: lastAt.toISOString(),
+          ...(clockSkewSeconds !== null && { clockSkewSeconds }),
+        })),
+      }
+    },
+  )
+
   app.post(
     '/auth/webhook-secret/regenerate',
     {
@@ -49,13 +77,14 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
         operationId: 'regenerateSigningSecret',
         summary: 'Replace the signing secret; the old one is invalid at once',
         description:
-          'Needs the permission `webhook-secret:manage`. From this answer on, no instance accepts a signature of the old secret. With `expectedVersion`, of two who replace it at once one is refused.',
+          'Needs the permission `webhook-secret:manage`, and in a cookie session a recent proof. From this answer on, no instance accepts a signature of the old secret. With `expectedVersion`, of two who replace it at once one is refused.',
         body: RegenerateBody,
-        response: responses({ 200: RegenerateReply }, 'version_conflict'),
+        response: responses({ 200: RegenerateReply }, 'version_conflict', 'reauthentication_required'),
       },
     },
     async (request, reply) => {
       const { session, body } = request
+      if (session.kind === 'cookie') requireRecentProof(request, system.now())
       const result = await signingSecrets.regenerate({
         companyId: session.companyId,
         userId: session.userId,

@@ -1,6 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
 import { field, Time, Uuid } from '../http/fields.ts'
+import { REFUSAL_REASONS } from './refusal-reasons.ts'
 
 const Hint = Type.String({ description: 'The last four characters of the secret', examples: ['…a1B2'] })
 const Version = Type.Integer({ description: 'Grows by one with each new secret', examples: [3] })
@@ -75,4 +76,34 @@ export const RegenerateReply = Type.Object(
     previousInvalidatedAt: orNull(field(Time, 'From when the one before is refused; null for the first')),
   },
   { title: 'RegenerateReply', description: 'The new signing secret' },
+)
+
+export const RefusalsReply = Type.Object(
+  {
+    refusals: Type.Array(
+      Type.Object(
+        {
+          reason: Type.String({
+            enum: [...REFUSAL_REASONS],
+            description: 'Why',
+            examples: ['signature_mismatch'],
+          }),
+          count: field(Type.Integer(), 'How many requests', 12),
+          firstAt: field(Time, 'When the first came'),
+          lastAt: field(Time, 'When the last came'),
+          ipAddress: field(Type.String(), 'Where the last came from', '192.0.2.1'),
+          webhookId: Type.Union([Type.String(), Type.Null()], {
+            description: 'The `webhook-id` of the last, if it had one',
+            examples: ['msg_2KWPBgLlAfxdpx2AI54pPJ85f4W'],
+          }),
+          clockSkewSeconds: Type.Optional(
+            field(Type.Integer(), "How far the sender's clock was ahead; negative if behind", -720),
+          ),
+        },
+        { title: 'Refusals', description: 'Requests that were refused for one reason' },
+      ),
+      { description: 'The latest first' },
+    ),
+  },
+  { title: 'RefusalsReply', description: 'Why events were refused' },
 )

@@ -28,7 +28,15 @@ const common = {
 }
 
 const AccessClaims = Type.Object(
-  { ...common, jti: uuid, role: Type.String(), perms: Type.Array(Type.String()) },
+  {
+    ...common,
+    jti: uuid,
+    role: Type.String(),
+    perms: Type.Array(Type.String()),
+    // Tokens of before version 1.1 have neither.
+    amr: Type.Optional(Type.Array(Type.String())),
+    auth_time: Type.Optional(time),
+  },
   strict,
 )
 const RefreshClaims = Type.Object(

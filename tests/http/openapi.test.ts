@@ -79,7 +79,9 @@ describe('the OpenAPI document (ASVS 2.1.1)', () => {
     for (const one of operation.security) expect(schemes).toEqual(expect.arrayContaining(Object.keys(one)))
     const statuses = Object.keys(operation.responses)
     expect(statuses).toEqual(expect.arrayContaining(['400', '408', '429', '431', '500', '503']))
-    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
+    // A session that is renewed by cookie has no body to answer.
+    const successes = operation.operationId === 'reauthenticate' ? 2 : 1
+    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(successes)
     expect(statuses.includes('401')).toBe(operation.security.length > 0 || operation.operationId === 'login')
     for (const [status, { description, headers, content }] of Object.entries(operation.responses)) {
       expect(description).toMatch(/\S/)

@@ -212,16 +212,15 @@ describe('mail to an e-mail that nobody has proven has no word of who gave it', 
   })
 
   test('but an invitation names the company, who invites, and the role', async () => {
-    const { companyId } = await service.addCompany({ name: 'Acme Inc.' })
+    const admin = await service.addCompany({ name: 'Acme Inc.', adminName: 'Ada Lovelace' })
     const email = newEmail()
-    await invite(service.context, companyId, { email, role: 'analyst' })
+    await invite(service.context, admin.companyId, { email, role: 'analyst' })
     const sentence = 'invites you to the account of Acme Inc., with the role analyst.'
     for (const words of wordsOf(await mailbox.mailTo(email)))
       expect(words).toContain(`An operator ${sentence}`)
-    const data = { role: 'analyst', invitedBy: 'Ada Lovelace' }
     service.clock.advance(1)
-    const mail = { kind: 'invitation', recipient: email, data, now: service.clock.now() } as const
-    await queueMail(service.db, service.clock, companyId, mail)
+    const { accessToken: token } = await service.loginAs(admin)
+    await service.call('/auth/invitations', { token, json: { email, role: 'analyst' } })
     for (const words of wordsOf(await mailbox.mailTo(email)))
       expect(words).toContain(`Ada Lovelace ${sentence}`)
   })

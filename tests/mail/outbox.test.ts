@@ -442,7 +442,7 @@ test('a recipient that the server refuses is tried again for a day, at growing d
   const started = service.clock.now()
   sender.start()
   await attemptsEnded(1)
-  expect((await rowOf(good)).sent_at).not.toBeNull()
+  await expect.poll(async () => (await rowOf(good)).sent_at).not.toBeNull()
   expect((await rowOf(unknown)).last_error).toBe('EENVELOPE RCPT TO 550')
 
   const delays = []

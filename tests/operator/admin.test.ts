@@ -194,7 +194,7 @@ test('invite queues a mail to an address that is no user yet, and prune tidies u
     { kind: 'invitation', recipient: 'bob@new.example', facts: { role: 'developer' } },
   ])
   for (const [options, why] of [
-    [`--email ${email} --role viewer`, /user of this company already/],
+    [`--email ${email} --role viewer`, /belongs to a member of the company already/],
     ['--email bob@new.example --role owner', /admin, analyst, developer, viewer/],
     ['--email bob --role viewer', /e-mail address/],
     ['--email bob@new.example', /--role/],

@@ -17,6 +17,9 @@ const prune = () => pruneAcrossCompanies(service.context, clock.now())
 const nothing = {
   sessions: 0,
   tokens: 0,
+  invitations: 0,
+  formerSecrets: 0,
+  refusedRequests: 0,
   counters: 0,
   mails: 0,
   auditAddresses: 0,

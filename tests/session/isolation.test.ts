@@ -97,7 +97,14 @@ describe('a role', () => {
     const common = ['risk:read', 'analytics:read']
     const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
     const permissions: Record<string, string[]> = {
-      admin: [...analyst, 'webhook-secret:manage', 'policy:manage', 'billing:manage'],
+      admin: [
+        ...analyst,
+        'webhook-secret:manage',
+        'policy:manage',
+        'billing:manage',
+        'members:manage',
+        'audit:read',
+      ],
       analyst,
       developer: [...common, 'risk:assess'],
       viewer: common,
@@ -147,6 +154,7 @@ describe('a company', () => {
           for (const credential of await credentialsOf(person)) {
             const answer = await service.call(target, {
               method,
+              ...(method === 'PATCH' && { json: { role: 'viewer' } }),
               ...credential,
               headers: { 'x-company-id': theirs.companyId },
             })

@@ -93,6 +93,8 @@ test('a sign-in answers with tokens, session, user, subscription and access cont
     'webhook-secret:manage',
     'policy:manage',
     'billing:manage',
+    'members:manage',
+    'audit:read',
   ]
   expect(body).toStrictEqual({
     accessToken: expect.stringMatching(JWT),

@@ -7,7 +7,6 @@ import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
 import { afterAll, inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
-import { createMailComposer } from '../../src/company/compose-mail.ts'
 import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
@@ -15,6 +14,7 @@ import { createRegistry } from '../../src/http/metrics.ts'
 import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
 import type { Turn } from '../../src/limits/turn-queue.ts'
 import { openMail } from '../../src/mail/outgoing.ts'
+import { createMailComposer } from '../../src/member/compose-mail.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
@@ -121,6 +121,8 @@ interface TestServiceOptions {
   /** Shared by the instances; by default, all services of a test file share one. */
   hasher?: LimitedHasher
   maxConnections?: number
+  /** Of the first instance; any free one by default. */
+  port?: number
 }
 
 export async function openTestService({
@@ -130,6 +132,7 @@ export async function openTestService({
   clocks = [],
   hasher = sharedHasher,
   maxConnections,
+  port = 0,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
@@ -157,7 +160,7 @@ export async function openTestService({
       const registry = createRegistry()
       const { db } = connection
       const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
-      const address = await app.listen({ host: '127.0.0.1', port: 0 })
+      const address = await app.listen({ host: '127.0.0.1', port: index === 0 ? port : 0 })
       const mail = openMail({
         config,
         db,
@@ -206,7 +209,7 @@ export async function openTestService({
       body: json !== undefined ? JSON.stringify(json) : (body ?? null),
     })
     const text = await answer.body.text()
-    const isJson = String(answer.headers['content-type']).includes('json')
+    const isJson = /[/+]json/.test(String(answer.headers['content-type']))
     return {
       status: answer.statusCode,
       headers: answer.headers,

@@ -96,6 +96,8 @@ test('an access token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', (
     sid: session.id,
     role: 'admin',
     perms: permissions,
+    amr: ['pwd'],
+    auth_time: nowSeconds,
     jti: expect.stringMatching(UUID_V7),
     iat: nowSeconds,
     exp: nowSeconds + 900,

@@ -88,7 +88,8 @@ async function signTokens(
   const ids = { sub: userId, cid: companyId, sid: sessionId }
   const now = Date.now()
   const iat = Math.floor(now / 1000)
-  const access = { ...ids, role, perms: permissions, iat, exp: iat + accessTokenTtlSeconds }
+  const times = { auth_time: iat, iat, exp: iat + accessTokenTtlSeconds }
+  const access = { ...ids, role, perms: permissions, amr: ['pwd'], ...times }
   return {
     accessToken: await tokens.signAccess(access, now),
     refreshToken: tokens.signRefresh({

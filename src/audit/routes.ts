@@ -1,0 +1,132 @@
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import type { Executor } from '../database/connect.ts'
+import { invalidField, Problem } from '../errors.ts'
+import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
+import { ID, type System } from '../system.ts'
+import { countDaily, type Filter, listEntries, type Place, type ShownEntry } from './repository.ts'
+import { AuditQuery, AuditReply, DailyQuery, DailyReply, EntryLines } from './schemas.ts'
+
+interface Options {
+  db: Executor
+  system: Pick<System, 'now'>
+}
+
+/** Rows that an export reads at once. */
+const EXPORT_ROWS = 500
+const NDJSON = 'application/x-ndjson'
+const DEFAULT_DAYS = 30
+
+const tags = ['audit']
+
+/** The audit trail of the company; behind the permission guard. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) => {
+  /** Companies whose trail is being exported. */
+  const exporting = new Set<string>()
+
+  app.get(
+    '/auth/audit',
+    {
+      schema: {
+        tags,
+        operationId: 'listAudit',
+        summary: 'The audit trail, the newest entries first, in pages',
+        description:
+          'Needs the permission `audit:read`. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
+        querystring: AuditQuery,
+        response: {
+          200: {
+            description: AuditReply.description,
+            content: { 'application/json': { schema: AuditReply }, [NDJSON]: { schema: EntryLines } },
+          },
+        },
+      },
+    },
+    async ({ session: { companyId }, query, headers }, reply) => {
+      const filter = toFilter(query)
+      if (headers.accept?.includes(NDJSON)) {
+        if (exporting.has(companyId)) throw alreadyExporting()
+        exporting.add(companyId)
+        const lines = Readable.from(exportLines(db, companyId, filter))
+        lines.once('close', () => exporting.delete(companyId))
+        reply.type(NDJSON).header('content-disposition', 'attachment; filename="audit.ndjson"')
+        return reply.send(lines)
+      }
+      const { rows, nextCursor } = await readPage(
+        query,
+        ({ occurredAt, id }: ShownEntry) => [occurredAt.toISOString(), id],
+        ({ after, max }) => listEntries(db, companyId, { ...filter, after: after && toPlace(after), max }),
+      )
+      return reply.send({ entries: rows.map(toReply), nextCursor })
+    },
+  )
+
+  app.get(
+    '/auth/audit/daily',
+    {
+      schema: {
+        tags,
+        operationId: 'countAuditDaily',
+        summary: 'Sign-ins, refusals and changes of each day',
+        description: 'Days are those of UTC. Today counts until now.',
+        querystring: DailyQuery,
+        response: { 200: DailyReply },
+      },
+    },
+    async ({ session: { companyId }, query }) => {
+      const now = new Date(system.now())
+      return { days: await countDaily(db, companyId, { now, days: Number(query.days ?? DEFAULT_DAYS) }) }
+    },
+  )
+}
+
+/** Reads page after page, as fast as the client takes them, and holds no connection to the database meanwhile. */
+async function* exportLines(db: Executor, companyId: string, filter: Filter): AsyncGenerator<string> {
+  let after: Place | undefined
+  do {
+    const entries = await listEntries(db, companyId, { ...filter, after, max: EXPORT_ROWS })
+    for (const entry of entries) yield `${JSON.stringify(toReply(entry))}\n`
+    after = entries.length === EXPORT_ROWS ? entries.at(-1) : undefined
+  } while (after)
+}
+
+function alreadyExporting(): Problem {
+  const detail = 'An export of this company is in progress; try again when it has ended.'
+  return new Problem('overloaded', detail, { retryAfterSeconds: 10 })
+}
+
+function toFilter(query: { action?: string; actor?: string; from?: string; to?: string }): Filter {
+  const { action, actor, from, to } = query
+  return {
+    action,
+    actor: actor?.toLowerCase(),
+    from: from === undefined ? undefined : toTime('from', from),
+    to: to === undefined ? undefined : toTime('to', to),
+  }
+}
+
+/** The format allows a leap second, which no clock of the service has. @throws Problem invalid_request */
+function toTime(name: string, text: string): Date {
+  const time = new Date(text)
+  if (Number.isNaN(time.getTime())) throw invalidField(`querystring/${name}`, 'must be a time that there is')
+  return time
+}
+
+function toPlace([time = '', id = '']: string[]): Place {
+  // As `placeOf` wrote it: other years are none that Postgres has.
+  if (!TIME.test(time) || !ID.test(id)) throw invalidCursor()
+  const occurredAt = new Date(time)
+  if (Number.isNaN(occurredAt.getTime())) throw invalidCursor()
+  return { occurredAt, id }
+}
+
+function toReply({ occurredAt, ...entry }: ShownEntry) {
+  return { ...entry, occurredAt: occurredAt.toISOString() }
+}
+
+export const auditRoutes = fp(routes, {
+  name: 'audit-routes',
+  dependencies: ['permission-guard'],
+  encapsulate: true,
+})

@@ -1,0 +1,92 @@
+import type { Readable } from 'node:stream'
+import { Type } from '@fastify/type-provider-typebox'
+import { field, Time, Uuid } from '../http/fields.ts'
+import { NextCursor, pageQuery } from '../http/list-pages.ts'
+
+const filters = {
+  action: Type.Optional(
+    Type.String({ pattern: '^[a-z_]{1,64}$', description: 'Only this action', examples: ['sign_in'] }),
+  ),
+  actor: Type.Optional(
+    Type.String({
+      pattern: '^(?:operator|[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$',
+      description: 'Only what this member did, by id, or `operator`',
+      examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
+    }),
+  ),
+  from: Type.Optional({ ...Time, description: 'Only what was not before', maxLength: 40 }),
+  to: Type.Optional({ ...Time, description: 'Only what was before', maxLength: 40 }),
+}
+
+export const AuditQuery = Type.Object({ ...filters, ...pageQuery }, { additionalProperties: false })
+
+const orNull = (description: string, example: string) =>
+  Type.Union([Type.String(), Type.Null()], { description, examples: [example] })
+
+const Entry = Type.Object(
+  {
+    id: field(Uuid, 'The entry'),
+    occurredAt: field(Time, 'When it happened'),
+    action: field(Type.String(), 'What was done', 'user_role'),
+    outcome: field(Type.String(), 'How it ended', 'done'),
+    actor: orNull(
+      'Who did it: the id of a member, or `operator`; null if nobody proved who they are',
+      '01890a5d-ac96-774b-bcce-b302099a8057',
+    ),
+    subject: orNull(
+      'What it was done to: the id of a member, an e-mail that was invited, and the like',
+      '01890a5d-ac96-774b-bcce-b302099a8057',
+    ),
+    details: Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()], {
+      description: 'What was changed',
+      examples: [{ before: { role: 'admin' }, after: { role: 'viewer' } }],
+    }),
+    sessionId: orNull(
+      'The session that did it, or that it was about',
+      '01890a5d-ac96-774b-bcce-b302099a8057',
+    ),
+    ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
+  },
+  { title: 'AuditEntry', description: 'One entry of the audit trail' },
+)
+
+/** A stream of entries, one a line. */
+export const EntryLines = Type.Unsafe<Readable>(Entry)
+
+export const AuditReply = Type.Object(
+  { entries: Type.Array(Entry, { description: 'The newest first' }), nextCursor: NextCursor },
+  { title: 'AuditReply', description: 'Entries of the audit trail' },
+)
+
+export const DailyQuery = Type.Object(
+  {
+    days: Type.Optional(
+      Type.String({
+        pattern: '^(?:[1-9]|[1-8][0-9]|90)$',
+        description: 'How many, the last of which is today; 30 by default, up to 90',
+        examples: ['30'],
+      }),
+    ),
+  },
+  { additionalProperties: false },
+)
+
+const count = (description: string, example: number) => field(Type.Integer(), description, example)
+
+export const DailyReply = Type.Object(
+  {
+    days: Type.Array(
+      Type.Object(
+        {
+          date: field(Type.String({ format: 'date' }), 'The day, in UTC', '2026-11-20'),
+          signIns: count('Sessions that were opened', 41),
+          refusals: count('Sign-ins and changes that were refused', 3),
+          changes: count('What members and operators changed', 2),
+        },
+        { title: 'AuditDay', description: 'The sums of a day' },
+      ),
+      { description: 'The oldest first, each day once' },
+    ),
+  },
+  { title: 'DailyReply', description: 'The audit trail in sums' },
+)

@@ -1,0 +1,76 @@
+import { Type } from '@sinclair/typebox'
+import { Problem } from '../errors.ts'
+
+/** Lists in pages: a query says how many rows, and after which; the answer says after which the next page begins. */
+
+const MAX_ROWS = 100
+const DEFAULT_ROWS = 50
+
+/** Query values are text. */
+export const pageQuery = {
+  limit: Type.Optional(
+    Type.String({
+      pattern: '^(?:[1-9][0-9]?|100)$',
+      description: `How many at most, up to ${MAX_ROWS}; ${DEFAULT_ROWS} by default`,
+      examples: ['20'],
+    }),
+  ),
+  cursor: Type.Optional(
+    Type.String({
+      maxLength: 1_000,
+      description: 'The `nextCursor` of the page before; the first page without it',
+      examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
+    }),
+  ),
+}
+
+export const NextCursor = Type.Union([Type.String(), Type.Null()], {
+  description: 'The `cursor` of the next page; null if there is none',
+  examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
+})
+
+export interface PageQuery {
+  limit?: string
+  cursor?: string
+}
+
+/**
+ * Reads a page, and one row more, which tells whether there is a next one. `list` gets the place after which the page
+ * begins: the values that `placeOf` returned for the last row of the page before.
+ * @throws Problem invalid_request for a cursor that is none
+ */
+export async function readPage<Row>(
+  { limit, cursor }: PageQuery,
+  placeOf: (row: Row) => string[],
+  list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
+): Promise<{ rows: Row[]; nextCursor: string | null }> {
+  const size = limit === undefined ? DEFAULT_ROWS : Number(limit)
+  const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
+  const last = rows[size - 1]
+  const hasMore = rows.length > size && last !== undefined
+  return { rows: rows.slice(0, size), nextCursor: hasMore ? encode(placeOf(last)) : null }
+}
+
+function encode(place: string[]): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url')
+}
+
+function decode(cursor: string): string[] {
+  try {
+    const place: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+    if (Array.isArray(place) && place.every((one) => typeof one === 'string' && !one.includes('\0')))
+      return place
+  } catch {
+    // It is no JSON.
+  }
+  throw invalidCursor()
+}
+
+/** A time in a cursor. */
+export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+export function invalidCursor(): Problem {
+  return new Problem('invalid_request', 'The cursor is none of this list; begin with the first page.', {
+    errors: [{ path: '/querystring/cursor', message: 'is not the nextCursor of a page' }],
+  })
+}

@@ -1,0 +1,71 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import { AcceptedReply } from '../http/fields.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { clientOf } from '../limits/client.ts'
+import { requireRecentProof } from '../session/recent-proof.ts'
+import { changeOwnName } from './account.ts'
+import { actorOf } from './acting.ts'
+import { type EmailContext, requestEmailChange } from './email-change.ts'
+import { AccountBody, AccountReply, EmailChangeBody } from './schemas.ts'
+
+interface Options {
+  context: EmailContext
+}
+
+const tags = ['account']
+
+/** One's own account; behind the session guard. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+  app.patch(
+    '/auth/account',
+    {
+      schema: {
+        tags,
+        operationId: 'changeAccount',
+        summary: 'Change your own name',
+        description: 'It is in the next answer on every instance.',
+        body: AccountBody,
+        response: { 200: AccountReply },
+      },
+    },
+    async (request) => {
+      const { userId: id, email, role } = request.session
+      const name = await changeOwnName(context, actorOf(request, context), request.body.name)
+      return { id, email, name, role }
+    },
+  )
+
+  app.post(
+    '/auth/email/change',
+    {
+      schema: {
+        tags,
+        operationId: 'changeEmail',
+        summary: 'Ask for another e-mail address; a link to it confirms the change',
+        description:
+          'Needs a recent proof. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void.',
+        body: EmailChangeBody,
+        response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
+      },
+    },
+    async (request, reply) => {
+      const now = context.system.now()
+      requireRecentProof(request, now)
+      const { session, body } = request
+      const limit = await requestEmailChange(context, session, body.newEmail, {
+        client: clientOf(request),
+        now,
+      })
+      reply.code(202).headers(limitHeaders(limit))
+      return {}
+    },
+  )
+}
+
+export const accountRoutes = fp(routes, {
+  name: 'account-routes',
+  dependencies: ['session-guard'],
+  encapsulate: true,
+})

@@ -1,0 +1,115 @@
+import type { Kysely } from 'kysely'
+import { type Account, isActive } from '../company/account.ts'
+import {
+  findAccountsByEmail,
+  findPendingEmail,
+  listCompaniesOfEmailAcrossCompanies,
+} from '../company/identity-repository.ts'
+import { activeCompanyName } from '../company/service.ts'
+import type { Config } from '../config.ts'
+import type { Database } from '../database/schema.ts'
+import type { DeliveryOptions } from '../mail/delivery.ts'
+import {
+  isLinked,
+  type LetterContext,
+  LINKED_LETTERS,
+  type LinkedKind,
+  writeLinkedLetter,
+  writeNotice,
+} from '../mail/letters.ts'
+import type { DueMail } from '../mail/repository.ts'
+import { issueToken } from '../one-time-token/service.ts'
+import type { System } from '../system.ts'
+import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
+
+/**
+ * Turns a queued mail into a letter at sending time. It reads the account and makes the token only then: no
+ * row ever holds a token, and a delayed mail is not outdated.
+ */
+
+interface Context {
+  db: Kysely<Database>
+  config: Pick<Config, 'pagesUrl'>
+  system: System
+}
+
+/** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
+export function createMailComposer(context: Context): DeliveryOptions['compose'] {
+  return async (mail, now) => {
+    const found = await findRecipient(context, mail)
+    if (!found) return null
+    const { companyId, kind, data, createdAt: requestedAt } = mail
+    const about = { ...data, ...found, companyId, requestedAt }
+    if (!isLinked(kind)) return async () => writeNotice(kind, about)
+    return async () => {
+      const link = await newLink(context, kind, mail, found, now)
+      return link && { ...writeLinkedLetter(kind, about, link), whenSent: link.replaceOlder }
+    }
+  }
+}
+
+/** What the letter says besides what was queued with it. */
+type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
+  Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies'>>
+
+/** Null if the mail must not be sent. */
+async function findRecipient(context: Context, mail: DueMail): Promise<Recipient | null> {
+  const { db } = context
+  const { companyId, recipient: email, kind, data } = mail
+  if (kind === 'companies') return await companiesOf(context, email)
+  if (data.userId !== undefined) {
+    // About an e-mail that is not, or no longer, that of the account.
+    const account = await findPendingEmail(db, companyId, data.userId)
+    if (!account || !isActive(account)) return null
+    if (kind === 'email_change' && account.pendingEmail !== email) return null
+    return { ...namesOf(account), isProven: kind !== 'email_change' }
+  }
+  const [account] = await findAccountsByEmail(db, [{ companyId, email }])
+  if (kind === 'invitation') {
+    const invitation = account ? undefined : await findInvitationTo(db, companyId, email)
+    const companyName = invitation && (await activeCompanyName(db, companyId))
+    if (!invitation || companyName === undefined) return null
+    const { role, invitedBy } = invitation
+    return { name: email, companyName, isProven: false, role, invitedBy: invitedBy ?? undefined }
+  }
+  // Nobody reads the e-mails of servers.
+  if (!account || !isActive(account) || account.userKind === 'service') return null
+  const isProven = account.emailVerifiedAt !== null
+  // Nobody verifies twice, and a notice can have names, so it goes to no e-mail that nobody has proven.
+  if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
+  return { ...namesOf(account), isProven }
+}
+
+function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {
+  return { name, companyName }
+}
+
+async function companiesOf({ db, config }: Context, email: string): Promise<Recipient | null> {
+  const found = await listCompaniesOfEmailAcrossCompanies(db, email)
+  if (found.length === 0) return null
+  const companies = found.map(({ id, name }) => ({
+    id,
+    name,
+    url: `${config.pagesUrl}/sign-in#company=${id}`,
+  }))
+  return { name: email, companyName: '', isProven: true, companies }
+}
+
+/** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
+async function newLink(context: Context, kind: LinkedKind, mail: DueMail, { role }: Recipient, now: number) {
+  const { purpose, page } = LINKED_LETTERS[kind]
+  const { companyId, mailId, recipient: email, createdAt: requestedAt } = mail
+  const whose = purpose === 'confirm' ? { userId: mail.data.userId } : { role }
+  const about = { purpose, email, ...whose, mailId, requestedAt, now }
+  const issued = await issueToken(context, companyId, about)
+  if (issued && purpose === 'invite')
+    await noteExpiry(context.db, companyId, { mailId, email, expiresAt: issued.expiresAt })
+  return (
+    issued && {
+      // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
+      url: `${context.config.pagesUrl}/${page}#token=${issued.token}`,
+      until: issued.expiresAt,
+      replaceOlder: issued.replaceOlder,
+    }
+  )
+}

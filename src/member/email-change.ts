@@ -1,0 +1,113 @@
+import type { Transaction } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { checkEmail } from '../company/checks.ts'
+import { askForEmail, takePendingEmail } from '../company/identity-repository.ts'
+import { findUser } from '../company/listing-repository.ts'
+import { codeOf } from '../database/faults.ts'
+import type { Database } from '../database/schema.ts'
+import { invalidField, Problem } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
+import { queueMail } from '../mail/service.ts'
+import { deleteLinksTo } from '../one-time-token/repository.ts'
+import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
+import type { Session } from '../session/session.ts'
+import type { Context } from './acting.ts'
+
+/** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
+
+export interface EmailContext extends Context {
+  counters: Counters
+}
+
+interface Request {
+  client: Client
+  now: number
+}
+
+/**
+ * Mails a link to the new e-mail, and a notice to that of today. Whether somebody else has the new one is not told.
+ * @throws Problem invalid_request, permission_denied for service members, rate_limited
+ */
+export async function requestEmailChange(
+  { db, system, config, counters }: EmailContext,
+  session: Session,
+  newEmail: string,
+  { client, now }: Request,
+): Promise<LimitState> {
+  const { companyId, userId, sessionId } = session
+  const email = checkEmail(newEmail, 'newEmail')
+  if (session.userKind === 'service')
+    throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
+  if (email === session.email) throw invalidField('newEmail', 'is your e-mail address already')
+  const changer = byNetwork(client.network, companyId, userId)
+  return await counters.consumeFor(config.limits.passwordChanges, changer, now, async (limit) => {
+    const { ipAddress, network } = client
+    await db.transaction().execute(async (tx) => {
+      if (!(await askForEmail(tx, companyId, userId, email))) throw notActive()
+      const link = {
+        kind: 'email_change',
+        recipient: email,
+        data: { ipAddress, userId },
+        network,
+        now,
+      } as const
+      await queueMail(tx, system, companyId, link)
+      const recipient = session.email
+      const notice = { kind: 'email_change_requested', recipient, data: { ipAddress }, now } as const
+      await queueMail(tx, system, companyId, notice)
+      const about = { action: 'email_change_request', outcome: 'done', actor: userId, sessionId, ipAddress }
+      await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    })
+    return limit
+  })
+}
+
+function notActive(): Problem {
+  return new Problem('permission_denied', 'Your account is not active.')
+}
+
+/**
+ * Gives the account the new e-mail. Links that were mailed to the old one no longer work.
+ * @throws Problem invalid_request, rate_limited
+ */
+export async function confirmEmailChange(
+  { db, system, config, counters }: EmailContext,
+  token: string,
+  { client, now }: Request,
+): Promise<LimitState> {
+  const limit = await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
+  await consumeToken(db, 'confirm', token, now, async (tx, { companyId, email, userId }) => {
+    const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
+    if (!user) throw noSuchToken()
+    // In one order: mails, tokens, users.
+    await deleteLinksTo(tx, companyId, user.email)
+    const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
+    if (!isTaken) throw noSuchToken()
+    const data = { ipAddress: client.ipAddress, userId: user.userId }
+    for (const recipient of [user.email, email])
+      await queueMail(tx, system, companyId, { kind: 'email_changed', recipient, data, now })
+    const about = { action: 'email_change', outcome: 'done', actor: user.userId, ipAddress: client.ipAddress }
+    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+  })
+  return limit
+}
+
+const UNIQUE_VIOLATION = '23505'
+
+/** @throws Problem invalid_request if somebody else has the e-mail by now */
+async function take(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  change: { email: string; at: Date },
+): Promise<boolean> {
+  return await takePendingEmail(tx, companyId, userId, change).catch((error: unknown) => {
+    if (codeOf(error) === UNIQUE_VIOLATION)
+      throw invalidField('token', 'is for an e-mail address that another member has')
+    throw error
+  })
+}

@@ -1,0 +1,206 @@
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+
+/**
+ * Invitations: one row for each company and e-mail. Its link is a one-time token that says the same e-mail; without the
+ * row the token opens nothing.
+ */
+
+export interface Invitation {
+  id: string
+  email: string
+  role: string
+  assignments: string[]
+  /** Null: an operator. */
+  invitedBy: { id: string; email: string | null } | null
+  createdAt: Date
+  /** Null until the mail was sent. */
+  expiresAt: Date | null
+  mail: 'waiting' | 'sent' | 'failed'
+}
+
+/** Who invites must still have the right to; an operator always has. */
+const senderMay = sql`(i.invited_by is null or exists (
+  select from accounts a
+  where a.company_id = i.company_id and a.user_id = i.invited_by and a.user_status = 'active'
+    and a.company_status = 'active' and 'members:manage' = any(a.permissions)
+))`
+
+/** Whether its link works, or will; nobody is invited who has become a member in another way. */
+const isOpen = (now: Date) => sql`(
+  (i.expires_at is null or i.expires_at > ${now}::timestamptz) and ${senderMay}
+  and not exists (select from users m where m.company_id = i.company_id and m.email = i.email)
+)`
+
+/** A mail that waits for longer than its row is kept has failed. */
+const mailState = sql`case
+    when m.sent_at is not null or (m.mail_id is null and i.expires_at is not null) then 'sent'
+    when m.mail_id is null or m.failed_at is not null then 'failed'
+    else 'waiting'
+  end`
+
+const select = (where: RawBuilder<unknown>) => sql<Invitation>`
+  select i.invitation_id as id, i.email, i.role, i.assignments, i.created_at as "createdAt", v.mail,
+    case when i.invited_by is not null then json_build_object('id', i.invited_by, 'email', u.email) end as "invitedBy",
+    case when v.mail = 'sent' then i.expires_at end as "expiresAt"
+  from invitations i
+  left join users u on u.company_id = i.company_id and u.user_id = i.invited_by
+  left join mail_outbox m on m.company_id = i.company_id and m.mail_id = i.mail_id
+  cross join lateral (select ${mailState} as mail) v
+  where ${where}`
+
+/** Where the list goes on: after the invitation of this time and id. */
+export interface Place {
+  createdAt: Date
+  id: string
+}
+
+/** The open invitations of a company, the newest first. */
+export async function listInvitations(
+  db: Executor,
+  companyId: string,
+  { now, after, max }: { now: Date; after: Place | undefined; max: number },
+): Promise<Invitation[]> {
+  const further = after
+    ? sql`and (i.created_at, i.invitation_id) < (${after.createdAt}::timestamptz, ${after.id}::uuid)`
+    : sql``
+  const { rows } = await sql<Invitation>`
+    ${select(sql`i.company_id = ${companyId} and ${isOpen(now)} ${further}`)}
+    order by i.created_at desc, i.invitation_id desc limit ${max}`.execute(db)
+  return rows
+}
+
+export async function findInvitation(
+  db: Executor,
+  companyId: string,
+  id: string,
+): Promise<Invitation | undefined> {
+  const { rows } = await select(sql`i.company_id = ${companyId} and i.invitation_id = ${id}`).execute(db)
+  return rows[0]
+}
+
+interface NewInvitation {
+  id: string
+  email: string
+  role: string
+  assignments: string[]
+  /** A user's id; null for an operator. */
+  invitedBy: string | null
+  mailId: string
+  createdAt: Date
+}
+
+/** Adds an invitation in place of an older one to the same e-mail. */
+export async function putInvitation(
+  tx: Transaction<Database>,
+  companyId: string,
+  { id, email, role, assignments, invitedBy, mailId, createdAt }: NewInvitation,
+): Promise<void> {
+  await sql`
+    insert into invitations
+      (company_id, invitation_id, email, role, assignments, invited_by, mail_id, created_at)
+    values (${companyId}, ${id}, ${email}, ${role}, ${assignments}, ${invitedBy}, ${mailId}, ${createdAt})
+    on conflict (company_id, email) do update set invitation_id = excluded.invitation_id, role = excluded.role,
+      assignments = excluded.assignments, invited_by = excluded.invited_by, mail_id = excluded.mail_id,
+      created_at = excluded.created_at, expires_at = null, renewed_at = null`.execute(tx)
+}
+
+/** Gives an invitation another mail; false if there is none with this id. */
+export async function renewInvitation(
+  tx: Transaction<Database>,
+  companyId: string,
+  id: string,
+  mailId: string,
+  now: Date,
+): Promise<boolean> {
+  const { rows } = await sql`
+    update invitations set mail_id = ${mailId}, expires_at = null, renewed_at = ${now}
+    where company_id = ${companyId} and invitation_id = ${id} returning invitation_id`.execute(tx)
+  return rows.length > 0
+}
+
+/** How many invitations of a company are open, but for that of an e-mail. */
+export async function countOtherInvitations(
+  tx: Transaction<Database>,
+  companyId: string,
+  { email, now }: { email: string; now: Date },
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from invitations i
+    where i.company_id = ${companyId} and i.email <> ${email} and ${isOpen(now)}`.execute(tx)
+  return rows[0]?.count ?? 0
+}
+
+/** What a mail says of the invitation that it belongs to. */
+export interface InvitationOfMail {
+  role: string
+  /** The name of the member who invites; null: an operator. */
+  invitedBy: string | null
+}
+
+/** Finds the invitation to an e-mail; undefined if there is none, or its sender lost the right to invite. */
+export async function findInvitationTo(
+  db: Executor,
+  companyId: string,
+  email: string,
+): Promise<InvitationOfMail | undefined> {
+  const { rows } = await sql<InvitationOfMail>`
+    select i.role, u.name as "invitedBy"
+    from invitations i left join users u on u.company_id = i.company_id and u.user_id = i.invited_by
+    where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}`.execute(db)
+  return rows[0]
+}
+
+/** Stores when the link of a mail expires; does nothing if the invitation has another mail by now. */
+export async function noteExpiry(
+  db: Executor,
+  companyId: string,
+  { mailId, email, expiresAt }: { mailId: string; email: string; expiresAt: Date },
+): Promise<void> {
+  await db
+    .updateTable('invitations')
+    .set({ expires_at: expiresAt })
+    .where('company_id', '=', companyId)
+    .where('email', '=', email)
+    .where('mail_id', '=', mailId)
+    .execute()
+}
+
+/** Takes the invitation to an e-mail, for a new member; undefined if there is none, or its sender lost the right. */
+export async function takeInvitation(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<{ role: string; assignments: string[] } | undefined> {
+  const { rows } = await sql<{ role: string; assignments: string[] }>`
+    delete from invitations i where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}
+    returning i.role, i.assignments`.execute(tx)
+  return rows[0]
+}
+
+/** False if there is none with this id. Its tokens open nothing from the commit on. */
+export async function deleteInvitation(
+  tx: Transaction<Database>,
+  companyId: string,
+  id: string,
+): Promise<boolean> {
+  const deleted = await tx
+    .deleteFrom('invitations')
+    .where('company_id', '=', companyId)
+    .where('invitation_id', '=', id)
+    .returning('invitation_id')
+    .executeTakeFirst()
+  return deleted !== undefined
+}
+
+/** Deletes the invitations of a member who may no longer send any. Call it after the member was changed. */
+export async function dropInvitationsOf(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  await sql`
+    delete from invitations i
+    where i.company_id = ${companyId} and i.invited_by = ${userId} and not ${senderMay}`.execute(tx)
+}

@@ -1,0 +1,130 @@
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import { AcceptedReply } from '../http/fields.ts'
+import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { ID } from '../system.ts'
+import { actorOf } from './acting.ts'
+import { type Invitation, listInvitations } from './invitation-repository.ts'
+import { type InvitationContext, invite, resend, withdraw } from './invitations.ts'
+import {
+  InvitationBody,
+  InvitationParams,
+  InvitationReply,
+  InvitationsQuery,
+  InvitationsReply,
+} from './schemas.ts'
+
+interface Options {
+  context: InvitationContext
+}
+
+const tags = ['members']
+
+/** Invitations, for those who may manage members; behind the permission guard and that of recent proof. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+  app.post(
+    '/auth/invitations',
+    {
+      schema: {
+        tags,
+        operationId: 'invite',
+        summary: 'Invite somebody by mail',
+        description:
+          'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members.',
+        body: InvitationBody,
+        response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
+      },
+    },
+    async (request, reply) => {
+      const { invitation, limit } = await invite(context, actorOf(request, context), request.body)
+      reply.code(201).headers(limitHeaders(limit))
+      return toReply(invitation)
+    },
+  )
+
+  app.get(
+    '/auth/invitations',
+    {
+      schema: {
+        tags,
+        operationId: 'listInvitations',
+        summary: 'The open invitations, the newest first, in pages',
+        description: 'Those whose link works, or will once its mail is sent.',
+        querystring: InvitationsQuery,
+        response: { 200: InvitationsReply },
+      },
+    },
+    async ({ session: { companyId }, query }) => {
+      const now = new Date(context.system.now())
+      const { rows, nextCursor } = await readPage(
+        query,
+        ({ createdAt, id }: Invitation) => [createdAt.toISOString(), id],
+        ({ after, max }) =>
+          listInvitations(context.db, companyId, { now, after: after && toPlace(after), max }),
+      )
+      return { invitations: rows.map(toReply), nextCursor }
+    },
+  )
+
+  app.post(
+    '/auth/invitations/:id/resend',
+    {
+      schema: {
+        tags,
+        operationId: 'resendInvitation',
+        summary: 'Mail the link of an invitation again',
+        description: 'The older link works until the mail server has accepted the newer one.',
+        params: InvitationParams,
+        response: responses({ 202: AcceptedReply }, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      const limit = await resend(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(202).headers(limitHeaders(limit))
+      return {}
+    },
+  )
+
+  app.delete(
+    '/auth/invitations/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'withdrawInvitation',
+        summary: 'Withdraw an invitation; its link is dead',
+        description: 'A mail of it that waits is not sent.',
+        params: InvitationParams,
+        response: responses({ 204: Type.Null() }, 'not_found'),
+      },
+    },
+    async (request, reply) => {
+      await withdraw(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(204)
+      return null
+    },
+  )
+}
+
+function toPlace([time = '', id = '']: string[]) {
+  // As `placeOf` wrote it: other years are none that Postgres has.
+  if (!TIME.test(time) || !ID.test(id)) throw invalidCursor()
+  const createdAt = new Date(time)
+  if (Number.isNaN(createdAt.getTime())) throw invalidCursor()
+  return { createdAt, id }
+}
+
+function toReply({ createdAt, expiresAt, ...invitation }: Invitation) {
+  return {
+    ...invitation,
+    createdAt: createdAt.toISOString(),
+    expiresAt: expiresAt?.toISOString() ?? null,
+  }
+}
+
+export const invitationRoutes = fp(routes, {
+  name: 'invitation-routes',
+  dependencies: ['permission-guard', 'recent-proof-guard'],
+  encapsulate: true,
+})

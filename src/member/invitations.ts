@@ -1,0 +1,150 @@
+import type { Transaction } from 'kysely'
+import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
+import { checkEmail } from '../company/checks.ts'
+import { findAccountsByEmail } from '../company/identity-repository.ts'
+import { alreadyMember } from '../company/problems.ts'
+import { requireActiveCompany, requireRole } from '../company/service.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
+import { forgetInvitations, queueMail } from '../mail/service.ts'
+import { deleteInvitationTokens } from '../one-time-token/repository.ts'
+import { newId, type System } from '../system.ts'
+import { type Actor, asManager, type Context } from './acting.ts'
+import * as repository from './invitation-repository.ts'
+import { requireRoomForInvitation } from './quotas.ts'
+
+/** Invitations: who invites must have the right to until the link is followed. */
+
+export interface InvitationContext extends Context {
+  counters: Counters
+}
+
+interface NewInvitation {
+  email: string
+  role: string
+  assignments?: string[] | undefined
+}
+
+/**
+ * Opens an invitation in place of an older one to the same e-mail; its mail is sent after the commit.
+ * @throws Problem not_found unless the company is active, already_member, invalid_request for the e-mail or the role
+ */
+export async function open(
+  tx: Transaction<Database>,
+  system: System,
+  companyId: string,
+  { role, assignments = DEFAULT_ASSIGNMENTS, ...given }: NewInvitation,
+  now: number,
+  sender: { userId: string; network: string } | null = null,
+): Promise<{ id: string; email: string }> {
+  const email = checkEmail(given.email)
+  await requireActiveCompany(tx, companyId)
+  await requireRole(tx, role)
+  const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
+  if (account) throw alreadyMember()
+  const mailId = await queueInvitation(tx, system, companyId, { email, role, now, network: sender?.network })
+  const id = newId(system)
+  const invitedBy = sender?.userId ?? null
+  const row = { id, email, role, assignments, invitedBy, mailId, createdAt: new Date(now) }
+  await repository.putInvitation(tx, companyId, row)
+  return { id, email }
+}
+
+interface InvitationMail {
+  email: string
+  role: string
+  now: number
+  /** Of a member: it is sent in turns, since nobody asks who is invited. Undefined for an operator. */
+  network?: string | undefined
+}
+
+async function queueInvitation(
+  tx: Transaction<Database>,
+  system: System,
+  companyId: string,
+  { email, role, now, network }: InvitationMail,
+): Promise<string> {
+  const mail = { kind: 'invitation', recipient: email, data: { role }, now } as const
+  return await queueMail(tx, system, companyId, { ...mail, ...(network !== undefined && { network }) })
+}
+
+/** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
+export async function invite(
+  context: InvitationContext,
+  actor: Actor,
+  invitation: NewInvitation,
+): Promise<{ invitation: repository.Invitation; limit: LimitState }> {
+  const { system, config } = context
+  const { session, network, now } = actor
+  const { companyId, userId } = session
+  return await counted(context, actor, async (limit) => {
+    return await asManager(context, actor, async (tx, audit) => {
+      const { id, email } = await open(tx, system, companyId, invitation, now, { userId, network })
+      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
+      await audit({ action: 'invite', subject: email, details: { role: invitation.role } })
+      return { invitation: await requireInvitation(tx, companyId, id), limit }
+    })
+  })
+}
+
+/** Mails the link of an invitation again. @throws Problem permission_denied, not_found, quota_reached, rate_limited */
+export async function resend(context: InvitationContext, actor: Actor, id: string): Promise<LimitState> {
+  const { system, config } = context
+  const { session, network, now } = actor
+  const { companyId } = session
+  return await counted(context, actor, async (limit) => {
+    await asManager(context, actor, async (tx, audit) => {
+      const { email, role } = await requireInvitation(tx, companyId, id)
+      // It can have lapsed, and others have taken its place.
+      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
+      const mailId = await queueInvitation(tx, system, companyId, { email, role, now, network })
+      if (!(await repository.renewInvitation(tx, companyId, id, mailId, new Date(now))))
+        throw noSuchInvitation()
+      await audit({ action: 'invite_resend', subject: email })
+    })
+    return limit
+  })
+}
+
+/** Withdraws an invitation: no link of it works from the commit on. @throws Problem permission_denied, not_found */
+export async function withdraw(context: Context, actor: Actor, id: string): Promise<void> {
+  const { companyId } = actor.session
+  const { email } = await requireInvitation(context.db, companyId, id)
+  await asManager(
+    context,
+    actor,
+    async (tx, audit) => {
+      if (!(await repository.deleteInvitation(tx, companyId, id))) throw noSuchInvitation()
+      await audit({ action: 'invite_withdraw', subject: email })
+    },
+    // What is locked before users.
+    async (tx) => {
+      await forgetInvitations(tx, companyId, email)
+      await deleteInvitationTokens(tx, companyId, email)
+    },
+  )
+}
+
+async function counted<Result>(
+  { counters, config }: InvitationContext,
+  { session: { companyId }, now }: Actor,
+  work: (limit: LimitState) => Promise<Result>,
+): Promise<Result> {
+  return await counters.consumeFor(config.limits.invitations, [companyId], now, work)
+}
+
+async function requireInvitation(
+  db: Context['db'],
+  companyId: string,
+  id: string,
+): Promise<repository.Invitation> {
+  const found = await repository.findInvitation(db, companyId, id)
+  if (!found) throw noSuchInvitation()
+  return found
+}
+
+function noSuchInvitation(): Problem {
+  return new Problem('not_found', 'The company has no open invitation with this id.')
+}

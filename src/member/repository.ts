@@ -1,0 +1,123 @@
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database, UserKind } from '../database/schema.ts'
+
+/** Members of a company: the users that are not deleted, as its admins see them. */
+
+export interface Member {
+  id: string
+  kind: UserKind
+  email: string
+  name: string
+  role: string
+  assignments: string[]
+  status: 'active' | 'disabled'
+  emailVerified: boolean
+  /** To the hour; null if never. */
+  lastSignInAt: Date | null
+  createdAt: Date
+}
+
+const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignments, u.status,
+  u.email_verified_at is not null as "emailVerified", u.last_sign_in_at as "lastSignInAt",
+  u.created_at as "createdAt"`
+
+/** Where the list goes on: after the member of this name and id. */
+export interface Place {
+  name: string
+  id: string
+}
+
+/** Members by name. `search` is looked for in name and e-mail, whatever its case. */
+export async function listMembers(
+  db: Executor,
+  companyId: string,
+  { search, after, max }: { search: string | undefined; after: Place | undefined; max: number },
+): Promise<Member[]> {
+  const matching =
+    search === undefined
+      ? sql``
+      : sql`and (strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, lower(${search}::text)) > 0)`
+  const further = after
+    ? sql`and (lower(u.name), u.user_id) > (lower(${after.name}::text), ${after.id}::uuid)`
+    : sql``
+  const { rows } = await sql<Member>`
+    select ${columns} from users u
+    where u.company_id = ${companyId} and u.status <> 'deleted' ${matching} ${further}
+    order by lower(u.name), u.user_id limit ${max}`.execute(db)
+  return rows
+}
+
+export async function findMember(
+  db: Executor,
+  companyId: string,
+  memberId: string,
+): Promise<Member | undefined> {
+  const { rows } = await selectOne(companyId, sql`u.user_id = ${memberId}`).execute(db)
+  return rows[0]
+}
+
+const selectOne = (companyId: string, where: RawBuilder<unknown>) => sql<Member>`
+  select ${columns} from users u
+  where u.company_id = ${companyId} and u.status <> 'deleted' and ${where}`
+
+/** Who acts: a user, by a session. */
+export interface ActorIds {
+  userId: string
+  sessionId: string
+}
+
+/**
+ * Locks who acts, and the member whom the act is about, in the order of their keys, and tells whether the first may manage
+ * members at this moment: of two admins who demote each other, the second finds that it may not.
+ */
+export async function lockActorAndMember(
+  tx: Transaction<Database>,
+  companyId: string,
+  actor: ActorIds,
+  memberId: string,
+): Promise<{ isAllowed: boolean; member: Member | undefined }> {
+  const { rows } = await sql<Member & { isAllowed: boolean }>`
+    with locked as (
+      select * from users u
+      where u.company_id = ${companyId} and u.user_id in (${actor.userId}, ${memberId}) and u.status <> 'deleted'
+      order by u.user_id
+      for no key update
+    )
+    select ${columns}, ${mayManage(actor)} as "isAllowed" from locked u`.execute(tx)
+  const found = rows.find(({ id }) => id === memberId)
+  const isAllowed = rows.some(({ id, isAllowed }) => id === actor.userId && isAllowed)
+  if (!found) return { isAllowed, member: undefined }
+  const { isAllowed: _isAllowed, ...member } = found
+  return { isAllowed, member }
+}
+
+/** Of the locked user `u`: its session is live, and its role has the permission. */
+const mayManage = ({ userId, sessionId }: ActorIds) => sql`(
+  u.user_id = ${userId} and u.status = 'active' and exists (
+    select from roles r, companies c, sessions s
+    where r.role = u.role and 'members:manage' = any(r.permissions)
+      and c.company_id = u.company_id and c.status = 'active'
+      and s.company_id = u.company_id and s.session_id = ${sessionId} and s.user_id = u.user_id
+      and s.end_reason is null and s.user_epoch = u.session_epoch and s.company_epoch = c.session_epoch
+  )
+)`
+
+/** Replaces the password of a service member; false if there is none with this id. */
+export async function replaceServicePassword(
+  tx: Transaction<Database>,
+  companyId: string,
+  memberId: string,
+  passwordHash: string,
+): Promise<boolean> {
+  const updated = await tx
+    .updateTable('users')
+    .set({ password_hash: passwordHash, locked_out_at: null })
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', memberId)
+    .where('kind', '=', 'service')
+    .where('status', '!=', 'deleted')
+    .returning('user_id')
+    .executeTakeFirst()
+  return updated !== undefined
+}

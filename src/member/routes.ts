@@ -1,0 +1,225 @@
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import { invalidCursor, readPage } from '../http/list-pages.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { networkOf } from '../limits/client.ts'
+import { ID } from '../system.ts'
+import { actorOf } from './acting.ts'
+import * as members from './members.ts'
+import { listMembers, type Member } from './repository.ts'
+import {
+  MemberChangeBody,
+  MemberParams,
+  MemberReply,
+  MembersQuery,
+  MembersReply,
+  ServiceMemberBody,
+  ServiceMemberReply,
+  ServicePasswordReply,
+} from './schemas.ts'
+import { addServiceMember, replacePassword, type ServiceContext } from './service-members.ts'
+
+interface Options {
+  context: ServiceContext
+}
+
+type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
+
+/** The members of a company, for those who may manage them; behind the permission guard and that of recent proof. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+  reading(app, options)
+  changing(app, options)
+  services(app, options)
+  endingSessions(app, options)
+}
+
+const tags = ['members']
+/** All that is done to a member. */
+const problems = ['not_found'] as const
+
+const reading: Routes = (app, { context }) => {
+  app.get(
+    '/auth/members',
+    {
+      schema: {
+        tags,
+        operationId: 'listMembers',
+        summary: 'The members of the company by name, in pages',
+        description: 'Needs the permission `members:manage`, as everything here.',
+        querystring: MembersQuery,
+        response: { 200: MembersReply },
+      },
+    },
+    async ({ session: { companyId }, query }) => {
+      const { rows, nextCursor } = await readPage(
+        query,
+        ({ name, id }: Member) => [name, id],
+        ({ after, max }) =>
+          listMembers(context.db, companyId, { search: query.search, after: after && toPlace(after), max }),
+      )
+      return { members: rows.map(toReply), nextCursor }
+    },
+  )
+
+  app.get(
+    '/auth/members/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'getMember',
+        summary: 'One member of the company',
+        description: 'An id of another company is answered like one that does not exist.',
+        params: MemberParams,
+        response: responses({ 200: MemberReply }, ...problems),
+      },
+    },
+    async ({ session: { companyId }, params }) =>
+      toReply(await members.requireMember(context, companyId, params.id.toLowerCase())),
+  )
+}
+
+const changing: Routes = (app, { context }) => {
+  app.patch(
+    '/auth/members/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'changeMember',
+        summary: "Change a member's role, assignments or status",
+        description:
+          'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves.',
+        params: MemberParams,
+        body: MemberChangeBody,
+        response: responses({ 200: MemberReply }, ...problems),
+      },
+    },
+    async (request) => {
+      const { params, body } = request
+      return toReply(
+        await members.changeMember(context, actorOf(request, context), params.id.toLowerCase(), body),
+      )
+    },
+  )
+
+  app.delete(
+    '/auth/members/:id',
+    {
+      schema: {
+        tags,
+        operationId: 'deleteMember',
+        summary: 'Delete a member; nothing but the id stays',
+        description: 'Name, e-mail and password are gone for good, and all sessions end.',
+        params: MemberParams,
+        response: responses({ 204: Type.Null() }, ...problems),
+      },
+    },
+    async (request, reply) => {
+      await members.deleteMember(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(204)
+      return null
+    },
+  )
+}
+
+const services: Routes = (app, { context }) => {
+  app.post(
+    '/auth/members',
+    {
+      schema: {
+        tags,
+        operationId: 'addServiceMember',
+        summary: 'Add a server of the company as a member',
+        description:
+          'It signs in by e-mail and password, in token mode alone. It gets no mail and is never asked for a recent proof.',
+        body: ServiceMemberBody,
+        response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
+      },
+    },
+    async (request, reply) => {
+      const actor = actorOf(request, context)
+      const { limit, ...added } = await addServiceMember(context, actor, request.body, networkOf(request))
+      reply.code(201).headers(limitHeaders(limit))
+      return added
+    },
+  )
+
+  app.post(
+    '/auth/members/:id/password',
+    {
+      schema: {
+        tags,
+        operationId: 'replaceServicePassword',
+        summary: 'Replace the password of a service member',
+        description: 'The old one, and the sessions that it opened, are dead at once.',
+        params: MemberParams,
+        response: responses({ 200: ServicePasswordReply }, ...problems),
+      },
+    },
+    async (request, reply) => {
+      const [id, network] = [request.params.id.toLowerCase(), networkOf(request)]
+      const { password, limit } = await replacePassword(context, actorOf(request, context), id, network)
+      reply.headers(limitHeaders(limit))
+      return { password }
+    },
+  )
+}
+
+const endingSessions: Routes = (app, { context }) => {
+  app.delete(
+    '/auth/members/:id/sessions',
+    {
+      schema: {
+        tags,
+        operationId: 'endSessionsOfMember',
+        summary: 'End all sessions of a member',
+        description: 'From the answer on, no instance accepts a credential of them.',
+        params: MemberParams,
+        response: responses({ 204: Type.Null() }, ...problems),
+      },
+    },
+    async (request, reply) => {
+      await members.endSessionsOfMember(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(204)
+      return null
+    },
+  )
+
+  app.delete(
+    '/auth/company/sessions',
+    {
+      schema: {
+        tags,
+        operationId: 'endSessionsOfCompany',
+        summary: 'End all sessions of the company but the one that asks',
+        description: 'Everybody else signs in again, servers too.',
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      await members.endOtherSessionsOfCompany(context, actorOf(request, context))
+      reply.code(204)
+      return null
+    },
+  )
+}
+
+function toPlace([name, id]: string[]) {
+  if (name === undefined || id === undefined || !ID.test(id)) throw invalidCursor()
+  return { name, id }
+}
+
+function toReply({ lastSignInAt, createdAt, ...member }: Member) {
+  return {
+    ...member,
+    secondFactors: [],
+    lastSignInAt: lastSignInAt?.toISOString() ?? null,
+    createdAt: createdAt.toISOString(),
+  }
+}
+
+export const memberRoutes = fp(routes, {
+  name: 'member-routes',
+  dependencies: ['permission-guard', 'recent-proof-guard'],
+  encapsulate: true,
+})

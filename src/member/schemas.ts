@@ -1,0 +1,186 @@
+import { Type } from '@fastify/type-provider-typebox'
+import { ROLES } from '../company/account.ts'
+import { Email, field, Id, Time, Uuid } from '../http/fields.ts'
+import { NextCursor, pageQuery } from '../http/list-pages.ts'
+
+const closed = { additionalProperties: false } as const
+
+const Role = Type.String({
+  enum: [...ROLES],
+  description: 'What the member is in the company',
+  examples: ['analyst'],
+})
+const Assignments = Type.Array(
+  Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$', examples: ['environment:production'] }),
+  {
+    maxItems: 50,
+    uniqueItems: true,
+    description: 'What the member works on; production if it is not said',
+    examples: [['environment:production']],
+  },
+)
+const Name = field(Type.String({ minLength: 1, maxLength: 100 }), 'The name, in one line', 'Ada Lovelace')
+const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
+  description: 'A disabled member has no session and cannot sign in',
+  examples: ['active'],
+})
+
+export const MemberParams = Type.Object({ id: field(Id, 'The member') })
+export const MembersQuery = Type.Object(
+  {
+    ...pageQuery,
+    search: Type.Optional(
+      Type.String({
+        // Postgres stores no U+0000.
+        pattern: '^[^\\u0000]{1,100}$',
+        description: 'A part of the name or the e-mail, in any case',
+        examples: ['ada'],
+      }),
+    ),
+  },
+  closed,
+)
+
+export const MemberReply = Type.Object(
+  {
+    id: field(Uuid, 'The member'),
+    kind: Type.Union([Type.Literal('person'), Type.Literal('service')], {
+      description: 'A person, or a server of the company',
+      examples: ['person'],
+    }),
+    email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
+    name: field(Type.String(), 'The name', 'Ada Lovelace'),
+    role: Role,
+    assignments: field(Type.Array(Type.String()), 'What the member works on', ['environment:production']),
+    status: Status,
+    emailVerified: field(
+      Type.Boolean(),
+      'Whether the e-mail is proven; before, nobody signs in with it',
+      true,
+    ),
+    secondFactors: field(
+      Type.Array(Type.Union([Type.Literal('totp'), Type.Literal('passkey')])),
+      'What the member proves besides a password',
+      [],
+    ),
+    lastSignInAt: Type.Union([Time, Type.Null()], {
+      description: 'To the hour; null if never',
+      examples: ['2026-11-20T10:00:00.000Z'],
+    }),
+    createdAt: field(Time, 'When the member came'),
+  },
+  { title: 'Member', description: 'A person or a server of the company' },
+)
+
+export const MembersReply = Type.Object(
+  { members: Type.Array(MemberReply, { description: 'By name' }), nextCursor: NextCursor },
+  { title: 'MembersReply', description: 'Members of the company' },
+)
+
+export const MemberChangeBody = Type.Object(
+  { role: Type.Optional(Role), assignments: Type.Optional(Assignments), status: Type.Optional(Status) },
+  { ...closed, minProperties: 1, title: 'MemberChangeBody', description: 'What is to be changed' },
+)
+
+export const ServiceMemberBody = Type.Object(
+  { name: Name, role: Role, assignments: Type.Optional(Assignments) },
+  { ...closed, title: 'ServiceMemberBody', description: 'A server of the company; any role but admin' },
+)
+
+const ServicePassword = field(
+  Type.String(),
+  'Shown this once. Signing in with it gives tokens, not a cookie',
+  'mK0l0pS3v9mI2l6s6K0c1c3sE2nq0tXy1V6b7r8s9t0',
+)
+export const ServiceMemberReply = Type.Object(
+  {
+    id: field(Uuid, 'The member'),
+    email: field(Type.String(), 'Made up; no mail goes to it', 'billing-worker-4821@service.invalid'),
+    password: ServicePassword,
+  },
+  { title: 'ServiceMemberReply', description: 'What the server signs in with' },
+)
+export const ServicePasswordReply = Type.Object(
+  { password: ServicePassword },
+  { title: 'ServicePasswordReply', description: 'The password that takes the place of the old one' },
+)
+
+export const InvitationParams = Type.Object({ id: field(Id, 'The invitation') })
+export const InvitationsQuery = Type.Object(pageQuery, closed)
+export const InvitationBody = Type.Object(
+  { email: Email, role: Role, assignments: Type.Optional(Assignments) },
+  { ...closed, title: 'InvitationBody', description: 'Who is invited, and as what' },
+)
+
+const Sender = Type.Union(
+  [
+    Type.Object(
+      {
+        id: field(Uuid, 'The member'),
+        email: Type.Union([Type.String(), Type.Null()], {
+          description: 'Their e-mail',
+          examples: ['ada@acme.example'],
+        }),
+      },
+      { title: 'InvitationSender', description: 'A member who invites' },
+    ),
+    Type.Null(),
+  ],
+  { description: 'Who invites; null for an operator' },
+)
+
+export const InvitationReply = Type.Object(
+  {
+    id: field(Uuid, 'The invitation'),
+    email: field(Type.String(), 'Who is invited', 'bob@acme.example'),
+    role: Role,
+    assignments: field(Type.Array(Type.String()), 'What the member will work on', ['environment:production']),
+    invitedBy: Sender,
+    createdAt: field(Time, 'When it was made'),
+    expiresAt: Type.Union([Time, Type.Null()], {
+      description: 'Until when the link works; null until its mail is sent',
+      examples: ['2026-11-23T10:15:00.000Z'],
+    }),
+    mail: Type.Union([Type.Literal('waiting'), Type.Literal('sent'), Type.Literal('failed')], {
+      description: 'What has become of its mail',
+      examples: ['sent'],
+    }),
+  },
+  { title: 'Invitation', description: 'An invitation that is open' },
+)
+
+export const InvitationsReply = Type.Object(
+  {
+    invitations: Type.Array(InvitationReply, { description: 'The newest first' }),
+    nextCursor: NextCursor,
+  },
+  { title: 'InvitationsReply', description: 'The open invitations of the company' },
+)
+
+export const AccountBody = Type.Object(
+  { name: Name },
+  { ...closed, title: 'AccountChangeBody', description: 'What is to be changed of the own account' },
+)
+export const AccountReply = Type.Object(
+  {
+    id: field(Uuid, 'The user'),
+    email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
+    name: field(Type.String(), 'The name, as it is stored', 'Ada Lovelace'),
+    role: Role,
+  },
+  { title: 'Account', description: 'The own account' },
+)
+export const EmailChangeBody = Type.Object(
+  { newEmail: Email },
+  { ...closed, title: 'EmailChangeBody', description: 'The e-mail of tomorrow' },
+)
+export const ConfirmBody = Type.Object(
+  {
+    token: Type.String({
+      maxLength: 1024,
+      description: 'From the fragment of the mailed link. It works once',
+      examples: ['confirm_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
+    }),
+  },
+  { ...closed, title: 'ConfirmBody', description: 'The token of a mailed link' },
+)

@@ -1,0 +1,104 @@
+import { sql, type Transaction } from 'kysely'
+import { itemTable } from '../database/columns.ts'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+import type { RefusalReason } from './refusal-reasons.ts'
+
+/** Refused requests, summed up by company, minute, reason and network. */
+
+/** Requests of one minute that were refused for one reason, from one network. The last values are those of the last one. */
+export interface Refusals {
+  companyId: string
+  minute: Date
+  reason: RefusalReason
+  network: string
+  count: number
+  firstAt: Date
+  lastAt: Date
+  ipAddress: string
+  webhookId: string | null
+  clockSkewSeconds: number | null
+}
+
+const refusalTable = itemTable<Refusals>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  minute: ['timestamptz', ({ minute }) => minute],
+  reason: ['text', ({ reason }) => reason],
+  network: ['text', ({ network }) => network],
+  count: ['int', ({ count }) => count],
+  first_at: ['timestamptz', ({ firstAt }) => firstAt],
+  last_at: ['timestamptz', ({ lastAt }) => lastAt],
+  ip_address: ['text', ({ ipAddress }) => ipAddress],
+  webhook_id: ['text', ({ webhookId }) => webhookId],
+  clock_skew: ['int', ({ clockSkewSeconds }) => clockSkewSeconds],
+})
+
+/** A flood from many networks writes no more rows than this. */
+const MAX_PER_MINUTE = 20
+
+/**
+ * Adds up refusals. Those of companies that do not exist are left out, and so are further kinds of a minute that has
+ * enough rows. Locks the subscriptions of the companies in key order, so that two statements do not both take the last row.
+ */
+export async function addRefusals(tx: Transaction<Database>, items: Refusals[]): Promise<void> {
+  const companyIds = [...new Set(items.map(({ companyId }) => companyId))]
+  await sql`
+    select from subscriptions where company_id = any(${companyIds}::uuid[])
+    order by company_id for no key update`.execute(tx)
+  await sql`
+    insert into refused_requests as r (company_id, minute, reason, network, count, first_at, last_at, ip_address,
+      webhook_id, clock_skew_seconds)
+    select i.company_id, i.minute, i.reason, i.network, i.count, i.first_at, i.last_at, i.ip_address, i.webhook_id,
+      i.clock_skew
+    from (
+      select i.*, k.is_known,
+        row_number() over (partition by i.company_id, i.minute, k.is_known order by i.ord) as place
+      from ${refusalTable(items)}
+      cross join lateral (select exists (
+        select from refused_requests r where r.company_id = i.company_id and r.minute = i.minute
+          and r.reason = i.reason and r.network = i.network
+      ) as is_known) k
+    ) i
+    join companies c on c.company_id = i.company_id and c.status <> 'deleting'
+    where i.is_known or i.place + (
+      select count(*) from refused_requests r where r.company_id = i.company_id and r.minute = i.minute
+    ) <= ${MAX_PER_MINUTE}
+    on conflict (company_id, minute, reason, network) do update set
+      count = r.count + excluded.count,
+      first_at = least(r.first_at, excluded.first_at),
+      last_at = greatest(r.last_at, excluded.last_at),
+      ip_address = excluded.ip_address,
+      webhook_id = coalesce(excluded.webhook_id, r.webhook_id),
+      clock_skew_seconds = excluded.clock_skew_seconds`.execute(tx)
+}
+
+/** What a company is told of them. */
+type ToldRefusals = Omit<Refusals, 'companyId' | 'minute' | 'network'>
+
+/** The refusals of a company since a time, the latest first. */
+export async function listRefusals(
+  db: Executor,
+  companyId: string,
+  { since, max }: { since: Date; max: number },
+): Promise<ToldRefusals[]> {
+  const { rows } = await sql<ToldRefusals>`
+    select reason, count, first_at as "firstAt", last_at as "lastAt", ip_address as "ipAddress",
+      webhook_id as "webhookId", clock_skew_seconds as "clockSkewSeconds"
+    from refused_requests where company_id = ${companyId} and minute >= ${since}
+    order by minute desc, last_at desc limit ${max}`.execute(db)
+  return rows
+}
+
+/** The secret before the current one, if it was replaced since a time. Only the diagnosis of refusals reads it. */
+export async function findFormerSecret(
+  db: Executor,
+  companyId: string,
+  since: Date,
+): Promise<{ version: number; sealedSecret: string } | undefined> {
+  return await db
+    .selectFrom('former_signing_secrets')
+    .select(['version', 'sealed_secret as sealedSecret'])
+    .where('company_id', '=', companyId)
+    .where('replaced_at', '>', since)
+    .executeTakeFirst()
+}

@@ -1,0 +1,173 @@
+import { describe, expect, test } from 'vitest'
+import { newEntry } from '../../src/audit/entry.ts'
+import { appendAudit } from '../../src/audit/repository.ts'
+import { changeUserRole, invite } from '../../src/operator/users.ts'
+import { expectProblem } from '../http/problem.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
+
+/** What a company's own people see of its audit trail. */
+
+const service = await openTestService({ instances: 2 })
+
+type Options = Parameters<typeof service.call>[1]
+const read = (token: string, query = '', options: Options = {}) =>
+  service.call(`/auth/audit${query}`, { method: 'GET', token, ...options })
+const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
+
+/** A company in which something has happened, with a token of its admin. */
+async function livelyCompany() {
+  const admin = await service.addCompany()
+  service.clock.advance(1)
+  const token = await tokenOf(admin)
+  service.clock.advance(1)
+  const member = await service.addUser(admin, 'viewer')
+  service.clock.advance(1)
+  const change = { method: 'PATCH', token, json: { role: 'analyst' } }
+  await service.call(`/auth/members/${member.userId}`, change)
+  service.clock.advance(1)
+  await changeUserRole(service.context, admin.companyId, member, 'viewer', service.clock.now())
+  service.clock.advance(1)
+  await invite(service.context, admin.companyId, { email: 'bob@else.example', role: 'viewer' })
+  service.clock.advance(1)
+  return { admin, token, member }
+}
+
+describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
+  test('says who did what to whom, when, from where and by which session, the newest first', async () => {
+    const { admin, token, member } = await livelyCompany()
+    const { status, body } = await read(token)
+    expect([status, body.nextCursor]).toEqual([200, null])
+    expect(body.entries.map(({ action }: { action: string }) => action)).toEqual([
+      'invite',
+      'user_role',
+      'user_role',
+      'user_create',
+      'sign_in',
+      'company_create',
+    ])
+    const [invited, byOperator, byAdmin] = body.entries
+    expect(invited).toMatchObject({ actor: 'operator', subject: 'bob@else.example', ipAddress: null })
+    expect(byOperator.details).toEqual({ before: { role: 'analyst' }, after: { role: 'viewer' } })
+    const { session } = (await service.getSession({ token })).body
+    expect(byAdmin).toEqual({
+      id: expect.any(String),
+      occurredAt: new Date(service.clock.now() - 3_000).toISOString(),
+      action: 'user_role',
+      outcome: 'done',
+      actor: admin.userId,
+      subject: member.userId,
+      details: { before: { role: 'viewer' }, after: { role: 'analyst' } },
+      sessionId: session.id,
+      ipAddress: '127.0.0.1',
+    })
+  })
+
+  test('can be asked for an action, an actor and a time', async () => {
+    const { admin, token } = await livelyCompany()
+    const count = async (query: string) => (await read(token, query)).body.entries.length
+    expect(await count('?action=user_role')).toBe(2)
+    expect(await count(`?actor=${admin.userId.toUpperCase()}`)).toBe(2)
+    expect(await count('?actor=operator&action=user_role')).toBe(1)
+    const at = encodeURIComponent(new Date(service.clock.now() - 2_000).toISOString())
+    expect([await count(`?from=${at}`), await count(`?to=${at}`)]).toEqual([2, 4])
+    expect(await count('?action=nothing')).toBe(0)
+  })
+
+  test('comes in pages, each entry once, also while others come in', async () => {
+    const { admin, token } = await livelyCompany()
+    const seen: string[] = []
+    let cursor: string | null = ''
+    while (cursor !== null) {
+      const { body } = await read(token, `?limit=2${cursor && `&cursor=${cursor}`}`, { at: seen.length % 2 })
+      seen.push(...body.entries.map(({ id }: { id: string }) => id))
+      cursor = body.nextCursor
+      await service.login(admin)
+    }
+    expect([seen.length, new Set(seen).size]).toEqual([6, 6])
+  })
+
+  test('is streamed whole on request, one export at a time', async () => {
+    const { admin, token } = await livelyCompany()
+    const at = new Date(service.clock.now())
+    const about = { action: 'invite', outcome: 'done', actor: 'operator' }
+    for (const _ of times(600, () => 0))
+      await appendAudit(service.db, admin.companyId, newEntry(service.clock, at, about))
+    const ndjson = { headers: { accept: 'application/x-ndjson' } }
+    const { status, headers, body } = await read(token, '?action=invite', ndjson)
+    expect([status, headers['content-type']]).toEqual([200, 'application/x-ndjson'])
+    expect(headers['content-disposition']).toBe('attachment; filename="audit.ndjson"')
+    const lines = String(body).trim().split('\n')
+    expect(lines).toHaveLength(601)
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ action: 'invite', subject: 'bob@else.example' })
+    const both = await Promise.all([read(token, '', ndjson), read(token, '', ndjson)])
+    expect(both.map((answer) => answer.status).sort()).toEqual([200, 503])
+    expectProblem(both.find((answer) => answer.status === 503) ?? both[0], [503, 'overloaded'])
+    expect((await read(token, '', ndjson)).status).toBe(200)
+  })
+
+  test('is that of the own company alone, and only for who may read it (ASVS 8.2.1, 8.2.2)', async () => {
+    const { token } = await livelyCompany()
+    const other = await service.addCompany()
+    service.clock.advance(1)
+    const entries = (await read(await tokenOf(other))).body.entries
+    expect(entries.map(({ action }: { action: string }) => action)).toEqual(['sign_in', 'company_create'])
+    for (const role of ['analyst', 'developer', 'viewer']) {
+      const credential = await tokenOf(await service.addUser(other, role))
+      expectProblem(await read(credential), [403, 'permission_denied'])
+      expectProblem(await read(credential, '/daily'), [403, 'permission_denied'])
+    }
+    const { body } = await read(token, `?cursor=${Buffer.from('["x","y"]').toString('base64url')}`)
+    expect(body.code).toBe('invalid_request')
+  })
+
+  test.for([
+    '?action=A',
+    '?actor=ada@acme.example',
+    '?from=yesterday',
+    '?from=2026-02-30T00:00:00Z',
+    '?to=2026-12-31T23:59:60Z',
+    '?limit=1000',
+    '?who=me',
+    '/daily?days=0',
+    '/daily?days=91',
+  ])('refuses %s (ASVS 2.2.1)', async (query) => {
+    const { token } = await livelyCompany()
+    expectProblem(await read(token, query), [400, 'invalid_request'])
+  })
+})
+
+test('a day is summed up: sign-ins, refusals and changes (ASVS 16.3.1)', async () => {
+  const { admin, token } = await livelyCompany()
+  await service.login({ ...admin, password: 'wrong' })
+  service.clock.advance(86_400)
+  const later = await tokenOf(admin)
+  const { status, body } = await read(later, '/daily?days=3', { at: 1 })
+  const day = (ago: number) => new Date(service.clock.now() - ago * 86_400_000).toISOString().slice(0, 10)
+  expect([status, body.days]).toEqual([
+    200,
+    [
+      { date: day(2), signIns: 0, refusals: 0, changes: 0 },
+      { date: day(1), signIns: 1, refusals: 1, changes: 5 },
+      { date: day(0), signIns: 1, refusals: 0, changes: 0 },
+    ],
+  ])
+  expect((await read(later, '/daily')).body.days).toHaveLength(30)
+  service.clock.advance(-86_400)
+  expect((await read(token, '/daily?days=1')).body.days).toHaveLength(1)
+})
+
+test('a cursor that somebody made up is refused, whatever it says (ASVS 2.2.1)', async () => {
+  const { token } = await livelyCompany()
+  const id = '01890a5d-ac96-774b-bcce-b302099a8057'
+  for (const time of [
+    '-200000-01-01T00:00:00.000Z',
+    '+200000-01-01T00:00:00.000Z',
+    '2026-13-01T00:00:00.000Z',
+    '',
+  ]) {
+    const cursor = Buffer.from(JSON.stringify([time, id])).toString('base64url')
+    expectProblem(await read(token, `?cursor=${cursor}`), [400, 'invalid_request'])
+    const invitations = await service.call(`/auth/invitations?cursor=${cursor}`, { method: 'GET', token })
+    expectProblem(invitations, [400, 'invalid_request'])
+  }
+})

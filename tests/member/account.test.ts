@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+
+/** One's own name and e-mail. */
+
+const mailbox = await openMailbox()
+const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
+const admin = await service.addCompany()
+const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
+
+const ask = (credential: string, email: string) =>
+  service.call('/auth/email/change', { token: credential, json: { newEmail: email } })
+const confirm = (token: string, at = 0) => service.call('/auth/email/confirm', { json: { token }, at })
+const expectDead = async (token: string) => {
+  const answer = await confirm(token)
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors[0].path).toBe('/token')
+}
+
+/** A member who has asked for another e-mail, with the mailed token. */
+async function asking() {
+  const person = await service.addUser(admin)
+  const token = await tokenOf(person)
+  const email = newEmail()
+  const { status, body } = await ask(token, email)
+  expect([status, body]).toEqual([202, {}])
+  const mail = await mailbox.mailTo(email)
+  const notice = await mailbox.mailTo(person.email)
+  await allSent()
+  return { person, token, email, mail, notice, mailed: mail.token }
+}
+
+test("one's own name changes at once, in its stored form (ASVS 2.2.1)", async () => {
+  const token = await tokenOf(await service.addUser(admin))
+  const change = (name: string) => service.call('/auth/account', { method: 'PATCH', token, json: { name } })
+  const { status, body } = await change('  Ada\u0301 ')
+  expect([status, body.name]).toEqual([200, 'Ad\u00e1'])
+  expect((await service.getSession({ token, at: 1 })).body.user.name).toBe('Ad\u00e1')
+  for (const name of ['', ' ', 'a\nb', 'https://evil.example', 'x'.repeat(101)])
+    expectProblem(await change(name), [400, 'invalid_request'])
+})
+
+describe("one's own e-mail (ASVS 6.3.7)", () => {
+  test('changes when the link that was mailed to the new one is followed, and both are told', async () => {
+    const { person, token, email, mail, notice, mailed } = await asking()
+    expect(mail.email.subject).toBe('Confirm your new e-mail address')
+    expect(notice.email.subject).toContain('Another e-mail address')
+    for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
+    // Nothing has changed yet.
+    expect((await service.getSession({ token })).body.user.email).toBe(person.email)
+    const reset = await mailedTokenOf('reset', person, person.email)
+    const answer = await confirm(mailed, 1)
+    expect([answer.status, answer.body]).toEqual([204, ''])
+    expect((await service.getSession({ token })).body.user.email).toBe(email)
+    expectProblem(await service.login(person), [401, 'invalid_credentials'])
+    expect((await service.login({ ...person, email })).status).toBe(200)
+    for (const recipient of [person.email, email])
+      expect((await mailbox.mailTo(recipient)).email.subject).toContain('was changed')
+    await expectDead(mailed)
+    // What was mailed to the old one is void.
+    expect((await use('reset', reset)).status).toBe(400)
+  })
+
+  test('asks for a recent proof (ASVS 7.5.1)', async () => {
+    const signedIn = await service.loginAs(await service.addUser(admin))
+    service.clock.advance(16 * 60)
+    const { body } = await service.refresh(signedIn.refreshToken)
+    expectProblem(await ask(body.accessToken, newEmail()), [403, 'reauthentication_required'])
+  })
+
+  test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
+    ['a newer one', async (_, token) => await ask(token, newEmail())],
+    [
+      'a change of password',
+      async ({ password }, token) =>
+        await service.call('/auth/password/change', {
+          token,
+          json: { currentPassword: password, newPassword: 'another password of hers' },
+        }),
+    ],
+    [
+      'a reset of the password',
+      async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
+    ],
+    [
+      'disabling',
+      async ({ userId }) =>
+        await service.call(`/auth/members/${userId}`, {
+          method: 'PATCH',
+          token: await tokenOf(admin),
+          json: { status: 'disabled' },
+        }),
+    ],
+    [
+      'deletion',
+      async ({ userId }) =>
+        await service.call(`/auth/members/${userId}`, { method: 'DELETE', token: await tokenOf(admin) }),
+    ],
+  ])('stays after %s: the link is dead', async ([, act]) => {
+    const { person, token, mailed } = await asking()
+    service.clock.advance(1)
+    await act(person, token)
+    await expectDead(mailed)
+  })
+
+  test('that somebody else has by now stays with them, and nobody is told who has it', async () => {
+    const { person, token, email, mailed } = await asking()
+    await service.addUser(admin, 'viewer', { email })
+    await expectDead(mailed)
+    expect((await service.getSession({ token })).body.user.email).toBe(person.email)
+    const taken = await ask(token, email)
+    expect([taken.status, taken.body]).toEqual([202, {}])
+  })
+
+  test('of two who want the same one, one gets it', async () => {
+    const email = newEmail()
+    const tokens = []
+    for (const person of [await service.addUser(admin), await service.addUser(admin)]) {
+      service.clock.advance(1)
+      await ask(await tokenOf(person), email)
+      tokens.push((await mailbox.mailTo(email)).token)
+      await allSent()
+    }
+    const answers = await Promise.all(tokens.map((token, n) => confirm(token, n)))
+    expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
+  })
+
+  test('is confirmed once of many times at once, on two instances (ASVS 15.4.2)', async () => {
+    const { mailed } = await asking()
+    const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
+  })
+
+  test.for(['', 'x', 'Ada <a@b.example>', 'a@b.example\r\nBcc: x@y.example'])(
+    'is not %j (ASVS 1.2.1)',
+    async (email) => {
+      expectProblem(await ask(await tokenOf(admin), email), [400, 'invalid_request'])
+    },
+  )
+
+  test('asked for too often is refused (ASVS 2.4.1)', async () => {
+    const strict = await openTestService({ env: { LIMIT_PASSWORD_CHANGES: '2/3600', RATE_LIMIT_SCALE: '1' } })
+    const { accessToken: token } = await strict.loginAs(await strict.addCompany())
+    const again = () => strict.call('/auth/email/change', { token, json: { newEmail: newEmail() } })
+    expect([(await again()).status, (await again()).status]).toEqual([202, 202])
+    expectProblem(await again(), [429, 'rate_limited'])
+  })
+})

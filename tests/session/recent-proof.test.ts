@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import { decode, forge, openForge, partsOf } from '../token/forge.ts'
+
+/** When and how somebody last proved who they are, and what asks for that to be recent. */
+
+const service = await openTestService({ instances: 2 })
+const admin = await service.addCompany()
+
+type Credential = { token?: string; cookie?: string }
+
+const prove = (credential: Credential, { password = PASSWORD, key = '', at = 0 } = {}) =>
+  service.call('/auth/reauthenticate', {
+    json: { password },
+    at,
+    ...credential,
+    ...(key !== '' && { headers: { 'idempotency-key': key } }),
+  })
+
+const claimsOf = (token: string) => decode(partsOf(token)[1])
+const cookieFrom = (answer: { headers: Record<string, unknown> }) =>
+  /^__Host-session=([^;]+)/.exec(String(answer.headers['set-cookie']))?.[1] ?? ''
+
+/** Asks for what needs a recent proof: the end of another session, which does not exist. */
+const ask = (credential: Credential, at = 0) =>
+  service.call('/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057', { method: 'DELETE', at, ...credential })
+
+const expectOld = (answer: Awaited<ReturnType<typeof ask>>) =>
+  expectProblem(answer, [403, 'reauthentication_required'])
+const expectRecent = (answer: Awaited<ReturnType<typeof ask>>) => expectProblem(answer, [404, 'not_found'])
+
+async function staleSession(person: Person = admin) {
+  const signedIn = await service.loginAs(person)
+  service.clock.advance(16 * 60)
+  const { body } = await service.refresh(signedIn.refreshToken)
+  return body
+}
+
+describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
+  test('a sign-in is one, and no refresh makes it newer (RFC 9068 section 2.2.1)', async () => {
+    const first = await service.loginAs(admin)
+    expectRecent(await ask({ token: first.accessToken }))
+    const before = claimsOf(first.accessToken)
+    expect(before).toMatchObject({ amr: ['pwd'], auth_time: Math.floor(service.clock.now() / 1000) })
+    service.clock.advance(14 * 60)
+    const { body: refreshed } = await service.refresh(first.refreshToken)
+    expect(claimsOf(refreshed.accessToken)).toMatchObject({ amr: ['pwd'], auth_time: before['auth_time'] })
+    expectRecent(await ask({ token: refreshed.accessToken }))
+    service.clock.advance(61)
+    expectOld(await ask({ token: refreshed.accessToken }))
+  })
+
+  test("one's own session ends without one", async () => {
+    const { accessToken: token, session } = await staleSession()
+    const { status } = await service.call(`/auth/sessions/${session.id}`, { method: 'DELETE', token })
+    expect(status).toBe(204)
+  })
+
+  test('the signing secret asks for one in a cookie session, and not from a program', async () => {
+    const cookie = await service.cookieOf(admin)
+    const { accessToken: token } = await staleSession()
+    expectOld(await service.call('/auth/webhook-secret/regenerate', { cookie }))
+    expect((await service.call('/auth/webhook-secret/regenerate', { token })).status).toBe(200)
+    const next = cookieFrom(await prove({ cookie }))
+    expect((await service.call('/auth/webhook-secret/regenerate', { cookie: next })).status).toBe(200)
+  })
+
+  test('a token from before tokens said it proves nothing, and is good otherwise', async () => {
+    const { access } = await openForge(service, admin)
+    const { amr: _amr, auth_time: _time, ...claims } = access.claims
+    const token = forge(access, { payload: claims })
+    expect((await service.getSession({ token })).status).toBe(200)
+    expectOld(await ask({ token }))
+  })
+})
+
+describe('the password renews it (ASVS 7.2.4):', () => {
+  test('with an access token, for the next pair alone', async () => {
+    const { accessToken: token, refreshToken } = await staleSession()
+    const { status, body, headers } = await prove({ token })
+    expect([status, body.tokenType]).toEqual([200, 'Bearer'])
+    expect(headers['ratelimit-policy']).toBe('"refresh";q=30000;w=60')
+    expect(claimsOf(body.accessToken)).toMatchObject({ auth_time: Math.floor(service.clock.now() / 1000) })
+    for (const at of [0, 1]) expectRecent(await ask({ token: body.accessToken }, at))
+    // Somebody can have copied the tokens of before.
+    expectOld(await ask({ token }))
+    const { body: next } = await service.refresh(body.refreshToken, { at: 1 })
+    expectRecent(await ask({ token: next.accessToken }))
+    service.clock.advance(5)
+    expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
+  })
+
+  test('with a cookie, by another cookie', async () => {
+    const cookie = await service.cookieOf(admin)
+    service.clock.advance(16 * 60)
+    expectOld(await ask({ cookie }))
+    const answer = await prove({ cookie })
+    expect([answer.status, answer.body]).toEqual([204, ''])
+    for (const at of [0, 1]) {
+      expectRecent(await ask({ cookie: cookieFrom(answer) }, at))
+      expectProblem(await service.getSession({ cookie, at }), [401, 'invalid_token'])
+    }
+    expect(String(answer.headers['set-cookie'])).toMatch(/; Path=\/; HttpOnly; Secure; SameSite=Strict$/)
+  })
+
+  test('an answer that was lost can be had again with its key, and is no theft', async () => {
+    const { accessToken: token, refreshToken } = await staleSession()
+    const first = await prove({ token }, { key: 'proof' })
+    service.clock.advance(20)
+    const again = await prove({ token }, { key: 'proof', at: 1 })
+    expect(again.body.refreshToken).toBe(first.body.refreshToken)
+    // A program whose refresh took the place of its proof has the same key too.
+    const refreshed = await service.refresh(refreshToken, { key: 'proof' })
+    expect(refreshed.body.refreshToken).toBe(first.body.refreshToken)
+    expect((await service.refresh(again.body.refreshToken)).status).toBe(200)
+  })
+
+  test('fifty at once with one key, on two instances, make one pair', async () => {
+    const { accessToken: token } = await staleSession(await service.addUser(admin))
+    const answers = await Promise.all(times(50, (n) => prove({ token }, { key: 'race', at: n % 2 })))
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([])
+    expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
+  })
+
+  test('of several at once with one cookie, one gets the next', async () => {
+    const cookie = await service.cookieOf(await service.addUser(admin))
+    const answers = await Promise.all(times(6, (n) => prove({ cookie }, { at: n % 2 })))
+    const [winner, ...others] = answers.filter(({ status }) => status === 204)
+    expect(others).toEqual([])
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(5)
+    expect((await service.getSession({ cookie: winner ? cookieFrom(winner) : '' })).status).toBe(200)
+  })
+
+  test('a wrong one is refused at its field, counts as a failed sign-in, and changes nothing (ASVS 6.3.1)', async () => {
+    const person = await service.addUser(admin)
+    const strict = await openTestService({ env: { LIMIT_SIGN_IN_FAILURES: '3/900', RATE_LIMIT_SCALE: '1' } })
+    const other = await strict.addCompany()
+    const { accessToken: token } = await strict.loginAs(other)
+    const guess = () => strict.call('/auth/reauthenticate', { token, json: { password: 'wrong password' } })
+    for (const _ of times(3, () => 0)) {
+      const answer = await guess()
+      expectProblem(answer, [400, 'invalid_request'])
+      expect(answer.body.errors).toEqual([{ path: '/password', message: 'is wrong' }])
+    }
+    expectProblem(await guess(), [429, 'rate_limited'])
+    expectProblem(await strict.login(other), [429, 'rate_limited'])
+
+    const stale = await staleSession(person)
+    expectProblem(await prove({ token: stale.accessToken }, { password: 'wrong' }), [400, 'invalid_request'])
+    expectOld(await ask({ token: stale.accessToken }))
+    expect((await service.refresh(stale.refreshToken)).status).toBe(200)
+  })
+
+  test('is audited, done and refused', async () => {
+    const person = await service.addUser(admin)
+    const { accessToken: token, session } = await service.loginAs(person)
+    await prove({ token }, { password: 'wrong' })
+    service.clock.advance(1)
+    await prove({ token })
+    const entries = await selectAudit(service.db)
+      .selectAll()
+      .where('action', '=', 'reauthenticate')
+      .where('actor', '=', person.userId)
+      .orderBy('audit_id')
+      .execute()
+    expect(entries.map(({ outcome, session_id }) => [outcome, session_id])).toEqual([
+      ['refused', session.id],
+      ['done', session.id],
+    ])
+  })
+
+  test('does not outlive the end of the session, which can come while it is checked', async () => {
+    const { accessToken: token } = await service.loginAs(admin)
+    await service.call('/auth/logout', { token })
+    expect((await prove({ token })).body).toMatchObject({ code: 'session_ended', reason: 'logout' })
+  })
+})

@@ -1,0 +1,223 @@
+import { describe, expect, test } from 'vitest'
+import { changeSubscription } from '../../src/operator/companies.ts'
+import { expectProblem } from '../http/problem.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
+
+/** What a company is told of requests that were refused. Their senders are told less. */
+
+const service = await openTestService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
+
+type Row = { reason: string; count: number; [field: string]: unknown }
+
+const EVENT = { type: 'payment.created', data: { amount: 1 } }
+const ingest = (companyId: string, headers: Record<string, string>, body: string = JSON.stringify(EVENT)) =>
+  service.call('/events/ingest', {
+    body,
+    headers: { 'content-type': 'application/json', 'x-company-id': companyId, ...headers },
+  })
+const seconds = () => Math.floor(service.clock.now() / 1000)
+const NO_SIGNATURE = `v1,${Buffer.alloc(32).toString('base64')}`
+
+async function listFor(admin: Person): Promise<Row[]> {
+  const { accessToken: token } = await service.loginAs(admin)
+  return (await service.call('/auth/webhook-secret/refusals', { method: 'GET', token })).body.refusals
+}
+
+/** Waits until so many requests are told. */
+async function told(admin: Person, count: number): Promise<Row[]> {
+  let rows: Row[] = []
+  await expect
+    .poll(async () => {
+      rows = await listFor(admin)
+      return rows.reduce((sum, row) => sum + row.count, 0)
+    })
+    .toBe(count)
+  return rows
+}
+
+describe('a company is told why its events were refused:', () => {
+  type Refuse = (admin: Person, secret: string) => Promise<{ status: number }>
+  const rows: [reason: string, status: number, refuse: Refuse, more?: object][] = [
+    [
+      'header_missing',
+      401,
+      ({ companyId }) => ingest(companyId, { 'webhook-id': 'msg_1' }),
+      { webhookId: 'msg_1' },
+    ],
+    [
+      'timestamp_malformed',
+      401,
+      ({ companyId }) =>
+        ingest(companyId, {
+          'webhook-id': 'a',
+          'webhook-timestamp': 'now',
+          'webhook-signature': NO_SIGNATURE,
+        }),
+    ],
+    [
+      'timestamp_stale',
+      401,
+      ({ companyId }, secret) =>
+        service.send(companyId, secret, EVENT, { headers: { 'webhook-timestamp': String(seconds() - 720) } }),
+      { clockSkewSeconds: -720 },
+    ],
+    [
+      'signature_malformed',
+      401,
+      ({ companyId }, secret) =>
+        service.send(companyId, secret, EVENT, { headers: { 'webhook-signature': 'v1=abc' } }),
+    ],
+    [
+      'signature_mismatch',
+      401,
+      ({ companyId }, secret) =>
+        service.send(companyId, secret, EVENT, { headers: { 'webhook-signature': NO_SIGNATURE } }),
+    ],
+    [
+      'previous_secret',
+      401,
+      async (admin, secret) => {
+        await service.newSecret(admin)
+        return await service.send(admin.companyId, secret, EVENT, { at: 1 })
+      },
+    ],
+    [
+      'subscription_inactive',
+      402,
+      async ({ companyId }, secret) => {
+        await changeSubscription(service.context, companyId, { status: 'canceled' })
+        return await service.send(companyId, secret, EVENT)
+      },
+    ],
+    [
+      'feature_not_in_plan',
+      402,
+      async ({ companyId }, secret) => {
+        await changeSubscription(service.context, companyId, { status: 'active', plan: 'starter' })
+        return await service.send(companyId, secret, EVENT)
+      },
+    ],
+    ['malformed_body', 400, ({ companyId }, secret) => service.send(companyId, secret, '{')],
+    ['invalid_request', 400, ({ companyId }, secret) => service.send(companyId, secret, { type: 'X' })],
+    [
+      'event_id_conflict',
+      409,
+      async ({ companyId }, secret) => {
+        await service.send(companyId, secret, { ...EVENT, id: 'one' })
+        return await service.send(companyId, secret, { ...EVENT, id: 'one', data: {} })
+      },
+    ],
+  ]
+
+  test.for(rows)('%s', async ([reason, status, refuse, more = {}]) => {
+    const admin = await service.addCompany()
+    const secret = await service.newSecret(admin)
+    expect((await refuse(admin, secret)).status).toBe(status)
+    const at = new Date(service.clock.now()).toISOString()
+    expect(await told(admin, 1)).toEqual([
+      {
+        reason,
+        count: 1,
+        firstAt: at,
+        lastAt: at,
+        ipAddress: '127.0.0.1',
+        webhookId: expect.anything(),
+        ...more,
+      },
+    ])
+  })
+
+  test('rate_limited', async () => {
+    const strict = await openTestService({ env: { LIMIT_BAD_SIGNATURES: '1/60', RATE_LIMIT_SCALE: '1' } })
+    const admin = await strict.addCompany()
+    const { accessToken: token } = await strict.loginAs(admin)
+    const send = () => strict.call('/events/ingest', { headers: { 'x-company-id': admin.companyId } })
+    expect([(await send()).status, (await send()).status, (await send()).status]).toEqual([401, 429, 429])
+    await expect
+      .poll(async () => {
+        const { body } = await strict.call('/auth/webhook-secret/refusals', { method: 'GET', token })
+        return body.refusals.map(({ reason, count }: Row) => [reason, count]).toSorted()
+      })
+      .toEqual([
+        ['header_missing', 1],
+        ['rate_limited', 2],
+      ])
+  })
+})
+
+test('the secret before the current one is told apart for a day, wherever its last use was remembered', async () => {
+  const admin = await service.addCompany()
+  const older = await service.newSecret(admin)
+  const former = await service.newSecret(admin)
+  // The first instance remembers the secret that is then replaced.
+  expect((await service.send(admin.companyId, former, EVENT)).status).toBe(202)
+  await service.newSecret(admin)
+  for (const at of [0, 1])
+    expectProblem(await service.send(admin.companyId, former, EVENT, { at }), [401, 'invalid_signature'])
+  service.clock.advance(10)
+  expectProblem(await service.send(admin.companyId, older, EVENT, { at: 1 }), [401, 'invalid_signature'])
+  const rows = await told(admin, 3)
+  const counts = Object.fromEntries(rows.map(({ reason, count }) => [reason, count]))
+  expect(counts).toEqual({ previous_secret: 2, signature_mismatch: 1 })
+  service.clock.advance(86_400)
+  await service.send(admin.companyId, former, EVENT, { at: 1 })
+  expect((await told(admin, 4))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
+})
+
+describe('the list', () => {
+  test('is that of the own company, for those who may manage the secret (ASVS 8.2.1, 8.2.2)', async () => {
+    const [ours, theirs] = [await service.addCompany(), await service.addCompany()]
+    await ingest(theirs.companyId, {})
+    await told(theirs, 1)
+    expect(await listFor(ours)).toEqual([])
+    const { accessToken: token } = await service.loginAs(await service.addUser(theirs, 'developer'))
+    const answer = await service.call('/auth/webhook-secret/refusals', { method: 'GET', token })
+    expectProblem(answer, [403, 'permission_denied'])
+  })
+
+  test('sums up a flood: a row by minute, reason and network, at most 20 a minute (ASVS 2.4.1)', async () => {
+    const admin = await service.addCompany()
+    await Promise.all(times(300, () => ingest(admin.companyId, {})))
+    const [row, ...others] = await told(admin, 300)
+    expect([row?.reason, others]).toEqual(['header_missing', []])
+    const company = await service.addCompany()
+    await Promise.all(times(60, (n) => ingest(company.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
+    await expect.poll(async () => (await listFor(company)).length).toBe(20)
+    await Promise.all(times(60, (n) => ingest(company.companyId, { 'x-forwarded-for': `198.51.100.${n}` })))
+    // One more from a network that has a row counts.
+    const [first] = await listFor(company)
+    await ingest(company.companyId, { 'x-forwarded-for': String(first?.['ipAddress']) })
+    await expect
+      .poll(async () => (await listFor(company)).reduce((sum, { count }) => sum + count, 0))
+      .toBe(21)
+    expect(await listFor(company)).toHaveLength(20)
+  })
+
+  test('has nothing of companies that do not exist, and nothing that names none', async () => {
+    const none = '01890a5d-ac96-774b-bcce-b302099a8057'
+    const admin = await service.addCompany()
+    for (const id of [none, 'x', '']) await ingest(id, {})
+    await ingest(admin.companyId, {})
+    await told(admin, 1)
+    const rows = await service.db.selectFrom('refused_requests').select('company_id').execute()
+    expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
+  })
+
+  test('stores no text that a stranger can choose freely (ASVS 1.3.1)', async () => {
+    const admin = await service.addCompany()
+    await ingest(admin.companyId, { 'webhook-id': '<script>alert(1)</script>' })
+    expect(await told(admin, 1)).toMatchObject([{ webhookId: null }])
+  })
+})
+
+test('of the former secret a dump shows nothing (ASVS 14.2.2)', async () => {
+  const admin = await service.addCompany()
+  const former = await service.newSecret(admin)
+  await service.newSecret(admin)
+  const rows = await service.db.selectFrom('former_signing_secrets').selectAll().execute()
+  const own = rows.find(({ company_id: id }) => id === admin.companyId)
+  expect(own).toMatchObject({ version: 1 })
+  const bytes = Buffer.from(former.slice('whsec_'.length), 'base64')
+  for (const form of ['base64', 'base64url', 'hex'] as const)
+    expect(JSON.stringify(rows)).not.toContain(bytes.toString(form).slice(0, 30))
+})
