@@ -45,13 +45,12 @@ gatehouse listens at ${url}/api, with a Postgres of its own.
   e-mail    ${email}
   password  ${password}
 
-Sign in:
-
-  curl ${url}/api/auth/login -H 'content-type: application/json' \\
-    -d '{"companyId":"${companyId}","email":"${email}","password":"${password}"}'
-
 For the walk in the README:
 
   export BASE=${url}/api COMPANY_ID=${companyId} EMAIL=${email} PASSWORD=${password}
+
+Sign in with this password at:
+
+  ${url}/sign-in#company=${companyId}&email=${encodeURIComponent(email)}
 `
 }

@@ -14,8 +14,10 @@ const LINES = [
   ['token', 'audit', 'mail'],
   ['one-time-token'],
   ['company'],
-  ['session', 'signing-secret'],
+  ['session'],
+  ['signing-secret'],
   ['ingest'],
+  ['member'],
   ['onboarding'],
   ['operator'],
   ['local'],
@@ -44,9 +46,10 @@ const DOORS: Record<string, string[]> = {
     'listing-repository.ts',
     'removal-repository.ts',
   ],
-  session: ['ending-repository.ts', 'known-clients-repository.ts'],
-  'signing-secret': ['service.ts', 'sealed.ts'],
+  session: ['ending-repository.ts', 'known-clients-repository.ts', 'recent-proof.ts'],
+  'signing-secret': ['service.ts', 'sealed.ts', 'refusal-reasons.ts'],
   ingest: [],
+  member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
   operator: ['companies.ts', 'housekeeping.ts'],
 }
@@ -70,6 +73,7 @@ const MODELS = [
   'audit/entry.ts',
   'mail/letters.ts',
   'mail/render.ts',
+  'signing-secret/refusal-reasons.ts',
 ]
 
 /** Layers: models, repositories, services, guards and plugins, routes. None imports from a higher one. */
@@ -80,7 +84,11 @@ function layerOf(path: string): number {
   return isGuard(path) || isPlugin(path) ? 3 : 2
 }
 
-const sources = await read('src')
+/** What runs in the browser, apart from all else. */
+const isPage = ({ path }: { path: string }) => folderOf(path) === 'pages'
+const everything = await read('src')
+const pages = everything.filter(isPage)
+const sources = everything.filter((source) => !isPage(source))
 const ours = sources.flatMap(({ imports }) => imports.filter(({ isOurs }) => isOurs))
 const between = (rooms: (from: string, to: string) => boolean) =>
   ours.filter(({ from, to }) => rooms(folderOf(from), folderOf(to)))
@@ -147,6 +155,20 @@ describe('imports run one way:', () => {
     )
     expect(wrong.map(show)).toEqual([])
     expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
+  })
+
+  test('what runs in the browser takes types alone from the rest, which takes nothing from it', () => {
+    expect(pages.length).toBeGreaterThan(10)
+    const outwards = pages.flatMap(({ imports }) =>
+      imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
+    )
+    expect(outwards.map(show)).toEqual([])
+    expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([])
+    expect(circlesOf(pages.flatMap(({ imports }) => imports.filter(({ isOurs }) => isOurs)))).toEqual([])
+    const packages = pages.flatMap(({ imports }) =>
+      imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
+    )
+    expect(new Set(packages)).toEqual(new Set(['preact', 'preact/hooks']))
   })
 
   test('in no circle', () => {

@@ -24,7 +24,7 @@ export interface Import {
 
 export async function read(folder: string): Promise<Source[]> {
   const entries = await readdir(join(project, folder), { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  const files = entries.filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name))
   return await Promise.all(
     files.map(async (file) => {
       const full = join(file.parentPath, file.name)

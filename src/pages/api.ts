@@ -1,0 +1,137 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { AuditReply, DailyReply } from '../audit/schemas.ts'
+import type { ProblemReply } from '../errors.ts'
+import type { InvitationsReply, MemberReply, MembersReply, ServiceMemberReply } from '../member/schemas.ts'
+import type { AcceptReply, PreviewReply } from '../onboarding/schemas.ts'
+import type { SessionReply, SessionsReply } from '../session/schemas.ts'
+import type { RefusalsReply, RegenerateReply, StatusReply } from '../signing-secret/schemas.ts'
+
+/** The public interface, as the pages use it. The types of answers are those of the schemas that the service answers by. */
+
+type Of<Schema extends TSchema> = Static<Schema>
+
+export type Session = Of<typeof SessionReply>
+export type OwnSessions = Of<typeof SessionsReply>
+export type SecretStatus = Of<typeof StatusReply>
+export type NewSecret = Of<typeof RegenerateReply>
+export type Refusals = Of<typeof RefusalsReply>
+export type Member = Of<typeof MemberReply>
+export type Members = Of<typeof MembersReply>
+export type ServiceCredential = Of<typeof ServiceMemberReply>
+export type OpenInvitations = Of<typeof InvitationsReply>
+export type Audit = Of<typeof AuditReply>
+export type Daily = Of<typeof DailyReply>
+export type Invitation = Of<typeof PreviewReply>
+export type NewMember = Of<typeof AcceptReply>
+type Problem = Of<typeof ProblemReply>
+
+/** An answer that is no success, or none at all. `message` is for people. */
+export class ApiError extends Error {
+  readonly code: string
+  /** What is wrong, by the name of a field of the body. */
+  readonly fields: Record<string, string>
+  readonly reason: string | undefined
+  /** Of HTTP; 0 without an answer. */
+  readonly status: number
+
+  constructor(
+    code: string,
+    message: string,
+    {
+      fields = {},
+      reason,
+      status = 0,
+    }: { fields?: Record<string, string>; reason?: string | undefined; status?: number } = {},
+  ) {
+    super(message)
+    this.code = code
+    this.fields = fields
+    this.reason = reason
+    this.status = status
+  }
+}
+
+interface Call {
+  method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  body?: object
+  headers?: Record<string, string>
+}
+
+/** What happens when a session has ended, and when a change asks for a recent proof. The application sets both. */
+export const session = {
+  ended: (_reason: string | undefined) => {},
+  /** Resolves once the user has proven who they are; false if they do not want to. */
+  prove: async (): Promise<boolean> => false,
+}
+
+/** Calls the interface. The caller names the schema's type of the answer. @throws ApiError */
+export async function call<Answer>(path: string, options: Call = {}, isAgain = false): Promise<Answer> {
+  const answer = await send(path, options)
+  if (answer.ok) return answer.status === 204 ? (undefined as Answer) : await answer.json()
+  const error = await toError(answer)
+  if (error.code === 'reauthentication_required' && (await session.prove())) return await call(path, options)
+  if (answer.status === 401 && error.code !== 'invalid_credentials') {
+    // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
+    if (!isAgain && path !== SESSION && (await isSignedIn())) return await call(path, options, true)
+    session.ended(error.reason)
+  }
+  throw error
+}
+
+const SESSION = '/auth/session'
+
+async function isSignedIn(): Promise<boolean> {
+  return await send(SESSION, { method: 'GET' }).then(
+    ({ ok }) => ok,
+    () => false,
+  )
+}
+
+/** Saves what the interface streams. The cookie goes with the request, so it is fetched and then saved. @throws ApiError */
+export async function download(path: string, accept: string, name: string): Promise<void> {
+  const answer = await send(path, { method: 'GET', headers: { accept } })
+  if (!answer.ok) throw await toError(answer)
+  const url = URL.createObjectURL(await answer.blob())
+  const link = document.createElement('a')
+  link.href = url
+  link.download = name
+  link.click()
+  URL.revokeObjectURL(url)
+}
+
+async function send(path: string, { method = 'POST', body, headers }: Call): Promise<Response> {
+  try {
+    return await fetch(`/api${path}`, {
+      method,
+      credentials: 'same-origin',
+      headers: { ...(body && { 'content-type': 'application/json' }), ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+  } catch {
+    throw new ApiError('offline', 'The service cannot be reached. Check your connection, then try again.')
+  }
+}
+
+async function toError(answer: Response): Promise<ApiError> {
+  const problem: Problem | null = await answer.json().catch(() => null)
+  const { status } = answer
+  const wait = Number(answer.headers.get('retry-after') ?? 0)
+  if (answer.status === 429)
+    return new ApiError('rate_limited', `That was too often. Try again in ${inWords(wait)}.`, { status })
+  if (answer.status === 503)
+    return new ApiError('overloaded', `The service is busy. Try again in ${inWords(Math.max(1, wait))}.`, {
+      status,
+    })
+  if (!problem)
+    return new ApiError('unknown', 'The service gave an answer that this page does not know.', { status })
+  const fields = Object.fromEntries(
+    (problem.errors ?? []).map(({ path, message }) => [path.slice(1), message]),
+  )
+  return new ApiError(problem.code, problem.detail, { fields, reason: problem.reason, status })
+}
+
+function inWords(seconds: number): string {
+  if (seconds < 90) return `${seconds} ${seconds === 1 ? 'second' : 'seconds'}`
+  const minutes = Math.round(seconds / 60)
+  return minutes < 90 ? `${minutes} minutes` : `${Math.round(minutes / 60)} hours`
+}

@@ -1,0 +1,189 @@
+import type { ComponentChild } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError, call, type Session, session as sessionEvents } from './api.ts'
+import { Link } from './parts.tsx'
+import { Frame } from './public/frame.tsx'
+import {
+  AcceptInvitation,
+  ConfirmEmail,
+  ForgotPassword,
+  Register,
+  ResetPassword,
+  VerifyEmail,
+  WhichCompany,
+} from './public/onboarding.tsx'
+import { SignIn } from './public/sign-in.tsx'
+import { navigate, usePath } from './router.ts'
+import { isMarked, mark } from './session-mark.ts'
+import { Account } from './signed-in/account.tsx'
+import { Activity } from './signed-in/activity.tsx'
+import { Developer } from './signed-in/developer.tsx'
+import { MembersPage } from './signed-in/members.tsx'
+import { ProofDialog } from './signed-in/proof-dialog.tsx'
+import { Shell } from './signed-in/shell.tsx'
+
+/** Which page is at which path, and who is signed in. */
+
+const PUBLIC: Record<string, () => ComponentChild> = {
+  '/register': () => <Register />,
+  '/companies': () => <WhichCompany />,
+  '/forgot-password': () => <ForgotPassword />,
+  '/verify-email': () => <VerifyEmail />,
+  '/reset-password': () => <ResetPassword />,
+  '/accept-invitation': () => <AcceptInvitation />,
+  '/confirm-email': () => <ConfirmEmail />,
+}
+
+interface PageProps {
+  session: Session
+  onChanged: () => void
+}
+
+/** With the permission that each needs. */
+const SIGNED_IN: Record<string, { needs?: string; show: (props: PageProps) => ComponentChild }> = {
+  '/developer': { needs: 'webhook-secret:manage', show: (props) => <Developer {...props} /> },
+  '/members': { needs: 'members:manage', show: (props) => <MembersPage {...props} /> },
+  '/activity': { needs: 'audit:read', show: () => <Activity /> },
+  '/account': { show: (props) => <Account {...props} /> },
+}
+
+const ENDED: Record<string, string> = {
+  logout: 'You are signed out.',
+  expired: 'Your session has ended since it was not used. Sign in again.',
+  user_disabled: 'Your account is disabled. Ask an admin of your company.',
+  password_reset: 'Your password was reset. Sign in with the new one.',
+  password_changed: 'Your password was changed elsewhere. Sign in with the new one.',
+  ended_by_user: 'This session was ended from another one of yours. Sign in again.',
+  ended_by_admin: 'An admin of your company has ended this session. Sign in again.',
+}
+
+const NOT_SIGNED_OUT =
+  'You are still signed in: the service could not be reached. Try again before you leave.'
+
+/** Tells the other tabs that this one signs in or out. */
+const tabs = new BroadcastChannel('gatehouse')
+
+export function App() {
+  const path = usePath()
+  const [session, setSession] = useState<Session | null | undefined>(undefined)
+  const [notice, setNotice] = useState<string | null>(null)
+  const [fault, setFault] = useState<string | null>(null)
+  const [returnTo, setReturnTo] = useState<string | null>(null)
+  const isPublic = path in PUBLIC
+
+  /** The cookie is none of a script's business, so a mark in its place says whether it is worth asking. */
+  const restore = () =>
+    isMarked()
+      ? call<Session>('/auth/session', { method: 'GET' }).then(setSession, keepUnlessEnded)
+      : setSession(null)
+
+  /** What is shown stays while the service is busy or away; with nothing to show, people are told. */
+  function keepUnlessEnded(error: Error): void {
+    if (error instanceof ApiError && error.status === 401) setSession(null)
+    else setFault(error.message)
+  }
+  useEffect(() => {
+    sessionEvents.ended = (reason) => {
+      mark(false)
+      setSession((before) => {
+        if (before) {
+          setNotice(ENDED[reason ?? ''] ?? 'Your session has ended. Sign in again.')
+          setReturnTo(location.pathname)
+        }
+        return null
+      })
+    }
+    tabs.onmessage = () => restore()
+    // A page that comes back by the back button shows what it was left with: ask again who is signed in.
+    addEventListener('pageshow', (event) => {
+      if (event.persisted) restore()
+    })
+    restore()
+  }, [])
+
+  const isAtHome = path === '/' || path === '/sign-in'
+  useEffect(() => {
+    if (session === null && !isPublic && path !== '/sign-in') {
+      if (path in SIGNED_IN) setReturnTo(path)
+      if (path === '/' || path in SIGNED_IN) navigate('/sign-in', { replace: true })
+    }
+    if (session && isAtHome) navigate(returnTo ?? homeOf(session), { replace: true })
+  }, [session, path, isPublic, isAtHome, returnTo])
+
+  async function signOut(): Promise<void> {
+    try {
+      await call('/auth/logout')
+    } catch (error) {
+      // Who has no session any more is signed out; everybody else must know that they are not.
+      if (!(error instanceof ApiError && error.status === 401)) return setFault(NOT_SIGNED_OUT)
+    }
+    setFault(null)
+    mark(false)
+    setReturnTo(null)
+    setNotice('You are signed out.')
+    setSession(null)
+    tabs.postMessage('session')
+    navigate('/sign-in')
+  }
+
+  const open = PUBLIC[path]
+  if (open) return open()
+  if (session === undefined)
+    return fault === null ? null : (
+      <Frame title="Not now">
+        <p class="error box" role="alert">
+          {fault}
+        </p>
+        <button type="button" onClick={() => location.reload()}>
+          Try again
+        </button>
+      </Frame>
+    )
+  if (session === null) {
+    if (path !== '/sign-in' && !(path in SIGNED_IN) && path !== '/') return <NotFound />
+    return (
+      <SignIn
+        notice={notice}
+        onSignedIn={(opened) => {
+          mark(true)
+          setNotice(null)
+          setSession(opened)
+          tabs.postMessage('session')
+        }}
+      />
+    )
+  }
+  const page = SIGNED_IN[path]
+  if (!page) return isAtHome ? null : <NotFound />
+  const isAllowed = page.needs === undefined || session.permissions.includes(page.needs)
+  return (
+    <Shell session={session} path={path} onSignOut={signOut}>
+      {fault && (
+        <p class="error box" role="alert">
+          {fault}
+        </p>
+      )}
+      {isAllowed ? (
+        page.show({ session, onChanged: restore })
+      ) : (
+        <p class="notice">Your role, {session.user.role}, does not include this page. Ask an admin.</p>
+      )}
+      <ProofDialog email={session.user.email} />
+    </Shell>
+  )
+}
+
+function homeOf({ permissions }: Session): string {
+  return permissions.includes('webhook-secret:manage') ? '/developer' : '/account'
+}
+
+function NotFound() {
+  return (
+    <Frame title="Nothing is here">
+      <p>There is no page at this address.</p>
+      <p class="links">
+        <Link to="/">Go to the start</Link>
+      </p>
+    </Frame>
+  )
+}

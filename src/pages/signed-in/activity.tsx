@@ -1,0 +1,247 @@
+import { useEffect, useId, useState } from 'preact/hooks'
+import { type Audit, call, type Daily, download, type Members } from '../api.ts'
+import { Time, Title, useLoaded, Waiting } from '../parts.tsx'
+
+type Entry = Audit['entries'][number]
+
+/** What each action is called. */
+const ACTIONS: Record<string, string> = {
+  sign_in: 'signed in',
+  logout: 'signed out',
+  session_end: 'ended a session',
+  sessions_end: 'ended sessions',
+  refresh: 'refreshed a session',
+  reauthenticate: 'gave the password again',
+  password_change: 'changed the password',
+  password_reset: 'reset the password',
+  name_change: 'changed the name',
+  email_change_request: 'asked for another e-mail',
+  email_change: 'changed the e-mail',
+  verify_email: 'confirmed the e-mail',
+  register: 'registered the company',
+  invite: 'invited',
+  invite_resend: 'invited again',
+  invite_withdraw: 'withdrew an invitation',
+  accept_invitation: 'accepted an invitation',
+  service_create: 'added a server',
+  service_password: 'replaced the password of a server',
+  user_create: 'added a member',
+  user_role: 'changed a role',
+  user_assignments: 'changed assignments',
+  user_disable: 'disabled a member',
+  user_enable: 'enabled a member',
+  user_delete: 'deleted a member',
+  user_unlock: 'unlocked a member',
+  signing_secret_regenerate: 'replaced the signing secret',
+  subscription_set: 'changed the subscription',
+  company_create: 'opened the company',
+  company_suspend: 'suspended the company',
+  company_resume: 'resumed the company',
+}
+
+/** The audit trail, and a chart of it. */
+export function Activity() {
+  const [action, setAction] = useState('')
+  const [rows, setRows] = useState<Entry[]>([])
+  const [cursor, setCursor] = useState<string | null>(null)
+  const filter = action && `&action=${action}`
+  const path = `/auth/audit?limit=50${filter}`
+  const { value, error, reload } = useLoaded(() => call<Audit>(path, { method: 'GET' }), [action])
+  useEffect(() => {
+    if (!value) return
+    setRows(value.entries)
+    setCursor(value.nextCursor)
+  }, [value])
+
+  async function more(): Promise<void> {
+    const next = await call<Audit>(`${path}&cursor=${cursor}`, { method: 'GET' })
+    setRows([...rows, ...next.entries])
+    setCursor(next.nextCursor)
+  }
+
+  const names = useNames()
+  const id = useId()
+  return (
+    <>
+      <Title>Activity</Title>
+      <Chart />
+      <section aria-labelledby="trail">
+        <h2 id="trail">What was done</h2>
+        <div class="row">
+          <div class="field">
+            <label for={id}>Show</label>
+            <select id={id} onChange={(event) => setAction(event.currentTarget.value)}>
+              <option value="">everything</option>
+              {Object.entries(ACTIONS).map(([name, words]) => (
+                <option key={name} value={name}>
+                  {words}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Download query={filter.slice(1)} />
+        </div>
+        {!value && <Waiting error={error} retry={reload} />}
+        {value && rows.length === 0 && <p class="empty">Nothing of this kind has happened.</p>}
+        {rows.length > 0 && (
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard
+          <div class="scroll" tabIndex={0}>
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">When</th>
+                  <th scope="col">Who</th>
+                  <th scope="col">What</th>
+                  <th scope="col">From</th>
+                </tr>
+              </thead>
+              <tbody>
+                {rows.map((entry) => (
+                  <Row key={entry.id} entry={entry} names={names} />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {cursor && (
+          <button type="button" onClick={more}>
+            Show older
+          </button>
+        )}
+      </section>
+    </>
+  )
+}
+
+function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
+  const { occurredAt, actor, action, outcome, subject, details, ipAddress } = entry
+  return (
+    <tr>
+      <td>
+        <Time at={occurredAt} />
+      </td>
+      <td>{actor === 'operator' ? 'an operator' : <Who id={actor ?? 'nobody known'} names={names} />}</td>
+      <td>
+        {ACTIONS[action] ?? action}
+        {outcome !== 'done' && ` (${outcome})`}
+        {subject && subject !== actor && (
+          <>
+            {' '}
+            <Who id={subject} names={names} />
+          </>
+        )}
+        {details && <div class="quiet">{inWords(details)}</div>}
+      </td>
+      <td>{ipAddress ?? ''}</td>
+    </tr>
+  )
+}
+
+/** What was changed: from what to what, or what was said besides. */
+function inWords(details: object): string {
+  const { before, after, ...others }: { before?: object; after?: object } = { ...details }
+  const text = (value: unknown) => (Array.isArray(value) ? value.join(', ') : String(value))
+  const changes = Object.entries(after ?? {}).map(
+    ([name, value]) => `${name}: ${text(before?.[name as keyof typeof before])} → ${text(value)}`,
+  )
+  return [...changes, ...Object.entries(others).map(([name, value]) => `${name}: ${text(value)}`)].join('; ')
+}
+
+/** A member by name; whoever is gone, by id. */
+function Who({ id, names }: { id: string; names: Map<string, string> }) {
+  const name = names.get(id)
+  return name === undefined ? <code>{id}</code> : <span title={id}>{name}</span>
+}
+
+/** The names of the company's members, by id; of a large company, of the first hundred. */
+function useNames(): Map<string, string> {
+  const { value } = useLoaded(() => call<Members>('/auth/members?limit=100', { method: 'GET' }))
+  return new Map(value?.members.map(({ id, name }) => [id, name]))
+}
+
+/** All that matches, as a file. */
+function Download({ query }: { query: string }) {
+  const [isBusy, setBusy] = useState(false)
+  const [fault, setFault] = useState<string | null>(null)
+  async function save(): Promise<void> {
+    setBusy(true)
+    setFault(null)
+    try {
+      await download(`/auth/audit?${query}`, 'application/x-ndjson', 'audit.ndjson')
+    } catch (error) {
+      setFault(error instanceof Error ? error.message : String(error))
+    } finally {
+      setBusy(false)
+    }
+  }
+  return (
+    <>
+      <button type="button" onClick={save} disabled={isBusy}>
+        {isBusy ? 'One moment…' : 'Download'}
+      </button>
+      {fault && (
+        <p class="error box" role="alert">
+          {fault}
+        </p>
+      )}
+    </>
+  )
+}
+
+const [WIDTH, HEIGHT] = [600, 120]
+
+/** Sign-ins and refusals of the last 30 days, as bars; a table says the same to a screen reader. */
+function Chart() {
+  const { value, error, reload } = useLoaded(() =>
+    call<Daily>('/auth/audit/daily?days=30', { method: 'GET' }),
+  )
+  const days = value?.days ?? []
+  const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
+  const width = WIDTH / 30
+  const total = (read: (day: Daily['days'][number]) => number) =>
+    days.reduce((sum, day) => sum + read(day), 0)
+  return (
+    <section aria-labelledby="days">
+      <h2 id="days">The last 30 days</h2>
+      {!value && <Waiting error={error} retry={reload} />}
+      {value && (
+        <>
+          <svg
+            class="chart"
+            viewBox={`0 0 ${WIDTH} ${HEIGHT + 1}`}
+            role="img"
+            aria-label={`${total((day) => day.signIns)} sign-ins and ${total((day) => day.refusals)} refusals in 30 days`}
+          >
+            {days.map(({ date, signIns, refusals }, n) => {
+              const [high, higher] = [signIns, refusals].map((count) => (HEIGHT * count) / most)
+              return (
+                <g key={date}>
+                  <title>{`${date}: ${signIns} sign-ins, ${refusals} refusals`}</title>
+                  <rect
+                    class="sign-ins"
+                    x={n * width + 2}
+                    width={width - 4}
+                    y={HEIGHT - (high ?? 0)}
+                    height={high ?? 0}
+                  />
+                  <rect
+                    class="refused"
+                    x={n * width + 2}
+                    width={width - 4}
+                    y={HEIGHT - (high ?? 0) - (higher ?? 0)}
+                    height={higher ?? 0}
+                  />
+                </g>
+              )
+            })}
+            <line x1="0" x2={WIDTH} y1={HEIGHT + 0.5} y2={HEIGHT + 0.5} />
+          </svg>
+          <p class="quiet">
+            <span class="key">Sign-ins: {total((day) => day.signIns)}</span>{' '}
+            <span class="key refused">Refusals: {total((day) => day.refusals)}</span>
+          </p>
+        </>
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,122 @@
+/** Programs that send one signed event, each with the standard library of its language alone. */
+
+interface Target {
+  companyId: string
+  url: string
+}
+
+interface Example {
+  language: string
+  write(target: Target): string
+}
+
+export const EXAMPLES: Example[] = [
+  {
+    language: 'curl',
+    write: ({ companyId, url }) => `#!/bin/bash
+# Needs openssl.
+id="msg_$(openssl rand -hex 12)"
+timestamp="$(date +%s)"
+body='{"type":"payment.created","data":{"amount":42}}'
+key="$(printf %s "\${SIGNING_SECRET#whsec_}" | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \\n')"
+signature="$(printf %s "$id.$timestamp.$body" | openssl dgst -sha256 -mac HMAC -macopt "hexkey:$key" -binary | openssl base64 -A)"
+curl -sS '${url}' \\
+  -H 'content-type: application/json' \\
+  -H 'x-company-id: ${companyId}' \\
+  -H "webhook-id: $id" -H "webhook-timestamp: $timestamp" -H "webhook-signature: v1,$signature" \\
+  -d "$body"
+`,
+  },
+  {
+    language: 'Node',
+    write: ({ companyId, url }) => `import { createHmac, randomUUID } from 'node:crypto'
+
+const key = Buffer.from(process.env.SIGNING_SECRET.replace('whsec_', ''), 'base64')
+const id = \`msg_\${randomUUID()}\`
+const timestamp = String(Math.floor(Date.now() / 1000))
+const body = JSON.stringify({ type: 'payment.created', data: { amount: 42 } })
+const signature = createHmac('sha256', key).update(\`\${id}.\${timestamp}.\${body}\`).digest('base64')
+
+const answer = await fetch('${url}', {
+  method: 'POST',
+  headers: {
+    'content-type': 'application/json',
+    'x-company-id': '${companyId}',
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': \`v1,\${signature}\`,
+  },
+  body,
+})
+console.log(answer.status, await answer.text())
+`,
+  },
+  {
+    language: 'Python',
+    write: ({ companyId, url }) => `import base64, hashlib, hmac, json, os, time, urllib.request, uuid
+
+key = base64.b64decode(os.environ["SIGNING_SECRET"].removeprefix("whsec_"))
+id = f"msg_{uuid.uuid4()}"
+timestamp = str(int(time.time()))
+body = json.dumps({"type": "payment.created", "data": {"amount": 42}}).encode()
+signature = hmac.new(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
+
+request = urllib.request.Request("${url}", body, {
+    "content-type": "application/json",
+    "x-company-id": "${companyId}",
+    "webhook-id": id,
+    "webhook-timestamp": timestamp,
+    "webhook-signature": "v1," + base64.b64encode(signature).decode(),
+})
+with urllib.request.urlopen(request) as answer:
+    print(answer.status, answer.read().decode())
+`,
+  },
+  {
+    language: 'Go',
+    write: ({ companyId, url }) => `package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("SIGNING_SECRET"), "whsec_"))
+	if err != nil {
+		panic(err)
+	}
+	random := make([]byte, 12)
+	rand.Read(random)
+	id := fmt.Sprintf("msg_%x", random)
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	body := []byte(\`{"type":"payment.created","data":{"amount":42}}\`)
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
+
+	request, _ := http.NewRequest("POST", "${url}", bytes.NewReader(body))
+	request.Header.Set("content-type", "application/json")
+	request.Header.Set("x-company-id", "${companyId}")
+	request.Header.Set("webhook-id", id)
+	request.Header.Set("webhook-timestamp", timestamp)
+	request.Header.Set("webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		panic(err)
+	}
+	text, _ := io.ReadAll(answer.Body)
+	fmt.Println(answer.StatusCode, string(text))
+}
+`,
+  },
+]
