@@ -1,13 +1,19 @@
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
+const CACHE = join(import.meta.dirname, '../node_modules/.vite')
+
 export default defineConfig({
-  cacheDir: '../node_modules/.vite',
+  cacheDir: CACHE,
   test: {
     root: import.meta.dirname,
     include: ['**/*.test.ts'],
+    // The many processes that tests start compile each module once.
+    env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
     globalSetup: ['support/postgres.ts'],
     // More than cores: many tests wait for timeouts and other processes.
-    maxWorkers: '200%',
+    maxWorkers: 2 * availableParallelism(),
     // Files share the loaded modules; what they test lives in databases and services of their own.
     isolate: false,
     // How long something may take on a busy machine is not what any test is about: hashing takes the time that

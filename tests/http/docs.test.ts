@@ -4,13 +4,14 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
+import { INHERITED } from '../support/environment.ts'
 
 test('the documentation is one page that needs nothing from elsewhere, made without a database (ASVS 2.1.1)', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-test-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const page = join(folder, 'page.html')
   const script = resolve(import.meta.dirname, '../../scripts/docs.ts')
-  const env = { PATH: process.env['PATH'], PUBLIC_URL: 'https://auth.gatehouse.test', LIMIT_REFRESH: '17/61' }
+  const env = { ...INHERITED, PUBLIC_URL: 'https://auth.gatehouse.test', LIMIT_REFRESH: '17/61' }
   await promisify(execFile)(process.execPath, [script, '--out', page], { env })
   const html = await readFile(page, 'utf8')
   for (const text of ['/auth/webhook-secret/regenerate', '17 in 61 s', 'https://auth.gatehouse.test/api']) {

@@ -7,12 +7,13 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, inject, onTestFinished, test } from 'vitest'
+import { INHERITED } from '../support/environment.ts'
 
 const script = resolve(import.meta.dirname, '../../scripts/load-test.ts')
 
 function start(args: string[], env: Record<string, string>) {
   const child = spawn(process.execPath, [script, ...args], {
-    env: { PATH: process.env['PATH'], ...env },
+    env: { ...INHERITED, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))

@@ -5,6 +5,7 @@ import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { INHERITED } from '../support/environment.ts'
 
 /** `npm start` on a machine without configuration, ended as people end it. Processes are found by /proc. */
 
@@ -27,10 +28,9 @@ async function newDataDir(): Promise<string> {
 
 /** Starts `npm start`; by script(1) it has a terminal, whose keys are the bytes that are written to it. */
 function npmStart(dataDir: string, [command = '', ...args]: string[]) {
-  const { PATH, HOME } = process.env
   const child = spawn(command, args, {
     cwd: PROJECT,
-    env: { PATH, HOME, DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0' },
+    env: { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0' },
     stdio: ['pipe', 'pipe', 'inherit'],
     // A process group of its own, as a terminal or a supervisor gives it.
     detached: true,

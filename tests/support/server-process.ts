@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach } from 'vitest'
+import { INHERITED } from './environment.ts'
 import { MASTER_KEYS } from './test-service.ts'
 
 /** The service as a process of its own, on the database of a test service. */
@@ -43,7 +44,7 @@ export function createServerProcesses(databaseUrl: string) {
     const [port, opsPort] = [await freePort(), await freePort()]
     const child = spawn(command, args, {
       env: {
-        PATH: process.env['PATH'],
+        ...INHERITED,
         DATABASE_URL: databaseUrl,
         MASTER_KEYS,
         RATE_LIMIT_SCALE: '1000',
