@@ -69,7 +69,10 @@ export async function call<Answer>(path: string, options: Call = {}, isAgain = f
   const answer = await send(path, options)
   if (answer.ok) return answer.status === 204 ? (undefined as Answer) : await answer.json()
   const error = await toError(answer)
-  if (error.code === 'reauthentication_required' && (await session.prove())) return await call(path, options)
+  if (error.code === 'reauthentication_required') {
+    if (await session.prove()) return await call(path, options)
+    throw new ApiError(error.code, 'Nothing is changed: this needs your password again.')
+  }
   if (answer.status === 401 && error.code !== 'invalid_credentials') {
     // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
     if (!isAgain && path !== SESSION && (await isSignedIn())) return await call(path, options, true)

@@ -30,6 +30,11 @@ export function usePath(): string {
  */
 export const fragment: URLSearchParams = takeFragment()
 
+// A link that is pasted into a tab which shows its page already loads nothing by itself.
+addEventListener('hashchange', () => {
+  if (location.hash.includes('=')) location.reload()
+})
+
 function takeFragment(): URLSearchParams {
   const values = new URLSearchParams(location.hash.slice(1))
   if (location.hash) history.replaceState(null, '', location.pathname + location.search)

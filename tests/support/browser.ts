@@ -1,10 +1,61 @@
-import type { BrowserContextOptions, Page } from 'playwright-core'
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, expect } from 'vitest'
 import { launchBrowser } from '../../scripts/browser.ts'
+import { openMailbox } from './mailbox.ts'
+import { freePort } from './server-process.ts'
+import { openTestService, type Person } from './test-service.ts'
 
-/** A real browser, and what its pages must not do. */
+/** The pages of a service in a real browser, and what they must not do. */
 
-export async function openBrowser() {
+/** A service whose pages a browser can use, with the mails that it sends. */
+export async function openPages() {
+  const port = await freePort()
+  const origin = `http://localhost:${port}`
+  const mailbox = await openMailbox()
+  const service = await openTestService({
+    port,
+    env: { SMTP_URL: mailbox.url, PUBLIC_URL: origin, PORT: String(port) },
+  })
+  /** Opens the page of the next link that is mailed to an address, as a click in the mail does. */
+  async function openMailed(page: Page, address: string): Promise<{ token: string }> {
+    const { email, token } = await mailbox.mailTo(address)
+    const [link = ''] = /http:\/\/localhost\S+/.exec(email.text ?? '') ?? []
+    await page.goto(link)
+    return { token }
+  }
+  return { origin, mailbox, service, openMailed, ...(await openBrowser()) }
+}
+
+export const heading = (page: Page, name: string) =>
+  page.getByRole('heading', { level: 1, name, exact: true }).waitFor()
+export const say = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
+export const press = (page: Page | Locator, name: string) =>
+  page.getByRole('button', { name, exact: true }).click()
+export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+
+/** Signs in, where the company is not remembered. */
+export async function enter(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
+  await fill(page, { 'Company id': companyId, 'E-mail': email, Password: password })
+  await press(page, 'Sign in')
+}
+
+/** All that a script of the page, or who looks into the browser later, finds of secrets. */
+export async function tracesIn(page: Page): Promise<string> {
+  const history = await page.context().newCDPSession(page)
+  const { entries } = await history.send('Page.getNavigationHistory')
+  const kept = await page.evaluate<string>(`(async () => JSON.stringify([
+    location.href, { ...localStorage }, { ...sessionStorage }, document.cookie, window.name, history.state,
+    await caches.keys(), await indexedDB.databases(),
+  ]))()`)
+  return `${kept} ${entries.map(({ url, title }) => `${url} ${title}`).join(' ')}`
+}
+
+export async function fill(page: Page, values: Record<string, string>): Promise<void> {
+  for (const [label, value] of Object.entries(values))
+    await page.getByLabel(label, { exact: true }).first().fill(value)
+}
+
+async function openBrowser() {
   const browser = await launchBrowser()
   afterAll(() => browser.close())
 
@@ -25,6 +76,11 @@ export async function openBrowser() {
     page.on('request', (request) => {
       if (!request.url().startsWith(origin) && !/^(?:data|blob):/.test(request.url()))
         faults.push(request.url())
+    })
+    // Only files, which are the same for everybody, may be kept.
+    page.on('response', (response) => {
+      const isKept = response.headers()['cache-control'] !== 'no-store'
+      if (isKept && !response.url().startsWith(`${origin}/assets/`)) faults.push(`kept: ${response.url()}`)
     })
     return { page, context, expectClean: () => expect(faults).toEqual([]) }
   }

@@ -1,0 +1,172 @@
+import { expect, test } from 'vitest'
+import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { PASSWORD } from '../support/test-service.ts'
+
+/** How people look after themselves on the pages, in real browsers. */
+
+const { origin, service, mailbox, openPage, openMailed } = await openPages()
+
+/** A company with an admin who is signed in, and remembers the company. */
+async function openSignedIn() {
+  const admin = await service.addCompany()
+  const browser = await openPage(origin)
+  const { page } = browser
+  await page.goto(`${origin}/sign-in`)
+  await page.getByLabel('Remember the company on this device').check()
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  return { admin, ...browser }
+}
+
+test('a forgotten password is replaced by a mailed link, and who used the old one is told and goes on where they were (ASVS 6.4.3, 7.4.3)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await heading(page, 'Your account')
+
+  const other = await openPage(origin)
+  await other.page.goto(`${origin}/sign-in`)
+  await go(other.page, 'Forgot your password?')
+  await fill(other.page, { 'Company id': admin.companyId, 'E-mail': admin.email })
+  await press(other.page, 'Send me a link')
+  await say(other.page, 'a mail is on its way')
+  const { token } = await openMailed(other.page, admin.email)
+  await heading(other.page, 'Choose a new password')
+  const password = 'another correct horse'
+  await fill(other.page, { 'New password': password })
+  await press(other.page, 'Change the password')
+  await say(other.page, 'Sign in with the new one.')
+  for (const secret of [token, password]) expect(await tracesIn(other.page)).not.toContain(secret)
+  // The link works once.
+  await other.page.goto(`${origin}/reset-password#token=${token}`)
+  await fill(other.page, { 'New password': 'yet another password' })
+  await press(other.page, 'Change the password')
+  await say(other.page, 'This link does not work, or no longer.')
+
+  await press(page, 'Save the name')
+  await say(page, 'Your password was reset. Sign in with the new one.')
+  await fill(page, { 'E-mail': admin.email, Password: PASSWORD })
+  await press(page, 'Sign in')
+  await page.locator('.error').first().waitFor()
+  await fill(page, { 'E-mail': admin.email, Password: password })
+  await press(page, 'Sign in')
+  await heading(page, 'Your account')
+  expectClean()
+  other.expectClean()
+})
+
+test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  const newEmail = 'renamed@company.example'
+  await fill(page, { 'New e-mail': newEmail })
+  await press(page, 'Send me a link')
+  await say(page, 'Nothing changes until you follow it.')
+  // The old address is told.
+  await mailbox.mailTo(admin.email)
+
+  const phone = await openPage(origin)
+  const { token } = await openMailed(phone.page, newEmail)
+  await heading(phone.page, 'Confirm your new e-mail')
+  await press(phone.page, 'Use this address')
+  await say(phone.page, 'Your address is changed.')
+  expect(await tracesIn(phone.page)).not.toContain(token)
+  await page.reload()
+  await page.locator('.lead', { hasText: newEmail }).waitFor()
+  await press(page, 'Sign out')
+  await heading(page, 'Sign in')
+  await fill(page, { 'E-mail': newEmail, Password: PASSWORD })
+  await press(page, 'Sign in')
+  await heading(page, 'Developer settings')
+  expectClean()
+  phone.expectClean()
+})
+
+test('a session that is ended from another one says so at its next click, and another is none of its business (ASVS 7.4.5, 7.5.2)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  const agent = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0'
+  const other = await openPage(origin, { userAgent: agent })
+  await other.page.goto(`${origin}/members`)
+  await heading(other.page, 'Sign in')
+  await enter(other.page, admin)
+  // It was asked for before.
+  await heading(other.page, 'Members')
+
+  await go(page, 'Account')
+  const row = page.getByRole('listitem').filter({ hasText: 'Firefox on Linux' })
+  await press(row, 'End')
+  await row.waitFor({ state: 'detached' })
+  await fill(other.page, { 'E-mail': 'bob@company.example' })
+  await press(other.page, 'Invite')
+  await say(other.page, 'This session was ended from another one of yours.')
+  await enter(other.page, admin)
+  await heading(other.page, 'Members')
+  expectClean()
+  other.expectClean()
+})
+
+test('a change long after the sign-in asks for the password in a dialog, and goes on (ASVS 7.5.1)', async () => {
+  const { page, expectClean } = await openSignedIn()
+  await go(page, 'Members')
+  service.clock.advance(16 * 60)
+  const invite = async (email: string) => {
+    await page.getByRole('region', { name: 'Invite a colleague' }).getByLabel('E-mail').fill(email)
+    await press(page, 'Invite')
+  }
+  await invite('late@company.example')
+  const dialog = page.getByRole('dialog', { name: 'Is it you?' })
+  await dialog.getByLabel('Password').fill('not the password')
+  await press(dialog, 'Continue')
+  await dialog.locator('[aria-invalid=true]').waitFor()
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  await say(page, 'Nothing is changed')
+
+  await press(page, 'Invite')
+  await dialog.getByLabel('Password').fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await say(page, 'An invitation is on its way to late@company.example.')
+  await mailbox.mailTo('late@company.example')
+  // Fifteen minutes are free again.
+  await invite('later@company.example')
+  await say(page, 'An invitation is on its way to later@company.example.')
+  expect(await tracesIn(page)).not.toContain(PASSWORD)
+  expectClean()
+})
+
+test('of two tabs, both leave when one signs out, and both are in when one signs in', async () => {
+  const { admin, page, context, expectClean } = await openSignedIn()
+  const second = await context.newPage()
+  await second.goto(`${origin}/account`)
+  await go(second, 'Members')
+  await heading(second, 'Members')
+  await press(page, 'Sign out')
+  await say(page, 'You are signed out.')
+  await heading(second, 'Sign in')
+  expect(await second.content()).not.toContain(admin.email)
+  await second.goBack()
+  await heading(second, 'Sign in')
+
+  await fill(page, { 'E-mail': admin.email, Password: PASSWORD })
+  await press(page, 'Sign in')
+  await heading(page, 'Developer settings')
+  await second.bringToFront()
+  await second.locator('nav').waitFor()
+  expectClean()
+})
+
+test('without the service the pages say so, and lose nothing that was typed', async () => {
+  const { page, context, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await context.setOffline(true)
+  const name = page.getByRole('textbox', { name: 'Name', exact: true })
+  await name.fill('Ada King')
+  await press(page, 'Save the name')
+  await say(page, 'The service cannot be reached.')
+  await press(page, 'Sign out')
+  await say(page, 'You are still signed in')
+  await context.setOffline(false)
+  expect(await name.inputValue()).toBe('Ada King')
+  await press(page, 'Save the name')
+  await say(page, 'Your name is saved.')
+  expectClean()
+})
