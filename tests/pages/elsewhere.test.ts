@@ -1,0 +1,185 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, describe, expect, test } from 'vitest'
+import { enter, heading, openPages } from '../support/browser.ts'
+
+/** What pages of others can do in the browser of somebody who is signed in. */
+
+const { origin, service, openPage } = await openPages()
+
+/** Pages of an attacker. They may do what they like. */
+const server = createServer((_request, response) => {
+  response.setHeader('content-type', 'text/html')
+  response.end('<!doctype html><title>Win a prize</title><h1>Win a prize</h1>')
+}).listen(0, '127.0.0.1')
+await once(server, 'listening')
+afterAll(() => server.close())
+const { port } = server.address() as AddressInfo
+/** From another site the browser sends no cookie of ours. Ports are no part of a site, so to the second it does. */
+const ELSEWHERE = [
+  [`http://127.0.0.1:${port}`, 401],
+  [`http://localhost:${port}`, 403],
+] as const
+
+/** All that a session cookie opens, by the description of the interface. */
+async function guarded(): Promise<{ url: string; method: string }[]> {
+  const { body } = await service.call('/openapi.json', { method: 'GET' })
+  type Operation = { security?: Record<string, unknown>[] }
+  return Object.entries<Record<string, Operation>>(body.paths).flatMap(([path, operations]) =>
+    Object.entries(operations)
+      .filter(([, { security = [] }]) => security.some((one) => 'sessionCookie' in one))
+      .map(([method]) => ({
+        url: `${origin}/api${path.replace(/\{\w+\}/g, ID)}`,
+        method: method.toUpperCase(),
+      })),
+  )
+}
+const ID = '01890a5d-ac96-774b-bcce-b302099a8057'
+
+/** Who is signed in, and what the company's database holds of them. */
+async function openVictim() {
+  const admin = await service.addCompany()
+  const browser = await openPage(origin)
+  const { page, context } = browser
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  const state = async () => {
+    const { companyId } = admin
+    const rows = (table: 'audit_events' | 'sessions' | 'users' | 'invitations') =>
+      service.db.selectFrom(table).selectAll().where('company_id', '=', companyId).execute()
+    const all = [await rows('audit_events'), await rows('users'), await rows('invitations')]
+    const sessions = (await rows('sessions')).map(({ session_id: id, ended_at: endedAt }) => [id, endedAt])
+    return [...all, sessions, await context.cookies(origin)]
+  }
+  return { admin, ...browser, state }
+}
+
+/** The statuses of what the service answers to requests of a method from now on. */
+function answersTo(method: string): () => number[] {
+  const from = service.logs.length
+  return () =>
+    service.logs
+      .slice(from)
+      .flatMap((lines) => lines.trim().split('\n'))
+      .map((line) => JSON.parse(line))
+      .filter((line) => line.method === method)
+      .map((line) => line.status)
+}
+
+/** Sends a request with the cookies of the browser, whatever comes of it. */
+const SEND = `const send = (url, options) =>
+  fetch(url, { credentials: 'include', ...options }).then(({ type }) => type, () => 'failed')`
+
+describe.for(ELSEWHERE)('a page at %s', ([elsewhere, refused]) => {
+  test('changes nothing by fetch, and reads nothing (ASVS 3.5.1, 3.5.2, 3.5.3)', async () => {
+    const { context, state } = await openVictim()
+    const before = await state()
+    const page = await context.newPage()
+    await page.goto(elsewhere)
+    const targets = await guarded()
+    expect(targets.length).toBeGreaterThan(20)
+    const script = `(async () => {
+      ${SEND}
+      const seen = []
+      for (const { url, method } of ${JSON.stringify(targets)}) {
+        const body = method === 'GET' ? undefined : '{"name":"Mallory","email":"m@else.example","role":"admin"}'
+        const isSimple = method === 'GET' || method === 'POST'
+        if (isSimple) seen.push(await send(url, { method, mode: 'no-cors', body }))
+        if (isSimple) seen.push(await send(url, { method, body }))
+        seen.push(await send(url, { method, body, headers: { 'content-type': 'application/json' } }))
+      }
+      document.title = JSON.stringify([...new Set(seen)])
+    })()`
+    const [answers, changes, deletions] = [answersTo('POST'), answersTo('PATCH'), answersTo('DELETE')]
+    await page.evaluate(script)
+    // The browser shows the page no answer. It sends what needs no permission, and that is refused.
+    expect(JSON.parse(await page.title())).toEqual(['failed'])
+    const posts = targets.filter(({ method }) => method === 'POST')
+    await expect.poll(() => answers().length).toBe(2 * posts.length)
+    expect(answers().filter((status) => status !== refused)).toEqual([])
+    expect([...changes(), ...deletions()]).toEqual([])
+    expect(await state()).toEqual(before)
+  })
+
+  test('changes nothing by forms, and signs nobody in as somebody else (ASVS 3.5.1)', async () => {
+    const { context, state } = await openVictim()
+    const attacker = await service.addCompany()
+    const before = await state()
+    const page = await context.newPage()
+    await page.goto(elsewhere)
+    const { companyId, email, password } = attacker
+    const login = { url: `${origin}/api/auth/login`, method: 'POST', json: { companyId, email, password } }
+    const posts = (await guarded()).filter(({ method }) => method === 'POST')
+    const script = `(async () => {
+      ${SEND}
+      const submit = (url, json) => {
+        const frame = document.createElement('iframe')
+        frame.name = 'f' + document.forms.length
+        const form = document.createElement('form')
+        Object.assign(form, { action: url, method: 'post', enctype: 'text/plain', target: frame.name })
+        const input = form.appendChild(document.createElement('input'))
+        // What is sent is JSON: {"name":…,"x":"="}
+        input.name = JSON.stringify(json).replace('}', ',"x":"')
+        input.value = '"}'
+        document.body.append(frame, form)
+        form.submit()
+      }
+      for (const { url } of ${JSON.stringify(posts)}) submit(url, { name: 'Mallory' })
+      const { url, json } = ${JSON.stringify(login)}
+      submit(url, json)
+      const body = JSON.stringify(json)
+      const headers = { 'content-type': 'application/json', 'x-session-mode': 'cookie' }
+      await send(url, { method: 'POST', body, headers })
+      await send(url, { method: 'POST', body, mode: 'no-cors' })
+    })()`
+    const answers = answersTo('POST')
+    await page.evaluate(script)
+    // Each form, and the sign-in by form and by fetch. With the header that makes a cookie it is not even sent.
+    await expect.poll(() => answers().length).toBe(posts.length + 2)
+    expect(answers().filter((status) => ![refused, 415].includes(status))).toEqual([])
+    expect(await state()).toEqual(before)
+  })
+
+  test('frames no page, holds no handle on one, and loads none of its files (ASVS 3.4.6, 3.4.8, 3.5.8)', async () => {
+    const { context } = await openVictim()
+    const page = await context.newPage()
+    await page.goto(elsewhere)
+    const blocked: string[] = []
+    page.on('console', (message) => blocked.push(message.text()))
+    for (const path of [
+      '/',
+      '/sign-in',
+      '/developer',
+      '/members',
+      '/account',
+      '/nothing',
+      '/api/auth/session',
+    ]) {
+      await page.evaluate(`new Promise((resolve) => {
+        const frame = document.body.appendChild(document.createElement('iframe'))
+        frame.onload = resolve
+        frame.src = ${JSON.stringify(origin + path)}
+      })`)
+    }
+    const frames = page.frames().slice(1)
+    expect(frames.map((frame) => frame.url())).toEqual(frames.map(() => 'chrome-error://chromewebdata/'))
+
+    const opened = context.waitForEvent('page')
+    await page.evaluate(`window.other = window.open(${JSON.stringify(`${origin}/developer`)})`)
+    await heading(await opened, 'Developer settings')
+    expect(await page.evaluate('window.other.closed')).toBe(true)
+    expect(await (await opened).evaluate('window.opener')).toBeNull()
+
+    const [asset = ''] = /\/assets\/[^"]+\.js/.exec(await (await fetch(origin)).text()) ?? []
+    const loaded = await page.evaluate(`new Promise((resolve) => {
+      const script = document.createElement('script')
+      script.onload = () => resolve('loaded')
+      script.onerror = () => resolve('refused')
+      script.src = ${JSON.stringify(origin + asset)}
+      document.head.append(script)
+    })`)
+    expect([asset === '', loaded]).toEqual([false, 'refused'])
+  })
+})
