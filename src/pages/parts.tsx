@@ -43,16 +43,18 @@ interface FieldProps {
   value?: string
   hint?: ComponentChildren
   error?: string | undefined
+  isOptional?: boolean
 }
 
-export function Field({ label, name, type = 'text', autoComplete = 'off', value, hint, error }: FieldProps) {
+export function Field(props: FieldProps) {
+  const { label, name, type = 'text', autoComplete = 'off', value, hint, error, isOptional = false } = props
   const id = useId()
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
   const input = {
     id,
     name,
     autoComplete,
-    required: true,
+    required: !isOptional,
     spellcheck: false,
     defaultValue: value,
     'aria-invalid': error !== undefined,

@@ -87,7 +87,7 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await page.getByText(bob).click()
   const details = page.locator('details[open]')
   await details.getByLabel('Role').selectOption('viewer')
-  await press(details, 'Save the role')
+  await press(details, 'Save')
   await page.locator('summary', { hasText: bob }).getByText('viewer').waitFor()
   await press(colleague.page, 'Replace the secret…')
   await fill(colleague.page, { 'Type Acme to go on': 'Acme' })

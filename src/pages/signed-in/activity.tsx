@@ -1,5 +1,5 @@
-import { useEffect, useId, useState } from 'preact/hooks'
-import { type Audit, call, type Daily, download, type Members } from '../api.ts'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { type Audit, call, type Daily, download, type Member } from '../api.ts'
 import { Time, Title, useLoaded, Waiting } from '../parts.tsx'
 
 type Entry = Audit['entries'][number]
@@ -41,12 +41,11 @@ const ACTIONS: Record<string, string> = {
 
 /** The audit trail, and a chart of it. */
 export function Activity() {
-  const [action, setAction] = useState('')
+  const [filter, setFilter] = useState('')
   const [rows, setRows] = useState<Entry[]>([])
   const [cursor, setCursor] = useState<string | null>(null)
-  const filter = action && `&action=${action}`
   const path = `/auth/audit?limit=50${filter}`
-  const { value, error, reload } = useLoaded(() => call<Audit>(path, { method: 'GET' }), [action])
+  const { value, error, reload } = useLoaded(() => call<Audit>(path, { method: 'GET' }), [filter])
   useEffect(() => {
     if (!value) return
     setRows(value.entries)
@@ -59,28 +58,15 @@ export function Activity() {
     setCursor(next.nextCursor)
   }
 
-  const names = useNames()
-  const id = useId()
+  const names = useNames(rows)
   return (
     <>
       <Title>Activity</Title>
       <Chart />
       <section aria-labelledby="trail">
         <h2 id="trail">What was done</h2>
-        <div class="row">
-          <div class="field">
-            <label for={id}>Show</label>
-            <select id={id} onChange={(event) => setAction(event.currentTarget.value)}>
-              <option value="">everything</option>
-              {Object.entries(ACTIONS).map(([name, words]) => (
-                <option key={name} value={name}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          </div>
-          <Download query={filter.slice(1)} />
-        </div>
+        <FilterBar names={names} onChange={setFilter} />
+        <Download query={filter.slice(1)} />
         {!value && <Waiting error={error} retry={reload} />}
         {value && rows.length === 0 && <p class="empty">Nothing of this kind has happened.</p>}
         {rows.length > 0 && (
@@ -111,6 +97,70 @@ export function Activity() {
       </section>
     </>
   )
+}
+
+interface FilterBarProps {
+  names: Map<string, string>
+  /** Gets the filter as parameters of a query, each after "&". */
+  onChange: (filter: string) => void
+}
+
+/** What to show, by whom, and of which days. */
+function FilterBar({ names, onChange }: FilterBarProps) {
+  const form = useRef<HTMLFormElement>(null)
+  const id = useId()
+
+  function update(): void {
+    if (!form.current) return
+    const { action, actor, from, to } = Object.fromEntries(new FormData(form.current))
+    // The last day counts as a whole.
+    const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
+    const chosen = Object.entries(filter).filter(([, value]) => value)
+    onChange(chosen.map(([name, value]) => `&${name}=${encodeURIComponent(String(value))}`).join(''))
+  }
+
+  return (
+    <form ref={form} class="row" onChange={update} onSubmit={(event) => event.preventDefault()}>
+      <div class="field">
+        <label for={`${id}-action`}>Show</label>
+        <select id={`${id}-action`} name="action">
+          <option value="">everything</option>
+          {Object.entries(ACTIONS).map(([name, words]) => (
+            <option key={name} value={name}>
+              {words}
+            </option>
+          ))}
+        </select>
+      </div>
+      <div class="field">
+        <label for={`${id}-actor`}>By</label>
+        <select id={`${id}-actor`} name="actor">
+          <option value="">everybody</option>
+          <option value="operator">operators</option>
+          {[...names].map(([actor, name]) => (
+            <option key={actor} value={actor}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </div>
+      <div class="field">
+        <label for={`${id}-from`}>From</label>
+        <input id={`${id}-from`} name="from" type="date" />
+      </div>
+      <div class="field">
+        <label for={`${id}-to`}>To</label>
+        <input id={`${id}-to`} name="to" type="date" />
+      </div>
+    </form>
+  )
+}
+
+/** When a day begins where the browser is, so many days later; undefined without a day that there is. */
+function startOf(day: unknown, daysLater: number): string | undefined {
+  const time = new Date(`${day}T00:00`)
+  time.setDate(time.getDate() + daysLater)
+  return Number.isNaN(time.getTime()) ? undefined : time.toISOString()
 }
 
 function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
@@ -150,14 +200,27 @@ function inWords(details: object): string {
 /** A member by name; whoever is gone, by id. */
 function Who({ id, names }: { id: string; names: Map<string, string> }) {
   const name = names.get(id)
-  return name === undefined ? <code>{id}</code> : <span title={id}>{name}</span>
+  return name === undefined || name === id ? <code>{id}</code> : <span title={id}>{name}</span>
 }
 
-/** The names of the company's members, by id; of a large company, of the first hundred. */
-function useNames(): Map<string, string> {
-  const { value } = useLoaded(() => call<Members>('/auth/members?limit=100', { method: 'GET' }))
-  return new Map(value?.members.map(({ id, name }) => [id, name]))
+/** The names of the members of whom entries tell, by id. Who is deleted has none. */
+function useNames(rows: Entry[]): Map<string, string> {
+  const [names, setNames] = useState(new Map<string, string>())
+  useEffect(() => {
+    const ids = new Set(rows.flatMap(({ actor, subject }) => [actor, subject]))
+    const unknown = [...ids].filter((id): id is string => id !== null && UUID.test(id) && !names.has(id))
+    if (unknown.length === 0) return
+    const read = (id: string) =>
+      call<Member>(`/auth/members/${id}`, { method: 'GET' }).then(
+        ({ name }): [string, string] => [id, name],
+        (): [string, string] => [id, id],
+      )
+    Promise.all(unknown.map(read)).then((found) => setNames((before) => new Map([...before, ...found])))
+  }, [rows])
+  return names
 }
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /** All that matches, as a file. */
 function Download({ query }: { query: string }) {

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useState } from 'preact/hooks'
 import {
+  ApiError,
   call,
   type Member,
   type Members,
@@ -228,6 +229,16 @@ function MemberDetails({ member, isSelf, onChanged }: DetailsProps) {
   const path = `/auth/members/${id}`
   const patch = (body: object) => run(() => call(path, { method: 'PATCH', body }))
 
+  /** Only what is different, since each change is in the activity. */
+  async function save({ role: newRole, assignments: text = '' }: Record<string, string>): Promise<void> {
+    const worksOn = text.split(/[\s,]+/).filter((name) => name !== '')
+    const isSame = worksOn.join() === assignments.join()
+    const body = { ...(newRole !== role && { role: newRole }), ...(!isSame && { assignments: worksOn }) }
+    if (Object.keys(body).length === 0) return
+    await call(path, { method: 'PATCH', body }).catch(nameAssignments)
+    onChanged()
+  }
+
   async function replacePassword(): Promise<void> {
     const replaced = await call<{ password: string }>(`${path}/password`)
     setPassword(replaced.password)
@@ -244,8 +255,6 @@ function MemberDetails({ member, isSelf, onChanged }: DetailsProps) {
         <dd>
           <Time at={createdAt} />
         </dd>
-        <dt>Works on</dt>
-        <dd>{assignments.join(', ') || 'nothing'}</dd>
       </dl>
       {isSelf && <p class="quiet">This is you. Another admin can change your role.</p>}
       {password && (
@@ -256,8 +265,20 @@ function MemberDetails({ member, isSelf, onChanged }: DetailsProps) {
       )}
       {!isSelf && (
         <>
-          <Form key={role} action="Save the role" onSubmit={({ role: next }) => patch({ role: next })}>
-            {() => <RoleSelect value={role} hasAdmin={kind === 'person'} />}
+          <Form key={`${role} ${assignments}`} action="Save" onSubmit={save}>
+            {(fields) => (
+              <>
+                <RoleSelect value={role} hasAdmin={kind === 'person'} />
+                <Field
+                  label="Works on"
+                  name="assignments"
+                  value={assignments.join(', ')}
+                  hint="Such as environment:production, with commas between several."
+                  error={fields['assignments']}
+                  isOptional
+                />
+              </>
+            )}
           </Form>
           <div class="choices">
             {kind === 'service' && (
@@ -302,6 +323,14 @@ function MemberDetails({ member, isSelf, onChanged }: DetailsProps) {
       )}
     </>
   )
+}
+
+/** An error at one of several assignments is one of their field. */
+function nameAssignments(error: unknown): never {
+  const isOfOne = error instanceof ApiError && Object.keys(error.fields).some((name) => name.includes('/'))
+  if (!isOfOne) throw error
+  const assignments = 'takes letters, digits and : . _ / - in each name'
+  throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
 }
 
 function AddServer({ onAdded }: { onAdded: () => void }) {
