@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { BrowserContext, Page } from 'playwright-core'
@@ -18,6 +18,8 @@ const OPEN = [
   'forgot-password',
   'verify-email',
   'reset-password',
+  'accept-invitation',
+  'confirm-email',
   'nothing',
 ]
 const SIGNED_IN = ['developer', 'members', 'activity', 'account']
@@ -49,6 +51,19 @@ async function take(page: Page, url: string, name: string): Promise<void> {
   await page.locator('h1').waitFor()
   await page.waitForLoadState('networkidle')
   await page.screenshot({ path: join(FOLDER, `${name}.png`), fullPage: true })
+}
+
+/** What pages show once something is pressed. */
+async function takeStates(page: Page, origin: string, name: (state: string) => string): Promise<void> {
+  const save = (state: string) =>
+    page.screenshot({ path: join(FOLDER, `${name(state)}.png`), fullPage: true })
+  await page.goto(`${origin}/developer`)
+  await page.getByRole('button', { name: 'Replace the secret…' }).click()
+  await save('developer-replace')
+  await page.goto(`${origin}/members`)
+  await page.getByText('Billing worker').click()
+  await page.getByRole('button', { name: 'Delete…' }).first().click()
+  await save('members-open')
 }
 
 async function signIn(context: BrowserContext, link: string, password: string): Promise<Page> {
@@ -91,10 +106,11 @@ try {
       for (const path of OPEN) await take(page, `${origin}/${path}`, name(path))
       const signedIn = await signIn(context, link, password)
       for (const path of SIGNED_IN) await take(signedIn, `${origin}/${path}`, name(path))
+      await takeStates(signedIn, origin, name)
       await context.close()
     }
   }
-  console.log(`${4 * (OPEN.length + SIGNED_IN.length)} pictures are in ${FOLDER}`)
+  console.log(`${(await readdir(FOLDER)).length} pictures are in ${FOLDER}`)
 } finally {
   await browser.close()
   service.kill('SIGTERM')

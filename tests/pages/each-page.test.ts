@@ -17,6 +17,8 @@ describe('on each page', async () => {
     '/forgot-password',
     '/reset-password',
     '/verify-email',
+    '/accept-invitation',
+    '/confirm-email',
     '/nothing',
   ]
   const SIGNED_IN = ['/developer', '/members', '/activity', '/account']

@@ -13,7 +13,7 @@ export function Account({ session, onChanged }: Props) {
   return (
     <>
       <Title>Your account</Title>
-      <Section id="name" title="Name">
+      <Section id="name" title="Your name">
         <Change
           action="Save the name"
           done="Your name is saved."

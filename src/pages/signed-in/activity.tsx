@@ -34,7 +34,7 @@ const ACTIONS: Record<string, string> = {
   user_unlock: 'unlocked a member',
   signing_secret_regenerate: 'replaced the signing secret',
   subscription_set: 'changed the subscription',
-  company_create: 'opened the company',
+  company_create: 'opened the company, with',
   company_suspend: 'suspended the company',
   company_resume: 'resumed the company',
 }
@@ -64,9 +64,11 @@ export function Activity() {
       <Title>Activity</Title>
       <Chart />
       <section aria-labelledby="trail">
-        <h2 id="trail">What was done</h2>
+        <div class="heading">
+          <h2 id="trail">What was done</h2>
+          <Download query={filter.slice(1)} />
+        </div>
         <FilterBar names={names} onChange={setFilter} />
-        <Download query={filter.slice(1)} />
         {!value && <Waiting error={error} retry={reload} />}
         {value && rows.length === 0 && <p class="empty">Nothing of this kind has happened.</p>}
         {rows.length > 0 && (
@@ -78,7 +80,6 @@ export function Activity() {
                   <th scope="col">When</th>
                   <th scope="col">Who</th>
                   <th scope="col">What</th>
-                  <th scope="col">From</th>
                 </tr>
               </thead>
               <tbody>
@@ -169,6 +170,7 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
     <tr>
       <td>
         <Time at={occurredAt} />
+        {ipAddress && <div class="quiet"> from {ipAddress}</div>}
       </td>
       <td>{actor === 'operator' ? 'an operator' : <Who id={actor ?? 'nobody known'} names={names} />}</td>
       <td>
@@ -182,7 +184,6 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
         )}
         {details && <div class="quiet">{inWords(details)}</div>}
       </td>
-      <td>{ipAddress ?? ''}</td>
     </tr>
   )
 }
@@ -239,8 +240,8 @@ function Download({ query }: { query: string }) {
   }
   return (
     <>
-      <button type="button" onClick={save} disabled={isBusy}>
-        {isBusy ? 'One moment…' : 'Download'}
+      <button type="button" class="small" onClick={save} disabled={isBusy}>
+        {isBusy ? 'One moment…' : 'Download as NDJSON'}
       </button>
       {fault && (
         <p class="error box" role="alert">
@@ -252,6 +253,11 @@ function Download({ query }: { query: string }) {
 }
 
 const [WIDTH, HEIGHT] = [600, 120]
+
+function Day({ at }: { at: string | undefined }) {
+  const format = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
+  return at === undefined ? null : <time dateTime={at}>{format.format(new Date(at))}</time>
+}
 
 /** Sign-ins and refusals of the last 30 days, as bars; a table says the same to a screen reader. */
 function Chart() {
@@ -271,7 +277,7 @@ function Chart() {
         <>
           <svg
             class="chart"
-            viewBox={`0 0 ${WIDTH} ${HEIGHT + 1}`}
+            viewBox={`0 0 ${WIDTH} ${HEIGHT + 3}`}
             role="img"
             aria-label={`${total((day) => day.signIns)} sign-ins and ${total((day) => day.refusals)} refusals in 30 days`}
           >
@@ -279,6 +285,7 @@ function Chart() {
               const [high, higher] = [signIns, refusals].map((count) => (HEIGHT * count) / most)
               return (
                 <g key={date}>
+                  <rect class="day" x={n * width + 2} width={width - 4} y={HEIGHT} height="3" />
                   <title>{`${date}: ${signIns} sign-ins, ${refusals} refusals`}</title>
                   <rect
                     class="sign-ins"
@@ -297,10 +304,12 @@ function Chart() {
                 </g>
               )
             })}
-            <line x1="0" x2={WIDTH} y1={HEIGHT + 0.5} y2={HEIGHT + 0.5} />
           </svg>
-          <p class="quiet">
-            <span class="key">Sign-ins: {total((day) => day.signIns)}</span>{' '}
+          <p class="quiet legend">
+            <span>
+              <Day at={days[0]?.date} /> to today, in UTC; at most {most} a day
+            </span>
+            <span class="key">Sign-ins: {total((day) => day.signIns)}</span>
             <span class="key refused">Refusals: {total((day) => day.refusals)}</span>
           </p>
         </>
