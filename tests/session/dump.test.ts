@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { openTestService, PASSWORD } from '../support/test-service.ts'
@@ -25,6 +25,16 @@ const mailed = []
 for (const address of [newcomer, admin.email, 'guest@x.example'])
   mailed.push((await mailbox.mailTo(address)).token)
 const [verifyToken = '', resetToken = '', inviteToken = ''] = mailed
+const byAdmin = { token: (await service.loginAs(admin)).accessToken }
+const newEmail = 'renamed@x.example'
+const { accessToken: token } = await service.loginAs(await service.addUser(admin))
+await service.call('/auth/email/change', { token, json: { newEmail } })
+const { body: server } = await service.call('/auth/members', {
+  ...byAdmin,
+  json: { name: 'Billing', role: 'developer' },
+})
+const { token: confirmToken } = await mailbox.mailTo(newEmail)
+const WAIT = { timeout: 25_000, interval: 50 }
 const payload = { type: 'payment.created', data: { amount: 1 } }
 
 /** Every row of every table, as text, with the columns' values one by one. */
@@ -61,7 +71,7 @@ function readings(value: string): Buffer[] {
 function traces(credential: string): Buffer[] {
   const raw = Buffer.from(credential)
   const signature = credential.split('.').at(-1) ?? credential
-  const key = credential.replace(/^(whsec|verify|reset|invite)_/, '')
+  const key = credential.replace(/^(whsec|verify|reset|invite|confirm)_/, '')
   const forms = [raw, Buffer.from(key, 'base64'), Buffer.from(signature, 'base64url')]
   return [
     ...forms,
@@ -83,6 +93,8 @@ const credentials: [string, string][] = [
   ['verification token', verifyToken],
   ['reset token', resetToken],
   ['invitation token', inviteToken],
+  ['token of a new e-mail', confirmToken],
+  ['password of a server', server.password],
 ]
 
 const uses = {
@@ -90,16 +102,32 @@ const uses = {
   reset: (token: string) => service.call('/auth/password/reset', { json: { token, newPassword: PASSWORD } }),
   invite: (token: string) =>
     service.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
+  confirm: (token: string) => service.call('/auth/email/confirm', { json: { token } }),
 }
 
 describe('a dump of the database', async () => {
   await service.send(admin.companyId, secret, payload)
+  await service.send(admin.companyId, formerSecret, payload)
+  await vi.waitUntil(async () => {
+    const refused = await service.db.selectFrom('refused_requests').select('reason').execute()
+    return refused.some(({ reason }) => reason === 'previous_secret')
+  }, WAIT)
   await service.login({ ...admin, password: 'a password that is wrong' })
   const cells = await dump()
 
   test('is the whole database, so the tests below look everywhere', () => {
     const tables = new Set(cells.map(({ table }) => table))
-    for (const table of ['users', 'sessions', 'signing_secrets', 'signing_keys', 'events', 'audit_events']) {
+    for (const table of [
+      'users',
+      'sessions',
+      'signing_secrets',
+      'former_signing_secrets',
+      'invitations',
+      'refused_requests',
+      'signing_keys',
+      'events',
+      'audit_events',
+    ]) {
       expect(tables).toContain(table)
     }
     const values = cells.map(({ value }) => value)
@@ -152,7 +180,7 @@ describe('a dump of the database', async () => {
       await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
       await attempt(`refresh token ${value}`, service.refresh(value))
       if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
-      for (const prefix of ['', 'verify_', 'reset_', 'invite_'])
+      for (const prefix of ['', 'verify_', 'reset_', 'invite_', 'confirm_'])
         for (const attemptOf of Object.values(uses))
           await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
     }
@@ -167,6 +195,10 @@ describe('a dump of the database', async () => {
     expect((await service.send(admin.companyId, secret, payload)).status).toBe(202)
     expect((await uses.verify(verifyToken)).status).toBe(200)
     expect((await uses.invite(inviteToken)).status).toBe(201)
+    const { companyId } = admin
+    const { email, password } = server
+    expect((await service.login({ companyId, email, password })).status).toBe(200)
+    expect((await uses.confirm(confirmToken)).status).toBe(204)
     expect((await uses.reset(resetToken)).status).toBe(204)
   })
 })

@@ -1,0 +1,106 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { readdir } from 'node:fs/promises'
+import { Migrator } from 'kysely/migration'
+import { afterAll, expect, inject, test } from 'vitest'
+import { createPasswordHasher } from '../../src/crypto/password.ts'
+import { connect } from '../../src/database/connect.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+import { createServerProcesses } from '../support/server-process.ts'
+import { PASSWORD } from '../support/test-service.ts'
+
+/** What a database of an earlier release holds goes on after an upgrade: the service migrates it when it starts. */
+
+const MIGRATIONS = new URL('../../migrations/', import.meta.url)
+const serverUrl = inject('serverUrl')
+const name = `gatehouse_${randomBytes(6).toString('hex')}`
+await run(serverUrl, `create database ${name}`)
+afterAll(() => run(serverUrl, `drop database ${name} with (force)`))
+const url = databaseUrl(serverUrl, name)
+const { start } = createServerProcesses(url)
+const mailbox = await openMailbox()
+
+/** Brings the database to an earlier release. */
+async function migrateTo(last: string): Promise<void> {
+  const files = (await readdir(MIGRATIONS)).filter((file) => file.endsWith('.ts'))
+  const entries = await Promise.all(
+    files.map(async (file) => [file.slice(0, -3), await import(new URL(file, MIGRATIONS).href)]),
+  )
+  const { db, close } = connect({ url, poolSize: 1 })
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => Object.fromEntries(entries) } })
+  const { error } = await migrator.migrateTo(last)
+  await close()
+  if (error) throw error
+}
+
+test('invitations and sessions of a release that had no members', async () => {
+  await migrateTo('0008-deletion-and-key-revocation')
+  const [companyId, userId, sessionId] = [randomUUID(), randomUUID(), randomUUID()]
+  const passwordHash = await (await createPasswordHasher()).hash(PASSWORD)
+  const [cookie, mailed] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')]
+  const sha256 = (text: string) => `\\x${createHash('sha256').update(text).digest('hex')}`
+  const [waiting, followed] = ['waiting@acme.example', 'followed@acme.example']
+  const statements = [
+    `insert into companies values ('${companyId}', 'Acme', 'active', now())`,
+    `insert into subscriptions values ('${companyId}', 'enterprise', 'active', now() + interval '1 year')`,
+    `insert into users (company_id, user_id, email, name, role, assignments, status, password_hash,
+      email_verified_at, created_at) values ('${companyId}', '${userId}', 'ada@acme.example', 'Ada', 'admin', '{}',
+      'active', '${passwordHash}', now(), now())`,
+    `insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
+      max_expires_at) values ('${companyId}', '${sessionId}', '${userId}', 'cookie', '${sha256(cookie)}',
+      now() - interval '1 hour', now(), now() + interval '1 hour', now() + interval '1 day')`,
+    `insert into one_time_tokens values ('${companyId}', 'invite', '${followed}', '${sha256(mailed)}', 'analyst',
+      now() - interval '1 hour', now() + interval '1 day')`,
+    `insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at) values
+      ('${companyId}', '${randomUUID()}', 'invitation', '${waiting}', '{"role":"viewer"}', now(), now())`,
+  ]
+  for (const statement of statements) await run(url, statement)
+
+  const { address } = await start({ SMTP_URL: mailbox.url, PUBLIC_URL: 'http://localhost:3000' })
+  async function call(path: string, options: { method?: string; json?: object; token?: string } = {}) {
+    const { method = 'POST', json, token } = options
+    const answer = await fetch(`${address}/api${path}`, {
+      method,
+      headers: {
+        ...(json && { 'content-type': 'application/json' }),
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(token === undefined && { cookie: `__Host-session=${cookie}` }),
+      },
+      ...(json && { body: JSON.stringify(json) }),
+    })
+    return { status: answer.status, body: JSON.parse((await answer.text()) || 'null') }
+  }
+
+  // The session of before goes on. It was proven when it was created, which is too long ago for a change.
+  expect((await call('/auth/session', { method: 'GET' })).status).toBe(200)
+  const invitation = { email: 'new@acme.example', role: 'viewer' }
+  expect((await call('/auth/invitations', { json: invitation })).body.code).toBe('reauthentication_required')
+
+  const credentials = { companyId, email: 'ada@acme.example', password: PASSWORD }
+  const { body: tokens } = await call('/auth/login', { json: credentials })
+  expect((await call('/auth/invitations', { json: invitation, token: tokens.accessToken })).status).toBe(201)
+  // A mail that waited goes out, and both links work.
+  const { token: late } = await mailbox.mailTo(waiting)
+  const listed = await call('/auth/invitations', { method: 'GET', token: tokens.accessToken })
+  const roles = listed.body.invitations.map(({ email, role, invitedBy }: Record<string, unknown>) => [
+    email,
+    role,
+    invitedBy,
+  ])
+  expect(roles).toEqual(
+    expect.arrayContaining([
+      [waiting, 'viewer', null],
+      [followed, 'analyst', null],
+    ]),
+  )
+  for (const [token, email] of [
+    [late, waiting],
+    [`invite_${mailed}`, followed],
+  ]) {
+    const joined = await call('/auth/invitations/accept', {
+      json: { token, name: 'Bob', password: PASSWORD },
+    })
+    expect([email, joined.status]).toEqual([email, 201])
+    expect((await call('/auth/login', { json: { companyId, email, password: PASSWORD } })).status).toBe(200)
+  }
+})
