@@ -17,6 +17,7 @@ const COUNTED: Record<keyof Limits, string> = {
   mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
   mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
   passwordChanges: 'changes of a password or an e-mail, by user and network',
+  memberChanges: 'changes of members and invitations, and of the own name, by user',
   invitations: 'invitations, those that are sent again included, by company',
   servicePasswords: 'passwords of service members, by company',
   oneTimeTokens: 'tries of mailed tokens, by network',
@@ -26,7 +27,7 @@ const COUNTED: Record<keyof Limits, string> = {
   refusals: 'requests that are refused for their credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',
-  reauthentications: 'passwords that are given again, by user',
+  reauthentications: 'passwords that are given again, by session',
 }
 
 export function guideOf(config: Config): string {

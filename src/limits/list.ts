@@ -48,6 +48,8 @@ const DEFAULTS = {
   mailToAddress: limit('mail-to-address', 12, 3600),
   /** Attempts to change a password or an e-mail, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
+  /** Changes of members and invitations, and of one's own name, by user. */
+  memberChanges: limit('member-changes', 1000, 3600),
   /** Invitations, those that are sent again included, by company. */
   invitations: limit('invitations', 50, 3600),
   /** Passwords made for servers, by company. */
@@ -68,7 +70,7 @@ const DEFAULTS = {
   refusals: limit('refusals', 120, 60),
   /** Requests to public routes and unknown paths, by network. */
   anonymous: limit('anonymous', 600, 60),
-  /** Requests to prove again who one is, by user. */
+  /** Requests to prove again who one is, by session. */
   reauthentications: limit('reauthentications', 30, 60),
   /** Requests, by session. */
   session: limit('session', 6000, 60),

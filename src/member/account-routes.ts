@@ -6,12 +6,12 @@ import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/recent-proof.ts'
 import { changeOwnName } from './account.ts'
-import { actorOf } from './acting.ts'
-import { type EmailContext, requestEmailChange } from './email-change.ts'
+import { actorOf, type Context } from './acting.ts'
+import { requestEmailChange } from './email-change.ts'
 import { AccountBody, AccountReply, EmailChangeBody } from './schemas.ts'
 
 interface Options {
-  context: EmailContext
+  context: Context
 }
 
 const tags = ['account']

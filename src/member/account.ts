@@ -1,18 +1,22 @@
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
-import type { Actor, Context } from './acting.ts'
+import { type Actor, auditOf, type Context, countChange, requireSession } from './acting.ts'
+import { lockActorAndMember } from './repository.ts'
 
-/** One's own name. Returns it in its stored form. @throws Problem invalid_request */
-export async function changeOwnName({ db, system }: Context, actor: Actor, given: string): Promise<string> {
-  const { session, ipAddress, now } = actor
-  const { companyId, userId, sessionId } = session
+/**
+ * Changes one's own name, unless it is that already. Returns it in its stored form.
+ * @throws Problem invalid_request, session_ended, rate_limited
+ */
+export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
+  const { companyId, userId } = actor.session
   const name = checkName('name', given)
-  await db.transaction().execute(async (tx) => {
+  await countChange(context, actor)
+  await context.db.transaction().execute(async (tx) => {
+    const { member } = await lockActorAndMember(tx, companyId, userId, userId)
+    await requireSession(tx, actor)
+    if (member?.name === name) return
     await rename(tx, companyId, userId, name)
-    const about = { action: 'name_change', outcome: 'done', actor: userId, sessionId, ipAddress }
-    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    await auditOf(context, tx, actor)({ action: 'name_change' })
   })
   return name
 }

@@ -5,7 +5,9 @@ import type { Config } from '../config.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
-import type { Session } from '../session/session.ts'
+import type { Counters } from '../limits/counters.ts'
+import { holdSession } from '../session/acting-repository.ts'
+import { type Session, sessionEnded } from '../session/session.ts'
 import type { System } from '../system.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
 
@@ -15,6 +17,7 @@ export interface Context {
   db: Kysely<Database>
   config: Config
   system: System
+  counters: Counters
 }
 
 /** Who acts, from where, and when in milliseconds. */
@@ -48,7 +51,7 @@ type Prepare = (tx: Transaction<Database>) => Promise<void>
 
 /**
  * Runs the work if the actor may manage members.
- * @throws Problem permission_denied
+ * @throws Problem permission_denied, session_ended
  */
 export async function asManager<Result>(
   context: Context,
@@ -61,7 +64,7 @@ export async function asManager<Result>(
 
 /**
  * Runs the work on a member, who is locked.
- * @throws Problem permission_denied, also for the actor's own id; not_found
+ * @throws Problem permission_denied, also for the actor's own id; session_ended, not_found
  */
 export async function onMember<Result>(
   context: Context,
@@ -76,23 +79,38 @@ export async function onMember<Result>(
 }
 
 async function act<Result>(
-  { db, system }: Context,
+  context: Context,
   actor: Actor,
   memberId: string,
   work: (tx: Transaction<Database>, member: Member, audit: Audit) => Promise<Result>,
   prepare: Prepare = async () => {},
 ): Promise<Result> {
-  const { session } = actor
-  return await db.transaction().execute(async (tx) => {
+  const { companyId, userId } = actor.session
+  await countChange(context, actor)
+  return await context.db.transaction().execute(async (tx) => {
     await prepare(tx)
-    const { isAllowed, member } = await lockActorAndMember(tx, session.companyId, session, memberId)
+    const { isAllowed, member } = await lockActorAndMember(tx, companyId, userId, memberId)
+    await requireSession(tx, actor)
     if (!isAllowed) throw notAllowed()
     if (!member) throw noSuchMember()
-    return await work(tx, member, auditOf({ system }, tx, actor))
+    return await work(tx, member, auditOf(context, tx, actor))
   })
 }
 
-function auditOf(
+/** Each change leaves a row in the trail. @throws Problem rate_limited */
+export async function countChange({ counters, config }: Context, { session, now }: Actor): Promise<void> {
+  await counters.consume(config.limits.memberChanges, [session.companyId, session.userId], now)
+}
+
+/** For whoever acts, when their user is locked. @throws Problem session_ended */
+export async function requireSession(
+  tx: Transaction<Database>,
+  { session, now }: Pick<Actor, 'session' | 'now'>,
+): Promise<void> {
+  if (!(await holdSession(tx, session.companyId, session, new Date(now)))) throw sessionEnded()
+}
+
+export function auditOf(
   { system }: Pick<Context, 'system'>,
   tx: Transaction<Database>,
   { session: { companyId, userId, sessionId }, ipAddress, now }: Actor,

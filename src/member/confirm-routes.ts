@@ -2,11 +2,12 @@ import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typ
 import fp from 'fastify-plugin'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
-import { confirmEmailChange, type EmailContext } from './email-change.ts'
+import type { Context } from './acting.ts'
+import { confirmEmailChange } from './email-change.ts'
 import { ConfirmBody } from './schemas.ts'
 
 interface Options {
-  context: EmailContext
+  context: Context
 }
 
 /** The link of a change of e-mail, which can be followed where nobody is signed in; behind the public guard. */

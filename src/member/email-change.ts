@@ -8,20 +8,15 @@ import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
-import type { Session } from '../session/session.ts'
-import type { Context } from './acting.ts'
+import { type Session, sessionEnded } from '../session/session.ts'
+import { type Context, requireSession } from './acting.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
-
-export interface EmailContext extends Context {
-  counters: Counters
-}
 
 interface Request {
   client: Client
@@ -30,10 +25,10 @@ interface Request {
 
 /**
  * Mails a link to the new e-mail, and a notice to that of today. Whether somebody else has the new one is not told.
- * @throws Problem invalid_request, permission_denied for service members, rate_limited
+ * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
  */
 export async function requestEmailChange(
-  { db, system, config, counters }: EmailContext,
+  { db, system, config, counters }: Context,
   session: Session,
   newEmail: string,
   { client, now }: Request,
@@ -47,7 +42,8 @@ export async function requestEmailChange(
   return await counters.consumeFor(config.limits.passwordChanges, changer, now, async (limit) => {
     const { ipAddress, network } = client
     await db.transaction().execute(async (tx) => {
-      if (!(await askForEmail(tx, companyId, userId, email))) throw notActive()
+      if (!(await askForEmail(tx, companyId, userId, email))) throw sessionEnded()
+      await requireSession(tx, { session, now })
       const link = {
         kind: 'email_change',
         recipient: email,
@@ -66,16 +62,12 @@ export async function requestEmailChange(
   })
 }
 
-function notActive(): Problem {
-  return new Problem('permission_denied', 'Your account is not active.')
-}
-
 /**
  * Gives the account the new e-mail. Links that were mailed to the old one no longer work.
  * @throws Problem invalid_request, rate_limited
  */
 export async function confirmEmailChange(
-  { db, system, config, counters }: EmailContext,
+  { db, system, config, counters }: Context,
   token: string,
   { client, now }: Request,
 ): Promise<LimitState> {

@@ -5,9 +5,9 @@ import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ID } from '../system.ts'
-import { actorOf } from './acting.ts'
+import { actorOf, type Context } from './acting.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
-import { type InvitationContext, invite, resend, withdraw } from './invitations.ts'
+import { invite, resend, withdraw } from './invitations.ts'
 import {
   InvitationBody,
   InvitationParams,
@@ -17,7 +17,7 @@ import {
 } from './schemas.ts'
 
 interface Options {
-  context: InvitationContext
+  context: Context
 }
 
 const tags = ['members']

@@ -6,7 +6,6 @@ import { alreadyMember } from '../company/problems.ts'
 import { requireActiveCompany, requireRole } from '../company/service.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
-import type { Counters } from '../limits/counters.ts'
 import type { LimitState } from '../limits/list.ts'
 import { forgetInvitations, queueMail } from '../mail/service.ts'
 import { deleteInvitationTokens } from '../one-time-token/repository.ts'
@@ -16,10 +15,6 @@ import * as repository from './invitation-repository.ts'
 import { requireRoomForInvitation } from './quotas.ts'
 
 /** Invitations: who invites must have the right to until the link is followed. */
-
-export interface InvitationContext extends Context {
-  counters: Counters
-}
 
 interface NewInvitation {
   email: string
@@ -72,7 +67,7 @@ async function queueInvitation(
 
 /** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
 export async function invite(
-  context: InvitationContext,
+  context: Context,
   actor: Actor,
   invitation: NewInvitation,
 ): Promise<{ invitation: repository.Invitation; limit: LimitState }> {
@@ -90,7 +85,7 @@ export async function invite(
 }
 
 /** Mails the link of an invitation again. @throws Problem permission_denied, not_found, quota_reached, rate_limited */
-export async function resend(context: InvitationContext, actor: Actor, id: string): Promise<LimitState> {
+export async function resend(context: Context, actor: Actor, id: string): Promise<LimitState> {
   const { system, config } = context
   const { session, network, now } = actor
   const { companyId } = session
@@ -128,7 +123,7 @@ export async function withdraw(context: Context, actor: Actor, id: string): Prom
 }
 
 async function counted<Result>(
-  { counters, config }: InvitationContext,
+  { counters, config }: Context,
   { session: { companyId }, now }: Actor,
   work: (limit: LimitState) => Promise<Result>,
 ): Promise<Result> {

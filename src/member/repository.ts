@@ -61,12 +61,6 @@ const selectOne = (companyId: string, where: RawBuilder<unknown>) => sql<Member>
   select ${columns} from users u
   where u.company_id = ${companyId} and u.status <> 'deleted' and ${where}`
 
-/** Who acts: a user, by a session. */
-export interface ActorIds {
-  userId: string
-  sessionId: string
-}
-
 /**
  * Locks who acts, and the member whom the act is about, in the order of their keys, and tells whether the first may manage
  * members at this moment: of two admins who demote each other, the second finds that it may not.
@@ -74,33 +68,27 @@ export interface ActorIds {
 export async function lockActorAndMember(
   tx: Transaction<Database>,
   companyId: string,
-  actor: ActorIds,
+  actorId: string,
   memberId: string,
 ): Promise<{ isAllowed: boolean; member: Member | undefined }> {
   const { rows } = await sql<Member & { isAllowed: boolean }>`
     with locked as (
       select * from users u
-      where u.company_id = ${companyId} and u.user_id in (${actor.userId}, ${memberId}) and u.status <> 'deleted'
+      where u.company_id = ${companyId} and u.user_id in (${actorId}, ${memberId}) and u.status <> 'deleted'
       order by u.user_id
       for no key update
     )
-    select ${columns}, ${mayManage(actor)} as "isAllowed" from locked u`.execute(tx)
+    select ${columns}, ${mayManage} as "isAllowed" from locked u`.execute(tx)
   const found = rows.find(({ id }) => id === memberId)
-  const isAllowed = rows.some(({ id, isAllowed }) => id === actor.userId && isAllowed)
+  const isAllowed = rows.some(({ id, isAllowed }) => id === actorId && isAllowed)
   if (!found) return { isAllowed, member: undefined }
   const { isAllowed: _isAllowed, ...member } = found
   return { isAllowed, member }
 }
 
-/** Of the locked user `u`: its session is live, and its role has the permission. */
-const mayManage = ({ userId, sessionId }: ActorIds) => sql`(
-  u.user_id = ${userId} and u.status = 'active' and exists (
-    select from roles r, companies c, sessions s
-    where r.role = u.role and 'members:manage' = any(r.permissions)
-      and c.company_id = u.company_id and c.status = 'active'
-      and s.company_id = u.company_id and s.session_id = ${sessionId} and s.user_id = u.user_id
-      and s.end_reason is null and s.user_epoch = u.session_epoch and s.company_epoch = c.session_epoch
-  )
+/** Of the locked user `u`: whether its role has the permission. */
+const mayManage = sql`exists (
+  select from roles r where r.role = u.role and 'members:manage' = any(r.permissions)
 )`
 
 /** Replaces the password of a service member; false if there is none with this id. */

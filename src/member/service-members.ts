@@ -1,6 +1,5 @@
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
-import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -17,7 +16,6 @@ const MAX_TRIES = 20
 
 export interface ServiceContext extends Context {
   hasher: LimitedHasher
-  counters: Counters
 }
 
 interface NewServiceMember {

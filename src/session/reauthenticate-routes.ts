@@ -20,8 +20,7 @@ interface Options {
 /** Recent proof; behind the session guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system, reauthenticate }) => {
   const countProof = app.limits.perSubject(config.limits.reauthentications, ({ session }) => [
-    session.companyId,
-    session.userId,
+    session.sessionId,
   ])
   app.post(
     '/auth/reauthenticate',

@@ -78,11 +78,11 @@ const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
 
 /**
  * The generation that a proof moves on from, over the session `s` and the item `i`: the current one, or for a retry, which
- * has the key of the last rotation, the one before.
+ * has the key of the last rotation, the one before. Of a refresh with that key, the times differ: then it is a conflict.
  */
 export const generationOfProof = ({ idempotencyWindowSeconds }: RotationPolicy) => sql`
   s.generation - coalesce(i.key = s.recent_keys[cardinality(s.recent_keys)]
-    and s.rotated_at > i.db_now - make_interval(secs => ${idempotencyWindowSeconds}), false)::int`
+    and s.auth_time = s.issued_at and s.rotated_at > i.db_now - make_interval(secs => ${idempotencyWindowSeconds}), false)::int`
 
 /** The verdict if the session's limit allows it. */
 function unlimited(policy: RotationPolicy) {

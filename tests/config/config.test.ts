@@ -80,6 +80,7 @@ const defaults = {
     anonymous: { name: 'anonymous', max: 600, windowSeconds: 60 },
     reauthentications: { name: 'reauthentications', max: 30, windowSeconds: 60 },
     session: { name: 'session', max: 6000, windowSeconds: 60 },
+    memberChanges: { name: 'member-changes', max: 1000, windowSeconds: 3600 },
     invitations: { name: 'invitations', max: 50, windowSeconds: 3600 },
     servicePasswords: { name: 'service-passwords', max: 20, windowSeconds: 3600 },
   },

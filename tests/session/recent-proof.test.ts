@@ -1,7 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
-import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import {
+  createCountingHasher,
+  openTestService,
+  PASSWORD,
+  type Person,
+  times,
+} from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from '../token/forge.ts'
 
 /** When and how somebody last proved who they are, and what asks for that to be recent. */
@@ -172,8 +178,43 @@ describe('the password renews it (ASVS 7.2.4):', () => {
   })
 
   test('does not outlive the end of the session, which can come while it is checked', async () => {
+    const hasher = await createCountingHasher()
+    const service = await openTestService({ hasher })
+    const admin = await service.addCompany()
+    const cookie = await service.cookieOf(admin)
     const { accessToken: token } = await service.loginAs(admin)
-    await service.call('/auth/logout', { token })
-    expect((await prove({ token })).body).toMatchObject({ code: 'session_ended', reason: 'logout' })
+    for (const credential of [{ cookie }, { token }]) {
+      hasher.beforeVerifying = async () => {
+        expect((await service.call('/auth/logout', credential)).status).toBeLessThan(300)
+      }
+      const answer = await service.call('/auth/reauthenticate', {
+        json: { password: PASSWORD },
+        ...credential,
+      })
+      expectProblem(answer, [401, 'session_ended'])
+      expect(answer.headers['set-cookie']).toBeUndefined()
+    }
+  })
+
+  test('with the key of a refresh is a conflict, and no proof (section 2 of the interface, rule 4)', async () => {
+    const stale = await staleSession()
+    const { body } = await service.refresh(stale.refreshToken, { key: 'one-key' })
+    const answer = await prove({ token: body.accessToken }, { key: 'one-key' })
+    expectProblem(answer, [409, 'idempotency_conflict'])
+    expectOld(await ask({ token: body.accessToken }))
+    const proven = await prove({ token: body.accessToken }, { key: 'another-key' })
+    expectRecent(await ask({ token: proven.body.accessToken }))
+  })
+
+  test('cannot be kept from a user by whoever else has a session of theirs (ASVS 2.4.1)', async () => {
+    const strict = await openTestService({ env: { LIMIT_REAUTHENTICATIONS: '2/60', RATE_LIMIT_SCALE: '1' } })
+    const admin = await strict.addCompany()
+    const [thief, owner] = [await strict.loginAs(admin), await strict.loginAs(admin)]
+    const prove = ({ accessToken: token }: { accessToken: string }, json: object) =>
+      strict.call('/auth/reauthenticate', { token, json })
+    const statuses = []
+    for (const _ of times(3, () => 0)) statuses.push((await prove(thief, {})).status)
+    expect(statuses).toEqual([400, 400, 429])
+    expect((await prove(owner, { password: PASSWORD })).status).toBe(200)
   })
 })

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openTestService, times } from '../support/test-service.ts'
+import { countWaiting, openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
 const admin = await service.addCompany()
@@ -239,10 +239,7 @@ test('a race is no theft however long it takes: both requests began with the tok
   })
   await isLocked
   const answers = [0, 1].map((at) => strict.refresh(refreshToken, { at }))
-  const waiting = sql<{ count: number }>`
-    select count(*)::int from pg_stat_activity
-    where datname = current_database() and wait_event_type = 'Lock'`
-  while ((await waiting.execute(strict.db)).rows[0]?.count !== 2) await turn()
+  while ((await countWaiting(strict.db)) !== 2) await turn()
   end()
   await blocker
   const [winner, loser] = (await Promise.all(answers)).toSorted((one, other) => one.status - other.status)

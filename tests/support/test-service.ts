@@ -3,13 +3,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
+import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
 import { afterAll, inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
-import { connect } from '../../src/database/connect.ts'
+import { connect, type Executor } from '../../src/database/connect.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
 import { createLimitedHasher, type LimitedHasher } from '../../src/limits/hashing.ts'
 import type { Turn } from '../../src/limits/turn-queue.ts'
@@ -107,6 +108,14 @@ export async function createCountingHasher(...options: Parameters<typeof createL
     },
   }
   return counting
+}
+
+/** The statements on a database that wait for a lock. */
+export async function countWaiting(db: Executor): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
+  return rows[0]?.count ?? 0
 }
 
 export type TestService = Awaited<ReturnType<typeof openTestService>>
