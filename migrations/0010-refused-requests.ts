@@ -14,9 +14,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ip_address text not null,
       webhook_id text,
       clock_skew_seconds integer,
+      is_genuine boolean not null,
       primary key (company_id, minute, reason, network)
     )`,
     sql`comment on column refused_requests.clock_skew_seconds is 'how far the clock of the sender was ahead, of the last one'`,
+    sql`comment on column refused_requests.is_genuine is 'the signature held, or one has held from this network of late'`,
+    sql`create index refused_requests_genuine on refused_requests (company_id, minute) where is_genuine`,
     sql`create index refused_requests_by_minute on refused_requests (minute)`,
 
     // Apart from the secret in force, so that what verifies signatures cannot read it.

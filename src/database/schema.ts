@@ -144,6 +144,7 @@ interface RefusedRequests {
   ip_address: string
   webhook_id: string | null
   clock_skew_seconds: number | null
+  is_genuine: boolean
 }
 
 interface FormerSigningSecrets {

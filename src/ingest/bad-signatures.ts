@@ -24,14 +24,18 @@ export function createBadSignatures(counter: MemoryCounter, system: Pick<System,
   /** When a signature of the company held last from this network. */
   const heldAt = new LruMap<number>(MAX_KNOWN)
 
-  function subjectOf({ network, companyId }: ClaimedSender) {
-    if (companyId === undefined) return byNetwork(network)
+  function isKnown({ network, companyId = '' }: ClaimedSender): boolean {
     const at = heldAt.get(keyOf(network, companyId))
-    const isKnown = at !== undefined && system.now() - at < KNOWN_MS
-    return isKnown ? byNetwork(network, companyId) : byNetwork(network)
+    return at !== undefined && system.now() - at < KNOWN_MS
+  }
+
+  function subjectOf(sender: ClaimedSender) {
+    const { network, companyId } = sender
+    return companyId !== undefined && isKnown(sender) ? byNetwork(network, companyId) : byNetwork(network)
   }
 
   return {
+    isKnown,
     /** Refuses before any work. @throws Problem rate_limited */
     check: (sender: ClaimedSender): void => counter.check(subjectOf(sender)),
     /** @throws Problem rate_limited */

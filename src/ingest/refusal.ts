@@ -18,12 +18,14 @@ interface RefusedRequest {
   secretVersion: number | undefined
   network: string
   ipAddress: string
+  /** Whether a signature of the company has held from this network of late. */
+  isKnown: boolean
   now: number
 }
 
 /** Null if the company is not told: it is not named, or the reason is none of its concern. */
 export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Refusal | null {
-  const { code, valuesOf, network, ipAddress, now } = request
+  const { code, valuesOf, body, secretVersion, network, ipAddress, isKnown, now } = request
   const companyId = valuesOf('x-company-id')[0]?.toLowerCase() ?? ''
   if (!ID.test(companyId)) return null
   const [webhookId = '', timestamp = ''] = [valuesOf('webhook-id')[0], valuesOf('webhook-timestamp')[0]]
@@ -38,6 +40,8 @@ export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Re
     clockSkewSeconds:
       reason === 'timestamp_stale' ? countable(Number(timestamp) - Math.floor(now / 1000)) : null,
     now,
+    isGenuine: isKnown || secretVersion !== undefined,
+    bytes: body?.length ?? 0,
     isSignedBy: (former) => isSignedBy(request, former),
   }
 }

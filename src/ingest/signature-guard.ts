@@ -122,6 +122,7 @@ async function plugin(
       secretVersion: sender?.secretVersion,
       network: networkOf(request),
       ipAddress: ipAddressOf(request),
+      isKnown: badSignatures.isKnown(claimedSenderOf(request)),
       now: system.now(),
     }
   }

@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql, type Transaction } from 'kysely'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
@@ -18,6 +18,8 @@ export interface Refusals {
   ipAddress: string
   webhookId: string | null
   clockSkewSeconds: number | null
+  /** The signature held, or one has held from this network of late: no stranger's. */
+  isGenuine: boolean
 }
 
 const refusalTable = itemTable<Refusals>({
@@ -31,10 +33,11 @@ const refusalTable = itemTable<Refusals>({
   ip_address: ['text', ({ ipAddress }) => ipAddress],
   webhook_id: ['text', ({ webhookId }) => webhookId],
   clock_skew: ['int', ({ clockSkewSeconds }) => clockSkewSeconds],
+  is_genuine: ['boolean', ({ isGenuine }) => isGenuine],
 })
 
-/** A flood from many networks writes no more rows than this. */
-const MAX_PER_MINUTE = 20
+/** Rows of strangers, and as many genuine ones: a flood from many networks writes no more, and hides none of the others. */
+const MAX_PER_MINUTE = 10
 
 /**
  * Adds up refusals. Those of companies that do not exist are left out, and so are further kinds of a minute that has
@@ -47,12 +50,12 @@ export async function addRefusals(tx: Transaction<Database>, items: Refusals[]):
     order by company_id for no key update`.execute(tx)
   await sql`
     insert into refused_requests as r (company_id, minute, reason, network, count, first_at, last_at, ip_address,
-      webhook_id, clock_skew_seconds)
+      webhook_id, clock_skew_seconds, is_genuine)
     select i.company_id, i.minute, i.reason, i.network, i.count, i.first_at, i.last_at, i.ip_address, i.webhook_id,
-      i.clock_skew
+      i.clock_skew, i.is_genuine
     from (
       select i.*, k.is_known,
-        row_number() over (partition by i.company_id, i.minute, k.is_known order by i.ord) as place
+        row_number() over (partition by i.company_id, i.minute, k.is_known, i.is_genuine order by i.ord) as place
       from ${refusalTable(items)}
       cross join lateral (select exists (
         select from refused_requests r where r.company_id = i.company_id and r.minute = i.minute
@@ -61,7 +64,8 @@ export async function addRefusals(tx: Transaction<Database>, items: Refusals[]):
     ) i
     join companies c on c.company_id = i.company_id and c.status <> 'deleting'
     where i.is_known or i.place + (
-      select count(*) from refused_requests r where r.company_id = i.company_id and r.minute = i.minute
+      select count(*) from refused_requests r
+      where r.company_id = i.company_id and r.minute = i.minute and r.is_genuine = i.is_genuine
     ) <= ${MAX_PER_MINUTE}
     on conflict (company_id, minute, reason, network) do update set
       count = r.count + excluded.count,
@@ -69,22 +73,26 @@ export async function addRefusals(tx: Transaction<Database>, items: Refusals[]):
       last_at = greatest(r.last_at, excluded.last_at),
       ip_address = excluded.ip_address,
       webhook_id = coalesce(excluded.webhook_id, r.webhook_id),
-      clock_skew_seconds = excluded.clock_skew_seconds`.execute(tx)
+      clock_skew_seconds = excluded.clock_skew_seconds,
+      is_genuine = r.is_genuine or excluded.is_genuine`.execute(tx)
 }
 
 /** What a company is told of them. */
-type ToldRefusals = Omit<Refusals, 'companyId' | 'minute' | 'network'>
+type ToldRefusals = Omit<Refusals, 'companyId' | 'minute' | 'network' | 'isGenuine'>
 
-/** The refusals of a company since a time, the latest first. */
+/** The refusals of a company since a time, the latest first. At most half of them are those of strangers. */
 export async function listRefusals(
   db: Executor,
   companyId: string,
   { since, max }: { since: Date; max: number },
 ): Promise<ToldRefusals[]> {
+  const latest = (which: RawBuilder<unknown>, most: number) => sql`
+    (select * from refused_requests where company_id = ${companyId} and minute >= ${since} and ${which}
+    order by minute desc, last_at desc limit ${most})`
   const { rows } = await sql<ToldRefusals>`
     select reason, count, first_at as "firstAt", last_at as "lastAt", ip_address as "ipAddress",
       webhook_id as "webhookId", clock_skew_seconds as "clockSkewSeconds"
-    from refused_requests where company_id = ${companyId} and minute >= ${since}
+    from (${latest(sql`is_genuine`, max)} union all ${latest(sql`not is_genuine`, max / 2)}) r
     order by minute desc, last_at desc limit ${max}`.execute(db)
   return rows
 }

@@ -16,16 +16,19 @@ const FLUSH_MS = 1_000
 const MINUTE_MS = 60_000
 const KEPT_MS = 7 * 86_400_000
 const MAX_LISTED = 1_000
-/** Sums in memory. Strangers can name any company, so one network has a share of them. */
+/** Sums in memory. Strangers can name any company, so they have half of them, and one source has a share. */
 const MAX_SUMS = 1_000
-const MAX_SUMS_PER_NETWORK = 20
+const MAX_SUMS_OF_STRANGERS = MAX_SUMS / 2
+const MAX_SUMS_PER_SOURCE = 20
 
-/** How long a secret that was replaced is recognized. */
+/** How long a secret that was replaced is recognized, and how long a process remembers it. */
 const FORMER_MS = 86_400_000
-/** Bodies that wait to be looked at with the former secret, and how often one is, by company and network. */
-const MAX_DIAGNOSES = 8
-const DIAGNOSE_EVERY_MS = 5_000
-const MAX_DIAGNOSED = 1_000
+const REMEMBERED_MS = 5_000
+const MAX_REMEMBERED = 1_000
+/** Companies whose former secret is read at once. */
+const MAX_READS = 8
+/** Bytes a second whose signature is compared with former secrets: a few percent of a core. */
+const MAX_COMPARED_BYTES = 8 * 2 ** 20
 
 /** A request that was refused. */
 export interface Refusal {
@@ -38,8 +41,18 @@ export interface Refusal {
   /** How far the clock of the sender is ahead; negative if it is behind. */
   clockSkewSeconds: number | null
   now: number
+  /** The signature held, or one has held from this network of late: no stranger's. */
+  isGenuine: boolean
+  /** What `isSignedBy` reads. */
+  bytes: number
   /** Whether a former secret signed the request. For a signature that did not hold. */
-  isSignedBy(former: { version: number; key: Buffer }): boolean
+  isSignedBy(former: Former): boolean
+}
+
+/** A secret that was replaced. */
+export interface Former {
+  version: number
+  key: Buffer
 }
 
 interface Context {
@@ -59,19 +72,22 @@ export interface RefusalBook {
 
 export function createRefusalBook({ db, sealer, onFailure }: Context): RefusalBook {
   let sums = new Map<string, repository.Refusals>()
-  let perNetwork = new Map<string, number>()
+  let perSource = new Map<string, number>()
+  let strangers = 0
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()
-  let diagnosing = 0
-  const diagnosedAt = new LruMap<number>(MAX_DIAGNOSED)
+  const formerOf = createFormerSecrets(db, sealer)
+  const hasBudget = createBudget(MAX_COMPARED_BYTES)
 
-  function add({ companyId, reason, network, ipAddress, webhookId, clockSkewSeconds, now }: Refusal): void {
+  function add(refusal: Refusal): void {
+    const { companyId, reason, network, ipAddress, webhookId, clockSkewSeconds, isGenuine, now } = refusal
     const minute = Math.floor(now / MINUTE_MS) * MINUTE_MS
     const key = `${companyId} ${minute} ${reason} ${network}`
     const found = sums.get(key)
     const at = new Date(now)
     if (found) {
       found.count += 1
+      found.isGenuine ||= isGenuine
       Object.assign(found, {
         lastAt: at,
         ipAddress,
@@ -80,10 +96,13 @@ export function createRefusalBook({ db, sealer, onFailure }: Context): RefusalBo
       })
       return
     }
-    const ofNetwork = perNetwork.get(network) ?? 0
-    if (sums.size >= MAX_SUMS || ofNetwork >= MAX_SUMS_PER_NETWORK) return
-    perNetwork.set(network, ofNetwork + 1)
-    const about = { companyId, reason, network, ipAddress, webhookId, clockSkewSeconds }
+    const source = isGenuine ? companyId : network
+    const ofSource = perSource.get(source) ?? 0
+    if (sums.size >= MAX_SUMS || ofSource >= MAX_SUMS_PER_SOURCE) return
+    if (!isGenuine && strangers >= MAX_SUMS_OF_STRANGERS) return
+    perSource.set(source, ofSource + 1)
+    if (!isGenuine) strangers += 1
+    const about = { companyId, reason, network, ipAddress, webhookId, clockSkewSeconds, isGenuine }
     sums.set(key, { ...about, minute: new Date(minute), count: 1, firstAt: at, lastAt: at })
     timer ??= setTimeout(flush, FLUSH_MS).unref()
   }
@@ -96,7 +115,8 @@ export function createRefusalBook({ db, sealer, onFailure }: Context): RefusalBo
     const items = [...sums.values()]
     if (items.length === 0) return await writing
     sums = new Map()
-    perNetwork = new Map()
+    perSource = new Map()
+    strangers = 0
     writing = db
       .transaction()
       .execute((tx) => repository.addRefusals(tx, items))
@@ -106,33 +126,60 @@ export function createRefusalBook({ db, sealer, onFailure }: Context): RefusalBo
 
   /** Whether the request was signed with the secret before the current one. */
   async function isFormer({ companyId, now, isSignedBy }: Refusal): Promise<boolean> {
-    const former = await repository.findFormerSecret(db, companyId, new Date(now - FORMER_MS))
-    if (!former) return false
-    const { version, sealedSecret } = former
-    return isSignedBy({ version, key: sealer.open(sealedSecret, contextOf(companyId, version)) })
-  }
-
-  function isDue({ companyId, network, now }: Refusal): boolean {
-    const key = `${companyId} ${network}`
-    if (diagnosing >= MAX_DIAGNOSES || now - (diagnosedAt.get(key) ?? 0) < DIAGNOSE_EVERY_MS) return false
-    diagnosedAt.set(key, now)
-    return true
+    const former = await formerOf(companyId, now)
+    return former !== null && isSignedBy(former)
   }
 
   return {
     note(refusal) {
-      if (refusal.reason !== 'signature_mismatch' || !isDue(refusal)) return add(refusal)
-      diagnosing += 1
+      const isPlain = refusal.reason !== 'signature_mismatch' || !hasBudget(refusal.bytes, refusal.now)
+      if (isPlain) return add(refusal)
       void isFormer(refusal)
         // Not known is not told: the secret's master key is gone, or the database is away.
         .catch(() => false)
-        .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret' } : refusal))
-        .finally(() => {
-          diagnosing -= 1
-        })
+        .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret', isGenuine: true } : refusal))
     },
     list: (companyId, now) =>
       repository.listRefusals(db, companyId, { since: new Date(now - KEPT_MS), max: MAX_LISTED }),
     flush,
+  }
+}
+
+/** Reads former secrets, and remembers them for a moment; null if there is none, or too many are read at once. */
+function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
+  const remembered = new LruMap<{ until: number; former: Promise<Former | null> }>(MAX_REMEMBERED)
+  let reads = 0
+
+  async function read(companyId: string, now: number): Promise<Former | null> {
+    reads += 1
+    try {
+      const found = await repository.findFormerSecret(db, companyId, new Date(now - FORMER_MS))
+      if (!found) return null
+      const { version, sealedSecret } = found
+      return { version, key: sealer.open(sealedSecret, contextOf(companyId, version)) }
+    } finally {
+      reads -= 1
+    }
+  }
+
+  return async (companyId: string, now: number): Promise<Former | null> => {
+    const last = remembered.get(companyId)
+    if (last && now < last.until) return await last.former
+    if (reads >= MAX_READS) return null
+    const former = read(companyId, now)
+    remembered.set(companyId, { until: now + REMEMBERED_MS, former })
+    return await former
+  }
+}
+
+/** Whether so much more fits into this second. */
+function createBudget(perSecond: number) {
+  let [second, spent] = [0, 0]
+  return (amount: number, now: number): boolean => {
+    const current = Math.floor(now / 1000)
+    if (current !== second) [second, spent] = [current, 0]
+    if (spent + amount > perSecond) return false
+    spent += amount
+    return true
   }
 }

@@ -191,7 +191,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
         json: { password: PASSWORD },
         ...credential,
       })
-      expectProblem(answer, [401, 'session_ended'])
+      expect([answer.status, answer.body.code]).toEqual([401, 'session_ended'])
       expect(answer.headers['set-cookie']).toBeUndefined()
     }
   })
