@@ -59,7 +59,7 @@ export const LINKED_LETTERS = {
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nobody can sign in.`,
         companyLine(context),
       ],
-      link: { label: 'Confirm the address', url: link.url },
+      links: [{ label: 'Confirm the address', url: link.url }],
     }),
   },
   password_reset: {
@@ -73,7 +73,7 @@ export const LINKED_LETTERS = {
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
         companyLine(context),
       ],
-      link: { label: 'Choose a new password', url: link.url },
+      links: [{ label: 'Choose a new password', url: link.url }],
     }),
   },
   invitation: {
@@ -87,7 +87,7 @@ export const LINKED_LETTERS = {
         `The link works once, until ${toText(link.until)}. If you do not know ${companyName}, do nothing.`,
         companyLine(context),
       ],
-      link: { label: 'Accept the invitation', url: link.url },
+      links: [{ label: 'Accept the invitation', url: link.url }],
     }),
   },
   email_change: {
@@ -101,7 +101,7 @@ export const LINKED_LETTERS = {
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nothing changes.`,
         companyLine(context),
       ],
-      link: { label: 'Confirm the address', url: link.url },
+      links: [{ label: 'Confirm the address', url: link.url }],
     }),
   },
 } as const satisfies Record<string, LinkedLetter>
@@ -160,10 +160,10 @@ const NOTICES = {
     name: undefined,
     subject: 'Where you sign in',
     paragraphs: [
-      `Somebody asked which companies this e-mail address belongs to, ${askedFrom(context)}. To sign in:`,
-      ...companies.map(({ name, id, url }) => `${name} (${id}): ${url}`),
+      `Somebody asked which companies this e-mail address belongs to, ${askedFrom(context)}. Choose where to sign in:`,
       'If it was not you, do nothing: nobody else was told.',
     ],
+    links: companies.map(({ name, id, url }) => ({ label: `${name} (${id})`, url })),
   }),
 } as const satisfies Record<string, (context: LetterContext) => Letter>
 

@@ -6,7 +6,7 @@ export interface Letter {
   subject: string
   paragraphs: string[]
   /** Rendered after the first paragraph. */
-  link?: { label: string; url: string }
+  links?: { label: string; url: string }[]
 }
 
 export interface RenderedLetter {
@@ -15,19 +15,17 @@ export interface RenderedLetter {
   html: string
 }
 
-export function renderLetter({ name, subject, paragraphs, link }: Letter): RenderedLetter {
+export function renderLetter({ name, subject, paragraphs, links = [] }: Letter): RenderedLetter {
   const [first = '', ...rest] = paragraphs
   const greeting = name === undefined ? 'Hello,' : `Hello ${name},`
-  const text = [greeting, first, ...(link ? [`${link.label}:\n${link.url}`] : []), ...rest]
+  const text = [greeting, first, ...links.map(({ label, url }) => `${label}:\n${url}`), ...rest]
   const html = [
     paragraph(greeting),
     paragraph(first),
-    ...(link
-      ? [
-          `<p><a href="${escapeHtml(link.url)}" style="${BUTTON}">${escapeHtml(link.label)}</a></p>`,
-          `<p style="font-size:13px">Or open this address: <span style="word-break:break-all">${escapeHtml(link.url)}</span></p>`,
-        ]
-      : []),
+    ...links.flatMap(({ label, url }) => [
+      `<p><a href="${escapeHtml(url)}" style="${BUTTON}">${escapeHtml(label)}</a></p>`,
+      `<p style="font-size:13px">Or open this address: <span style="word-break:break-all">${escapeHtml(url)}</span></p>`,
+    ]),
     ...rest.map(paragraph),
   ]
   return {

@@ -70,11 +70,14 @@ function openFolder(folder: string, settings: Settings): Transport {
       const { message: bytes } = await composer.sendMail(toMail(message, settings))
       const time = message.at.toISOString().replaceAll(':', '-')
       const to = message.to.replace(/[^\w@.+-]/g, '_').slice(0, 100)
-      const file = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}.eml`)
+      const name = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}`)
+      const file = `${name}.eml`
       try {
         // A link in a mail is as good as a password, and the names of the files are e-mails.
         await mkdir(folder, { recursive: true, mode: 0o700 })
         await chmod(folder, 0o700)
+        // As it reads: in a mail, lines as long as a link are broken and encoded.
+        await writeWhole(`${name}.txt`, `To: ${message.to}\nSubject: ${message.subject}\n\n${message.text}`)
         await writeWhole(file, bytes)
       } catch (error) {
         throw new SendFailure(error)
@@ -86,7 +89,7 @@ function openFolder(folder: string, settings: Settings): Transport {
 }
 
 /** Writes a file that appears only when it is complete, also on a disk that is full. */
-async function writeWhole(file: string, bytes: Buffer | Readable): Promise<void> {
+async function writeWhole(file: string, bytes: Buffer | Readable | string): Promise<void> {
   const draft = `${file}.part`
   try {
     await writeFile(draft, bytes, { mode: 0o600 })

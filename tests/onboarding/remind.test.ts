@@ -31,9 +31,9 @@ test('a reminder names the companies in which the e-mail can sign in, and no oth
   expect([status, body]).toEqual([202, {}])
   const mail = await mailbox.mailTo(email)
   const text = mail.email.text ?? ''
-  expect(text).toContain(
-    `Acme (${acme.companyId}): https://auth.example.com/sign-in#company=${acme.companyId}`,
-  )
+  const address = `https://auth.example.com/sign-in#company=${acme.companyId}`
+  expect(text).toContain(`Acme (${acme.companyId}):\n${address}`)
+  expect(mail.email.html).toContain(`<a href="${address}"`)
   expect(text).toContain(`https://auth.example.com/sign-in#company=${other.companyId}`)
   // A name never becomes a link.
   expect(text).not.toContain('Booking.com')
