@@ -62,6 +62,11 @@ async function makeBundle(): Promise<Bundle> {
   return { page: await toFile('html', Buffer.from(page)), assets: new Map(await Promise.all(files)) }
 }
 
+/** A gate. */
+const ICON = `data:image/svg+xml,${encodeURIComponent(
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1d4ed8"/><path d="M7 26V13a9 9 0 0 1 18 0v13M16 5v21M7 18h18" fill="none" stroke="#fff" stroke-width="3"/></svg>',
+)}`
+
 function pageOf({ script, style }: { script: string; style: string }): string {
   return `<!doctype html>
 <html lang="en">
@@ -71,7 +76,7 @@ function pageOf({ script, style }: { script: string; style: string }): string {
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
 <title>gatehouse</title>
-<link rel="icon" href="data:,">
+<link rel="icon" href="${ICON}">
 <link rel="stylesheet" href="${style}">
 <script type="module" src="${script}"></script>
 </head>

@@ -67,7 +67,7 @@ export const session = {
 /** Calls the interface. The caller names the schema's type of the answer. @throws ApiError */
 export async function call<Answer>(path: string, options: Call = {}, isAgain = false): Promise<Answer> {
   const answer = await send(path, options)
-  if (answer.ok) return answer.status === 204 ? (undefined as Answer) : await answer.json()
+  if (answer.ok) return answer.status === 204 ? (undefined as Answer) : await answer.json().catch(failOffline)
   const error = await toError(answer)
   if (error.code === 'reauthentication_required') {
     if (await session.prove()) return await call(path, options)
@@ -94,7 +94,7 @@ async function isSignedIn(): Promise<boolean> {
 export async function download(path: string, accept: string, name: string): Promise<void> {
   const answer = await send(path, { method: 'GET', headers: { accept } })
   if (!answer.ok) throw await toError(answer)
-  const url = URL.createObjectURL(await answer.blob())
+  const url = URL.createObjectURL(await answer.blob().catch(failOffline))
   const link = document.createElement('a')
   link.href = url
   link.download = name
@@ -111,8 +111,13 @@ async function send(path: string, { method = 'POST', body, headers }: Call): Pro
       ...(body && { body: JSON.stringify(body) }),
     })
   } catch {
-    throw new ApiError('offline', 'The service cannot be reached. Check your connection, then try again.')
+    return failOffline()
   }
+}
+
+/** Also for an answer that breaks off. */
+function failOffline(): never {
+  throw new ApiError('offline', 'The service cannot be reached. Check your connection, then try again.')
 }
 
 async function toError(answer: Response): Promise<ApiError> {

@@ -1,17 +1,11 @@
 import type { ComponentChild } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call, type Session, session as sessionEvents } from './api.ts'
 import { Link } from './parts.tsx'
+import { ForgotPassword, WhichCompany } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
-import {
-  AcceptInvitation,
-  ConfirmEmail,
-  ForgotPassword,
-  Register,
-  ResetPassword,
-  VerifyEmail,
-  WhichCompany,
-} from './public/onboarding.tsx'
+import { AcceptInvitation, ConfirmEmail, ResetPassword, VerifyEmail } from './public/mailed-links.tsx'
+import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
 import { navigate, usePath } from './router.ts'
 import { isMarked, mark } from './session-mark.ts'
@@ -60,7 +54,7 @@ const ENDED: Record<string, string> = {
 const NOT_SIGNED_OUT =
   'You are still signed in: the service could not be reached. Try again before you leave.'
 
-/** Tells the other tabs that this one signs in or out. */
+/** Tells the other tabs that this one has signed in, is signed out, or has found that it is. */
 const tabs = new BroadcastChannel('gatehouse')
 
 export function App() {
@@ -69,36 +63,40 @@ export function App() {
   const [notice, setNotice] = useState<string | null>(null)
   const [fault, setFault] = useState<string | null>(null)
   const [returnTo, setReturnTo] = useState<string | null>(null)
+  const current = useRef(session)
+  current.current = session
   const isPublic = path in PUBLIC
 
-  /** The cookie is none of a script's business, so a mark in its place says whether it is worth asking. */
-  const restore = () =>
-    isMarked()
-      ? call<Session>('/auth/session', { method: 'GET' }).then(setSession, keepUnlessEnded)
-      : setSession(null)
-
-  /** What is shown stays while the service is busy or away; with nothing to show, people are told. */
-  function keepUnlessEnded(error: Error): void {
-    if (error instanceof ApiError && error.status === 401) setSession(null)
-    else setFault(error.message)
+  /** Asks who is signed in. What is shown stays while the service is busy or away. */
+  async function ask(): Promise<void> {
+    try {
+      setSession(await call<Session>('/auth/session', { method: 'GET' }))
+      setFault(null)
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error
+      if (error.status === 401) setSession(null)
+      else setFault(error.message)
+    }
   }
+
   useEffect(() => {
     sessionEvents.ended = (reason) => {
       mark(false)
-      setSession((before) => {
-        if (before) {
-          setNotice(ENDED[reason ?? ''] ?? 'Your session has ended. Sign in again.')
-          setReturnTo(location.pathname)
-        }
-        return null
-      })
+      if (current.current === null) return
+      setNotice(ENDED[reason ?? ''] ?? 'Your session has ended. Sign in again.')
+      if (location.pathname in SIGNED_IN) setReturnTo(location.pathname)
+      setSession(null)
+      tabs.postMessage('out')
     }
-    tabs.onmessage = () => restore()
-    // A page that comes back by the back button shows what it was left with: ask again who is signed in.
+    // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
+    tabs.onmessage = ask
+    // A page that comes back by the back button shows what it was left with.
     addEventListener('pageshow', (event) => {
-      if (event.persisted) restore()
+      if (event.persisted) ask()
     })
-    restore()
+    // The cookie is none of a script's business, so a mark in its place says whether it is worth asking.
+    if (isMarked()) ask()
+    else setSession(null)
   }, [])
 
   const isAtHome = path === '/' || path === '/sign-in'
@@ -122,7 +120,7 @@ export function App() {
     setReturnTo(null)
     setNotice('You are signed out.')
     setSession(null)
-    tabs.postMessage('session')
+    tabs.postMessage('out')
     navigate('/sign-in')
   }
 
@@ -148,7 +146,7 @@ export function App() {
           mark(true)
           setNotice(null)
           setSession(opened)
-          tabs.postMessage('session')
+          tabs.postMessage('in')
         }}
       />
     )
@@ -157,14 +155,15 @@ export function App() {
   if (!page) return isAtHome ? null : <NotFound />
   const isAllowed = page.needs === undefined || session.permissions.includes(page.needs)
   return (
-    <Shell session={session} path={path} onSignOut={signOut}>
+    // Nothing of one session is shown in another.
+    <Shell key={session.session.id} session={session} path={path} onSignOut={signOut}>
       {fault && (
         <p class="error box" role="alert">
           {fault}
         </p>
       )}
       {isAllowed ? (
-        page.show({ session, onChanged: restore })
+        page.show({ session, onChanged: ask })
       ) : (
         <p class="notice">Your role, {session.user.role}, does not include this page. Ask an admin.</p>
       )}

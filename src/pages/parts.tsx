@@ -35,6 +35,9 @@ export function Title({ children }: { children: string }) {
   )
 }
 
+export const PASSWORD_HINT =
+  'At least 8 characters that nobody guesses: four words that have nothing to do with you, say.'
+
 interface FieldProps {
   label: string
   name: string
@@ -90,10 +93,14 @@ interface FormProps {
   /** Gets the values by name. */
   onSubmit: (values: Record<string, string>) => Promise<void>
   isDanger?: boolean
+  /** Without it there is no button to cancel. */
+  onCancel?: () => void
+  cancel?: string
 }
 
 /** A form that says what is wrong, at the field if it is known, and moves the focus there. */
-export function Form({ action, children, onSubmit, isDanger = false }: FormProps) {
+export function Form(props: FormProps) {
+  const { action, children, onSubmit, isDanger = false, onCancel, cancel = 'Cancel' } = props
   const form = useRef<HTMLFormElement>(null)
   const [error, setError] = useState<ApiError | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -107,6 +114,13 @@ export function Form({ action, children, onSubmit, isDanger = false }: FormProps
     const values = Object.fromEntries(
       [...new FormData(form.current)].map(([name, value]) => [name, String(value)]),
     )
+    const missing = [...form.current.querySelectorAll<HTMLInputElement>(':required')].filter(
+      ({ value }) => !value,
+    )
+    if (missing.length > 0) {
+      const fields = Object.fromEntries(missing.map(({ name }) => [name, 'is missing']))
+      return setError(new ApiError('invalid_request', 'Fill in what is missing.', { fields }))
+    }
     setBusy(true)
     setError(null)
     try {
@@ -129,31 +143,50 @@ export function Form({ action, children, onSubmit, isDanger = false }: FormProps
         </p>
       )}
       {children(error?.fields ?? {})}
-      <button type="submit" class={isDanger ? 'danger' : 'primary'} disabled={isBusy}>
-        {isBusy ? 'One moment…' : action}
-      </button>
+      <div class="choices">
+        <button type="submit" class={isDanger ? 'danger' : 'primary'} disabled={isBusy}>
+          {isBusy ? 'One moment…' : action}
+        </button>
+        {onCancel && (
+          <button type="button" onClick={onCancel}>
+            {cancel}
+          </button>
+        )}
+      </div>
     </form>
   )
 }
 
 /** Copies a text, and says so. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
-  const [isCopied, setCopied] = useState(false)
+  const [done, setDone] = useState<string | null>(null)
   async function copy(): Promise<void> {
-    await navigator.clipboard.writeText(text)
-    setCopied(true)
-    setTimeout(() => setCopied(false), 2_000)
+    // There is no clipboard without TLS, and a browser can refuse it.
+    const isCopied = await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
+      () => true,
+      () => false,
+    )
+    setDone(isCopied ? 'Copied' : 'Select it, and copy')
+    setTimeout(() => setDone(null), 2_000)
   }
   return (
     <button type="button" class="small" onClick={copy} aria-label={`Copy ${what}`}>
-      <span aria-live="polite">{isCopied ? 'Copied' : 'Copy'}</span>
+      <span aria-live="polite">{done ?? 'Copy'}</span>
     </button>
   )
 }
 
+const TO_THE_MINUTE: Intl.DateTimeFormatOptions = { dateStyle: 'medium', timeStyle: 'short' }
+const TO_THE_HOUR: Intl.DateTimeFormatOptions = {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: 'numeric',
+}
+
 /** A time as people of this browser write it, and exactly on request. */
-export function Time({ at }: { at: string }) {
-  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+export function Time({ at, isToTheHour = false }: { at: string; isToTheHour?: boolean }) {
+  const format = new Intl.DateTimeFormat(undefined, isToTheHour ? TO_THE_HOUR : TO_THE_MINUTE)
   return (
     <time dateTime={at} title={at}>
       {format.format(new Date(at))}
@@ -161,37 +194,18 @@ export function Time({ at }: { at: string }) {
   )
 }
 
-/** Loads what a page shows; says that it waits, and what failed. */
-export function useLoaded<Value>(load: () => Promise<Value>, on: unknown[] = []) {
-  const [value, setValue] = useState<Value | null>(null)
-  const [error, setError] = useState<string | null>(null)
-  const [turn, setTurn] = useState(0)
-  useEffect(() => {
-    let isCurrent = true
-    load().then(
-      (loaded) => {
-        if (!isCurrent) return
-        setValue(loaded)
-        setError(null)
-      },
-      (fault: Error) => isCurrent && setError(fault.message),
-    )
-    return () => {
-      isCurrent = false
-    }
-  }, [turn, ...on])
-  return { value, error, reload: () => setTurn((last) => last + 1) }
+interface SectionProps {
+  id: string
+  title: string
+  children: ComponentChildren
 }
 
-/** What stands in the place of something that is not loaded yet, or could not be. */
-export function Waiting({ error, retry }: { error: string | null; retry: () => void }) {
-  if (!error) return <p class="quiet">Loading…</p>
+/** A part of a page, with its heading. */
+export function Section({ id, title, children }: SectionProps) {
   return (
-    <p class="error box" role="alert">
-      {error}{' '}
-      <button type="button" class="small" onClick={retry}>
-        Try again
-      </button>
-    </p>
+    <section aria-labelledby={id}>
+      <h2 id={id}>{title}</h2>
+      {children}
+    </section>
   )
 }

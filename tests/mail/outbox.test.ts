@@ -509,7 +509,7 @@ test('an address may be as long as an address can be', async () => {
   const mail = { kind: KIND, recipient, data: {}, now: service.clock.now() }
   await queueMail(service.db, service.clock, admin.companyId, mail)
   await settled(service)
-  expect(await readdir(join(service.config.dataDir, 'mail'))).toHaveLength(1)
+  expect(await readdir(join(service.config.dataDir, 'mail'))).toHaveLength(2)
 })
 
 test('mail for who is disabled, or no user any more, is dropped', async () => {

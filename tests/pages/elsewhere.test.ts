@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
-import { enter, heading, openPages } from '../support/browser.ts'
+import { enter, go, heading, openPages } from '../support/browser.ts'
 
 /** What pages of others can do in the browser of somebody who is signed in. */
 
@@ -45,6 +45,9 @@ async function openVictim() {
   await page.goto(`${origin}/sign-in`)
   await enter(page, admin)
   await heading(page, 'Developer settings')
+  // A page that asks for nothing by itself.
+  await go(page, 'Account')
+  await heading(page, 'Your account')
   const state = async () => {
     const { companyId } = admin
     const rows = (table: 'audit_events' | 'sessions' | 'users' | 'invitations') =>

@@ -13,14 +13,12 @@ const service = await openTestService()
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-examples-'))
 afterAll(() => rm(folder, { recursive: true }))
 
-const RUN: Record<
-  string,
-  { program: string; needs?: string; file: string; args: (file: string) => string[] }
-> = {
-  curl: { program: 'bash', needs: 'openssl', file: 'send.sh', args: (file) => [file] },
-  Node: { program: process.execPath, file: 'send.mjs', args: (file) => [file] },
-  Python: { program: 'python3', file: 'send.py', args: (file) => [file] },
-  Go: { program: 'go', file: 'send.go', args: (file) => ['run', file] },
+/** What each language needs on the machine. */
+const NEEDS: Record<string, string[]> = {
+  curl: ['bash', 'curl', 'openssl'],
+  Node: ['node'],
+  Python: ['python3'],
+  Go: ['go'],
 }
 
 function isThere(program: string): boolean {
@@ -33,21 +31,28 @@ function isThere(program: string): boolean {
 }
 
 test('there is one in each language', () => {
-  expect(EXAMPLES.map(({ language }) => language)).toEqual(Object.keys(RUN))
+  expect(EXAMPLES.map(({ language }) => language)).toEqual(Object.keys(NEEDS))
 })
 
-for (const { language, write } of EXAMPLES) {
-  const { program = '', needs = program, file = '', args } = RUN[language] ?? { args: () => [] }
-  test.runIf(isThere(program) && isThere(needs))(`in ${language} it sends one event`, async () => {
-    const admin = await service.addCompany()
-    const secret = await service.newSecret(admin)
-    const path = join(folder, file)
-    const url = `${service.addresses[0]}/api/events/ingest`
-    await writeFile(path, write({ companyId: admin.companyId, url }))
-    // The service's clock stands still, so it is put to that of this machine.
-    service.clock.advance((Date.now() - service.clock.now()) / 1000)
-    const env = { ...process.env, SIGNING_SECRET: secret, NODE_OPTIONS: '' }
-    const { stdout } = await promisify(execFile)(program, args(path), { env })
-    expect(stdout).toContain('{"accepted":1,"duplicates":0}')
-  })
+for (const { language, file, run, write } of EXAMPLES) {
+  test.runIf(NEEDS[language]?.every(isThere))(
+    `in ${language} it sends one event, or says why not`,
+    async () => {
+      const admin = await service.addCompany()
+      const secret = await service.newSecret(admin)
+      const url = `${service.addresses[0]}/api/events/ingest`
+      await writeFile(join(folder, file), write({ companyId: admin.companyId, url }))
+      // The service's clock stands still, so it is put to that of this machine.
+      service.clock.advance((Date.now() - service.clock.now()) / 1000)
+      const send = async (SIGNING_SECRET: string) => {
+        const env = { ...process.env, SIGNING_SECRET, NODE_OPTIONS: '' }
+        return (await promisify(execFile)('sh', ['-c', run], { cwd: folder, env })).stdout
+      }
+      const sent = await send(secret)
+      for (const part of ['{"accepted":1,"duplicates":0}', '202']) expect(sent).toContain(part)
+      const refused = await send(`whsec_${Buffer.alloc(32).toString('base64')}`)
+      for (const part of ['invalid_signature', '401']) expect(refused).toContain(part)
+      await expect(send('')).rejects.toThrow('SIGNING_SECRET')
+    },
+  )
 }

@@ -1,8 +1,8 @@
-import { useState } from 'preact/hooks'
 import { call, type Session } from '../api.ts'
 import { Field, Form, Link } from '../parts.tsx'
-import { readCompany, rememberCompany } from '../remembered-company.ts'
+import { rememberCompany } from '../remembered-company.ts'
 import { fragment } from '../router.ts'
+import { useCompany } from './company-field.tsx'
 import { Frame } from './frame.tsx'
 
 interface Props {
@@ -12,23 +12,16 @@ interface Props {
 }
 
 export function SignIn({ notice, onSignedIn }: Props) {
-  const [company, setCompany] = useState(readCompany())
-  const invited = fragment.get('company')
-  const known = invited && invited !== company?.id ? null : company
+  const company = useCompany()
 
-  async function signIn({ companyId, email, password, remember }: Record<string, string>): Promise<void> {
+  async function signIn({ email, password, remember, ...values }: Record<string, string>): Promise<void> {
     const session = await call<Session>('/auth/login', {
-      body: { companyId: known?.id ?? companyId?.trim(), email: email?.trim(), password },
+      body: { companyId: company.of(values), email: email?.trim(), password },
       headers: { 'x-session-mode': 'cookie' },
     })
     const { companyId: id, companyName: name } = session.accessContext
     if (remember) rememberCompany({ id, name })
     onSignedIn(session)
-  }
-
-  function forget(): void {
-    rememberCompany(null)
-    setCompany(null)
   }
 
   return (
@@ -41,29 +34,7 @@ export function SignIn({ notice, onSignedIn }: Props) {
       <Form action="Sign in" onSubmit={signIn}>
         {(fields) => (
           <>
-            {known ? (
-              <p class="chosen">
-                <span>
-                  to <strong>{known.name}</strong>
-                </span>
-                <button type="button" class="small" onClick={forget}>
-                  Another company
-                </button>
-              </p>
-            ) : (
-              <Field
-                label="Company id"
-                name="companyId"
-                autoComplete="organization"
-                value={invited ?? ''}
-                error={fields['companyId']}
-                hint={
-                  <>
-                    It is in your mails. <Link to="/companies">Which company?</Link>
-                  </>
-                }
-              />
-            )}
+            {company.field(fields['companyId'])}
             <Field
               label="E-mail"
               name="email"
@@ -79,7 +50,7 @@ export function SignIn({ notice, onSignedIn }: Props) {
               autoComplete="current-password"
               error={fields['password']}
             />
-            {!known && (
+            {!company.isKnown && (
               <label class="check">
                 <input type="checkbox" name="remember" /> Remember the company on this device
               </label>

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
-import { call, type OwnSessions, type Session } from '../api.ts'
-import { Field, Form, Time, Title, useLoaded, Waiting } from '../parts.tsx'
+import { ApiError, call, type OwnSessions, type Session } from '../api.ts'
+import { useChange, useLoaded, Waiting } from '../loading.tsx'
+import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
 
 interface Props {
   session: Session
@@ -33,7 +34,7 @@ export function Account({ session, onChanged }: Props) {
         </p>
         <Change
           action="Send me a link"
-          done="A link is on its way to the new address. Nothing changes until you follow it."
+          done="A link is on its way to the new address. Nothing changes until you follow it. If somebody in your company has this address already, the link says so."
           submit={({ newEmail }) => call('/auth/email/change', { body: { newEmail: newEmail?.trim() } })}
         >
           {(fields) => (
@@ -79,7 +80,37 @@ export function Account({ session, onChanged }: Props) {
         </Change>
       </Section>
       <OwnSessionList />
+      <Company session={session} />
     </>
+  )
+}
+
+const SUBSCRIPTION: Record<string, string> = {
+  trialing: 'in trial until',
+  active: 'paid until',
+  past_due: 'payment is due since',
+}
+
+function Company({ session }: { session: Session }) {
+  const { companyId, companyName, role } = session.accessContext
+  const { status, plan, currentPeriodEnd } = session.subscription
+  return (
+    <Section id="company" title="Company">
+      <dl class="facts">
+        <dt>Name</dt>
+        <dd>{companyName}</dd>
+        <dt>Company id</dt>
+        <dd>
+          <code>{companyId}</code> <CopyButton text={companyId} what="the company id" />
+        </dd>
+        <dt>Your role</dt>
+        <dd>{role}</dd>
+        <dt>Plan</dt>
+        <dd>
+          {plan}, {SUBSCRIPTION[status] ?? `${status} since`} <Time at={currentPeriodEnd} />
+        </dd>
+      </dl>
+    </Section>
   )
 }
 
@@ -92,21 +123,6 @@ function nameOf(userAgent: string | null): string {
 }
 
 const BROWSERS: Record<string, string> = { Edg: 'Edge', OPR: 'Opera' }
-
-interface SectionProps {
-  id: string
-  title: string
-  children: preact.ComponentChildren
-}
-
-function Section({ id, title, children }: SectionProps) {
-  return (
-    <section aria-labelledby={id}>
-      <h2 id={id}>{title}</h2>
-      {children}
-    </section>
-  )
-}
 
 interface ChangeProps {
   action: string
@@ -138,42 +154,37 @@ function Change({ action, done, submit, children }: ChangeProps) {
 }
 
 function OwnSessionList() {
-  const { value, error, reload } = useLoaded(() => call<OwnSessions>('/auth/sessions', { method: 'GET' }))
-  const [fault, setFault] = useState<string | null>(null)
-  const others = value?.sessions.filter(({ current }) => !current) ?? []
+  const loaded = useLoaded(() => call<OwnSessions>('/auth/sessions', { method: 'GET' }))
+  const { run, isBusy, shown } = useChange()
+  const others = loaded.value?.sessions.filter(({ current }) => !current) ?? []
 
-  async function end(ids: string[]): Promise<void> {
-    setFault(null)
-    try {
-      for (const id of ids) await call(`/auth/sessions/${id}`, { method: 'DELETE' })
-    } catch (error) {
-      setFault(error instanceof Error ? error.message : String(error))
-    }
-    reload()
-  }
+  const end = (ids: string[]) =>
+    run(async () => {
+      try {
+        for (const id of ids) await call(`/auth/sessions/${id}`, { method: 'DELETE' }).catch(unlessGone)
+      } finally {
+        loaded.reload()
+      }
+    })
 
   return (
     <Section id="sessions" title="Sessions">
       <p class="lead">Where you are signed in. End one that you do not know, and change your password.</p>
-      {fault && (
-        <p class="error box" role="alert">
-          {fault}
-        </p>
-      )}
-      {!value && <Waiting error={error} retry={reload} />}
-      {value && (
+      {shown}
+      <Waiting of={loaded} />
+      {loaded.value && (
         <ul class="sessions">
-          {value.sessions.map(({ id, current, userAgent, ipAddress, lastSeenAt, createdAt }) => (
+          {loaded.value.sessions.map(({ id, current, userAgent, ipAddress, lastSeenAt, createdAt }) => (
             <li key={id}>
               <div>
-                <strong>{current ? 'This session' : nameOf(userAgent)}</strong>
+                <strong>{nameOf(userAgent)}</strong> {current && <span class="tag">this session</span>}
                 <p class="quiet">
                   from {ipAddress ?? 'an unknown address'}, opened <Time at={createdAt} />, last used{' '}
                   <Time at={lastSeenAt} />
                 </p>
               </div>
               {!current && (
-                <button type="button" class="small" onClick={() => end([id])}>
+                <button type="button" class="small" disabled={isBusy} onClick={() => end([id])}>
                   End
                 </button>
               )}
@@ -182,10 +193,15 @@ function OwnSessionList() {
         </ul>
       )}
       {others.length > 1 && (
-        <button type="button" onClick={() => end(others.map(({ id }) => id))}>
+        <button type="button" disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
           End all others
         </button>
       )}
     </Section>
   )
+}
+
+/** It has ended already, which is what was asked for. */
+function unlessGone(error: unknown): void {
+  if (!(error instanceof ApiError && error.status === 404)) throw error
 }

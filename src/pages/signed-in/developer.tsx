@@ -1,38 +1,41 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
-import { call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
-import { CopyButton, Field, Form, Time, Title, useLoaded, Waiting } from '../parts.tsx'
+import { useRef, useState } from 'preact/hooks'
+import { ApiError, call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
+import { useLoaded, usePolling, Waiting } from '../loading.tsx'
+import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
 import { SendExamples } from './send-examples.tsx'
 
-/** The signing secret, how to send events, and why some were refused. */
+const POLL_MS = 2_000
+
+/** The signing secret, how to send events, and why some were refused. What senders do meanwhile shows by itself. */
 export function Developer({ session }: { session: Session }) {
   const { companyId } = session.accessContext
   const status = useLoaded(() => call<SecretStatus>('/auth/webhook-secret/status'))
+  const refusals = useLoaded(() => call<Refusals>('/auth/webhook-secret/refusals', { method: 'GET' }))
   const [fresh, setFresh] = useState<NewSecret | null>(null)
+  usePolling(() => {
+    status.reload()
+    refusals.reload()
+  }, POLL_MS)
   return (
     <>
       <Title>Developer settings</Title>
-      <section aria-labelledby="secret">
-        <h2 id="secret">Signing secret</h2>
+      <Section id="secret" title="Signing secret">
         <p class="lead">Your servers sign their events with it, so that nobody else can send in your name.</p>
-        {fresh && <FreshSecret secret={fresh} onUsed={status.reload} />}
-        {status.value ? (
+        {fresh && <FreshSecret secret={fresh} status={status.value} />}
+        <Waiting of={status} />
+        {status.value && (
           <>
             <SecretFacts status={status.value} />
             <Replace
               session={session}
               status={status.value}
-              onReplaced={(secret) => {
-                setFresh(secret)
-                status.reload()
-              }}
+              onReplaced={setFresh}
+              onSettled={status.reload}
             />
           </>
-        ) : (
-          <Waiting error={status.error} retry={status.reload} />
         )}
-      </section>
-      <section aria-labelledby="send">
-        <h2 id="send">Send events</h2>
+      </Section>
+      <Section id="send" title="Send events">
         <dl class="facts">
           <dt>Company id</dt>
           <dd>
@@ -45,8 +48,12 @@ export function Developer({ session }: { session: Session }) {
           </dd>
         </dl>
         <SendExamples companyId={companyId} />
-      </section>
-      <RefusedRequests />
+      </Section>
+      <Section id="refused" title="Refused requests">
+        <p class="lead">Of the last 7 days, by minute.</p>
+        <Waiting of={refusals} />
+        {refusals.value && <RefusedRequests refusals={refusals.value.refusals} />}
+      </Section>
     </>
   )
 }
@@ -80,21 +87,23 @@ interface ReplaceProps {
   session: Session
   status: SecretStatus
   onReplaced: (secret: NewSecret) => void
+  /** Also after a failure: somebody else can have replaced it, or the answer was lost. */
+  onSettled: () => void
 }
 
-function Replace({ session, status, onReplaced }: ReplaceProps) {
+function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
   const { companyName } = session.accessContext
   const dialog = useRef<HTMLDialogElement>(null)
   const [isOpen, setOpen] = useState(false)
 
-  async function replace({ confirmation }: Record<string, string>): Promise<void> {
-    if (status.configured && confirmation?.trim() !== companyName) return
-    const secret = await call<NewSecret>('/auth/webhook-secret/regenerate', {
-      body: { expectedVersion: status.version ?? 0 },
-    })
-    dialog.current?.close()
-    setOpen(false)
-    onReplaced(secret)
+  async function replace(): Promise<void> {
+    const body = { expectedVersion: status.version ?? 0 }
+    try {
+      onReplaced(await call<NewSecret>('/auth/webhook-secret/regenerate', { body }))
+      dialog.current?.close()
+    } finally {
+      onSettled()
+    }
   }
 
   if (!status.configured)
@@ -122,10 +131,11 @@ function Replace({ session, status, onReplaced }: ReplaceProps) {
               The old one is dead at once. <strong>Every event is refused</strong> until your senders have the
               new one. It is shown once.
             </p>
-            <ConfirmByName name={companyName} onConfirmed={replace} />
-            <button type="button" class="small" onClick={() => dialog.current?.close()}>
-              Keep the old one
-            </button>
+            <ConfirmByName
+              name={companyName}
+              onConfirmed={replace}
+              onCancel={() => dialog.current?.close()}
+            />
           </>
         )}
       </dialog>
@@ -135,42 +145,39 @@ function Replace({ session, status, onReplaced }: ReplaceProps) {
 
 interface ConfirmProps {
   name: string
-  onConfirmed: (values: Record<string, string>) => Promise<void>
+  onConfirmed: () => Promise<void>
+  onCancel: () => void
 }
 
-function ConfirmByName({ name, onConfirmed }: ConfirmProps) {
-  const [error, setError] = useState<string | undefined>()
+function ConfirmByName({ name, onConfirmed, onCancel }: ConfirmProps) {
   return (
     <Form
       action="Replace it"
       isDanger
-      onSubmit={async (values) => {
-        if (values['confirmation']?.trim() !== name) return setError(`must be “${name}”`)
-        setError(undefined)
-        await onConfirmed(values)
+      onCancel={onCancel}
+      cancel="Keep the old one"
+      onSubmit={async ({ company }) => {
+        const fields = { company: `must be “${name}”` }
+        if (company?.trim() !== name)
+          throw new ApiError('invalid_request', 'That is another name.', { fields })
+        await onConfirmed()
       }}
     >
-      {() => <Field label={`Type ${name} to go on`} name="confirmation" error={error} />}
+      {(fields) => (
+        <Field
+          label="Name of the company"
+          name="company"
+          hint={`Type ${name} to go on.`}
+          error={fields['company']}
+        />
+      )}
     </Form>
   )
 }
 
-const POLL_MS = 2_000
-
 /** The new secret, until the page is left; and a tick when the first event signed with it has come. */
-function FreshSecret({ secret, onUsed }: { secret: NewSecret; onUsed: () => void }) {
-  const [isUsed, setUsed] = useState(false)
-  useEffect(() => {
-    if (isUsed) return
-    const timer = setInterval(async () => {
-      const status = await call<SecretStatus>('/auth/webhook-secret/status').catch(() => null)
-      if (status?.version === secret.version && status.lastUsedAt) {
-        setUsed(true)
-        onUsed()
-      }
-    }, POLL_MS)
-    return () => clearInterval(timer)
-  }, [secret.version, isUsed])
+function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | null }) {
+  const isUsed = status?.version === secret.version && status.lastUsedAt !== null
   return (
     <div class="fresh">
       <p>
@@ -183,7 +190,9 @@ function FreshSecret({ secret, onUsed }: { secret: NewSecret; onUsed: () => void
         {isUsed ? (
           <span class="tick">✓ The first event signed with it has come.</span>
         ) : (
-          <span class="quiet">Waiting for the first event signed with it…</span>
+          <span class="quiet">
+            Waiting for the first event signed with it… If one is refused, you see below why.
+          </span>
         )}
       </p>
     </div>
@@ -220,37 +229,26 @@ function inWords(seconds: number): string {
   return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`
 }
 
-function RefusedRequests() {
-  const { value, error, reload } = useLoaded(() =>
-    call<Refusals>('/auth/webhook-secret/refusals', { method: 'GET' }),
-  )
+function RefusedRequests({ refusals }: { refusals: Refusal[] }) {
+  if (refusals.length === 0)
+    return <p class="empty">None. When a request is refused, you see here why, and what to do.</p>
   return (
-    <section aria-labelledby="refused">
-      <h2 id="refused">Refused requests</h2>
-      <p class="lead">Of the last 7 days, by minute.</p>
-      {!value && <Waiting error={error} retry={reload} />}
-      {value?.refusals.length === 0 && (
-        <p class="empty">None. When a request is refused, you see here why, and what to do.</p>
-      )}
-      {value && value.refusals.length > 0 && (
-        <ul class="refusals">
-          {value.refusals.map((refusal) => (
-            <li key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}>
-              <p>{MEANING[refusal.reason]?.(refusal) ?? refusal.reason}</p>
-              <p class="quiet">
-                {refusal.count} × <code>{refusal.reason}</code> from {refusal.ipAddress}, last{' '}
-                <Time at={refusal.lastAt} />
-                {refusal.webhookId && (
-                  <>
-                    {' '}
-                    as <code>{refusal.webhookId}</code>
-                  </>
-                )}
-              </p>
-            </li>
-          ))}
-        </ul>
-      )}
-    </section>
+    <ul class="refusals">
+      {refusals.map((refusal) => (
+        <li key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}>
+          <p>{MEANING[refusal.reason]?.(refusal) ?? refusal.reason}</p>
+          <p class="quiet">
+            {refusal.count} × <code>{refusal.reason}</code> from {refusal.ipAddress}, last{' '}
+            <Time at={refusal.lastAt} />
+            {refusal.webhookId && (
+              <>
+                {' '}
+                as <code>{refusal.webhookId}</code>
+              </>
+            )}
+          </p>
+        </li>
+      ))}
+    </ul>
   )
 }

@@ -7,31 +7,44 @@ interface Target {
 
 interface Example {
   language: string
+  file: string
+  run: string
   write(target: Target): string
 }
 
 export const EXAMPLES: Example[] = [
   {
     language: 'curl',
+    file: 'send.sh',
+    run: 'bash send.sh',
     write: ({ companyId, url }) => `#!/bin/bash
 # Needs openssl.
+: "\${SIGNING_SECRET:?is not set}"
 id="msg_$(openssl rand -hex 12)"
 timestamp="$(date +%s)"
 body='{"type":"payment.created","data":{"amount":42}}'
-key="$(printf %s "\${SIGNING_SECRET#whsec_}" | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \\n')"
-signature="$(printf %s "$id.$timestamp.$body" | openssl dgst -sha256 -mac HMAC -macopt "hexkey:$key" -binary | openssl base64 -A)"
+key="$(printf %s "\${SIGNING_SECRET#whsec_}" |
+  openssl base64 -d -A | od -An -v -tx1 | tr -d ' \\n')"
+signature="$(printf %s "$id.$timestamp.$body" |
+  openssl dgst -sha256 -mac HMAC -macopt "hexkey:$key" -binary | openssl base64 -A)"
 curl -sS '${url}' \\
   -H 'content-type: application/json' \\
   -H 'x-company-id: ${companyId}' \\
-  -H "webhook-id: $id" -H "webhook-timestamp: $timestamp" -H "webhook-signature: v1,$signature" \\
-  -d "$body"
+  -H "webhook-id: $id" \\
+  -H "webhook-timestamp: $timestamp" \\
+  -H "webhook-signature: v1,$signature" \\
+  -d "$body" -w ' %{http_code}\\n'
 `,
   },
   {
     language: 'Node',
+    file: 'send.mjs',
+    run: 'node send.mjs',
     write: ({ companyId, url }) => `import { createHmac, randomUUID } from 'node:crypto'
 
-const key = Buffer.from(process.env.SIGNING_SECRET.replace('whsec_', ''), 'base64')
+const secret = process.env.SIGNING_SECRET
+if (!secret) throw new Error('SIGNING_SECRET is not set')
+const key = Buffer.from(secret.replace('whsec_', ''), 'base64')
 const id = \`msg_\${randomUUID()}\`
 const timestamp = String(Math.floor(Date.now() / 1000))
 const body = JSON.stringify({ type: 'payment.created', data: { amount: 42 } })
@@ -53,9 +66,17 @@ console.log(answer.status, await answer.text())
   },
   {
     language: 'Python',
-    write: ({ companyId, url }) => `import base64, hashlib, hmac, json, os, time, urllib.request, uuid
+    file: 'send.py',
+    run: 'python3 send.py',
+    write: ({
+      companyId,
+      url,
+    }) => `import base64, hashlib, hmac, json, os, time, urllib.error, urllib.request, uuid
 
-key = base64.b64decode(os.environ["SIGNING_SECRET"].removeprefix("whsec_"))
+secret = os.environ.get("SIGNING_SECRET")
+if not secret:
+    raise SystemExit("SIGNING_SECRET is not set")
+key = base64.b64decode(secret.removeprefix("whsec_"))
 id = f"msg_{uuid.uuid4()}"
 timestamp = str(int(time.time()))
 body = json.dumps({"type": "payment.created", "data": {"amount": 42}}).encode()
@@ -68,12 +89,17 @@ request = urllib.request.Request("${url}", body, {
     "webhook-timestamp": timestamp,
     "webhook-signature": "v1," + base64.b64encode(signature).decode(),
 })
-with urllib.request.urlopen(request) as answer:
-    print(answer.status, answer.read().decode())
+try:
+    answer = urllib.request.urlopen(request)
+except urllib.error.HTTPError as refusal:
+    answer = refusal
+print(answer.status, answer.read().decode())
 `,
   },
   {
     language: 'Go',
+    file: 'send.go',
+    run: 'go run send.go',
     write: ({ companyId, url }) => `package main
 
 import (
@@ -92,6 +118,9 @@ import (
 )
 
 func main() {
+	if os.Getenv("SIGNING_SECRET") == "" {
+		panic("SIGNING_SECRET is not set")
+	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("SIGNING_SECRET"), "whsec_"))
 	if err != nil {
 		panic(err)

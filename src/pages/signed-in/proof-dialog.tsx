@@ -5,39 +5,37 @@ import { Field, Form } from '../parts.tsx'
 /** Asks for the password again where a change needs a recent proof; then the change goes on where it was. */
 export function ProofDialog({ email }: { email: string }) {
   const dialog = useRef<HTMLDialogElement>(null)
-  const [answer, setAnswer] = useState<((isProven: boolean) => void) | null>(null)
+  /** Who waits. Several changes at once wait for one proof. */
+  const waiting = useRef<((isProven: boolean) => void)[]>([])
+  const [isOpen, setOpen] = useState(false)
 
   useEffect(() => {
-    // Several changes at once wait for one proof.
-    let asked: Promise<boolean> | null = null
     session.prove = () => {
-      asked ??= new Promise<boolean>((resolve) => {
-        setAnswer(() => resolve)
-        dialog.current?.showModal()
-      }).finally(() => {
-        asked = null
-      })
-      return asked
+      setOpen(true)
+      if (!dialog.current?.open) dialog.current?.showModal()
+      return new Promise<boolean>((resolve) => waiting.current.push(resolve))
     }
     return () => {
       session.prove = async () => false
     }
   }, [])
 
+  /** Whoever waits by now is answered: a proof that comes after its dialog was cancelled is one for the next, too. */
   function close(isProven: boolean): void {
     dialog.current?.close()
-    answer?.(isProven)
-    setAnswer(null)
+    setOpen(false)
+    for (const answer of waiting.current.splice(0)) answer(isProven)
   }
 
   return (
     <dialog ref={dialog} aria-labelledby="proof-title" onCancel={() => close(false)}>
-      {answer && (
+      {isOpen && (
         <>
           <h2 id="proof-title">Is it you?</h2>
           <p>You gave your password a while ago. Give it again for this change.</p>
           <Form
             action="Continue"
+            onCancel={() => close(false)}
             onSubmit={async ({ password }) => {
               await call('/auth/reauthenticate', { body: { password } })
               close(true)
@@ -56,9 +54,6 @@ export function ProofDialog({ email }: { email: string }) {
               </>
             )}
           </Form>
-          <button type="button" class="small" onClick={() => close(false)}>
-            Cancel
-          </button>
         </>
       )}
     </dialog>

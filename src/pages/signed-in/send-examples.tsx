@@ -23,11 +23,16 @@ export function SendExamples({ companyId }: { companyId: string }) {
           </label>
         ))}
       </fieldset>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
-      <pre tabIndex={0}>
-        <code>{code}</code>
-      </pre>
-      <CopyButton text={code} what="the code" />
+      <p class="quiet">
+        Save it as <code>{example?.file}</code>, and run: <code>SIGNING_SECRET=whsec_… {example?.run}</code>
+      </p>
+      <div class="example">
+        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+        <pre tabIndex={0}>
+          <code>{code}</code>
+        </pre>
+        <CopyButton text={code} what="the code" />
+      </div>
     </div>
   )
 }
