@@ -154,6 +154,64 @@ test('of two tabs, both leave when one signs out, and both are in when one signs
   expectClean()
 })
 
+test('a tab shows nothing of one company in the session of another (ASVS 8.2.2)', async () => {
+  const { page, context, expectClean } = await openSignedIn()
+  await go(page, 'Members')
+  await fill(page, { Name: 'Server of One' })
+  await press(page, 'Add the server')
+  const password = (await page.locator('.fresh dd code').last().textContent()) ?? ''
+  expect(password).toHaveLength(43)
+
+  const other = await service.addCompany({ name: 'Two', adminName: 'Eve of Two' })
+  const second = await context.newPage()
+  await second.goto(`${origin}/account`)
+  await press(second, 'Sign out')
+  await press(second, 'Another company')
+  await enter(second, other)
+  await second.locator('.company', { hasText: 'Two' }).waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).waitFor()
+  await go(page, 'Members')
+  await say(page, 'Eve of Two')
+  for (const text of [password, 'Server of One']) expect(await page.content()).not.toContain(text)
+  expectClean()
+})
+
+test('all other sessions end, also when one of them has ended meanwhile (ASVS 7.5.2)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  const others = [await service.loginAs(admin), await service.loginAs(admin), await service.loginAs(admin)]
+  await go(page, 'Account')
+  await page.getByRole('button', { name: 'End', exact: true }).nth(2).waitFor()
+  // The first that the page ends is gone by then.
+  const [{ session }] = others.toReversed() as [(typeof others)[number]]
+  await service.call(`/auth/sessions/${session.id}`, {
+    method: 'DELETE',
+    token: others[0]?.accessToken ?? '',
+  })
+  await press(page, 'End all others')
+  await expect.poll(() => page.getByRole('button', { name: 'End', exact: true }).count()).toBe(0)
+  for (const { accessToken: token } of others) expect((await service.getSession({ token })).status).toBe(401)
+  expectClean()
+})
+
+test('a secret that somebody else has replaced meanwhile is replaced with the second try', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await press(page, 'Make the secret')
+  await say(page, 'Your new secret, version 1.')
+  const companyName = (await page.locator('.company').textContent()) ?? ''
+  await press(page, 'Replace the secret…')
+  // The page does not know yet.
+  await page.route('**/webhook-secret/status', (route) => route.abort())
+  await service.newSecret(admin)
+  await fill(page, { 'Name of the company': companyName })
+  await press(page, 'Replace it')
+  await page.getByRole('dialog').getByRole('alert').waitFor()
+  await page.unroute('**/webhook-secret/status')
+  await page.locator('dd', { hasText: /^2$/ }).waitFor()
+  await press(page, 'Replace it')
+  await say(page, 'Your new secret, version 3.')
+  expectClean()
+})
+
 test('without the service the pages say so, and lose nothing that was typed', async () => {
   const { page, context, expectClean } = await openSignedIn()
   await go(page, 'Account')
