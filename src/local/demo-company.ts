@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Kysely } from 'kysely'
+import { findAccountsByEmail } from '../company/identity-repository.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { generatePassword } from '../crypto/password-policy.ts'
 import type { Database } from '../database/schema.ts'
@@ -13,14 +14,17 @@ const DemoCompany = Type.Object({
   email: Type.String(),
   password: Type.String(),
 })
-type DemoCompany = Static<typeof DemoCompany>
+interface Demo extends Static<typeof DemoCompany> {
+  /** False once its admin has changed e-mail or password, or is deleted or disabled. */
+  signsIn: boolean
+}
 
 /** A company for trying the service. The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(
   dataDir: string,
   context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
-): Promise<DemoCompany> {
-  const { system } = context
+): Promise<Demo> {
+  const { db, hasher, system } = context
   const text = await readOrCreate(dataDir, 'demo-company.json', system.randomBytes, () =>
     JSON.stringify({
       companyId: newId(system),
@@ -32,14 +36,27 @@ export async function openDemoCompany(
   const { companyId, email: adminEmail, password } = demo
   const company = { companyId, name: 'Demo Company', adminEmail, adminName: 'Demo Admin', password }
   await createCompany(context, company)
-  return demo
+  const [account] = await findAccountsByEmail(db, [{ companyId, email: adminEmail }])
+  const isSame = await hasher.verify(account?.passwordHash, password)
+  return { ...demo, signsIn: isSame && account?.userStatus === 'active' }
 }
 
 /** The text that the service prints at start, with the name of this machine that PUBLIC_URL has by default. */
-export function welcome(listening: string, { companyId, email, password }: DemoCompany): string {
+export function welcome(listening: string, { companyId, email, password, signsIn }: Demo): string {
   const url = listening.replace('//127.0.0.1:', '//localhost:')
+  const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`
+  if (!signsIn)
+    return `
+${listens}
+
+The admin of the demo company has another e-mail or password by now. Sign in with these at:
+
+  ${url}/sign-in#company=${companyId}
+
+To begin anew, stop the service, delete its data folder (DATA_DIR, or .data), and start it again.
+`
   return `
-gatehouse listens at ${url}/api, with a Postgres of its own.
+${listens}
 
   company   ${companyId}
   e-mail    ${email}
