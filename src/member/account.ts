@@ -1,6 +1,7 @@
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
-import { type Actor, auditOf, type Context, countChange, requireSession } from './acting.ts'
+import { requireActor } from '../session/acting.ts'
+import { type Actor, auditOf, type Context, countChange } from './acting.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /**
@@ -12,8 +13,8 @@ export async function changeOwnName(context: Context, actor: Actor, given: strin
   const name = checkName('name', given)
   await countChange(context, actor)
   await context.db.transaction().execute(async (tx) => {
-    const { member } = await lockActorAndMember(tx, companyId, userId, userId)
-    await requireSession(tx, actor)
+    const member = await lockActorAndMember(tx, companyId, userId, userId)
+    await requireActor(tx, actor.session, actor.now)
     if (member?.name === name) return
     await rename(tx, companyId, userId, name)
     await auditOf(context, tx, actor)({ action: 'name_change' })

@@ -6,8 +6,8 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
-import { holdSession } from '../session/acting-repository.ts'
-import { type Session, sessionEnded } from '../session/session.ts'
+import { requireActor } from '../session/acting.ts'
+import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
 
@@ -89,9 +89,8 @@ async function act<Result>(
   await countChange(context, actor)
   return await context.db.transaction().execute(async (tx) => {
     await prepare(tx)
-    const { isAllowed, member } = await lockActorAndMember(tx, companyId, userId, memberId)
-    await requireSession(tx, actor)
-    if (!isAllowed) throw notAllowed()
+    const member = await lockActorAndMember(tx, companyId, userId, memberId)
+    await requireActor(tx, actor.session, actor.now, 'members:manage')
     if (!member) throw noSuchMember()
     return await work(tx, member, auditOf(context, tx, actor))
   })
@@ -102,14 +101,6 @@ export async function countChange({ counters, config }: Context, { session, now 
   await counters.consume(config.limits.memberChanges, [session.companyId, session.userId], now)
 }
 
-/** For whoever acts, when their user is locked. @throws Problem session_ended */
-export async function requireSession(
-  tx: Transaction<Database>,
-  { session, now }: Pick<Actor, 'session' | 'now'>,
-): Promise<void> {
-  if (!(await holdSession(tx, session.companyId, session, new Date(now)))) throw sessionEnded()
-}
-
 export function auditOf(
   { system }: Pick<Context, 'system'>,
   tx: Transaction<Database>,
@@ -118,13 +109,6 @@ export function auditOf(
   const about = { outcome: 'done', actor: userId, sessionId, ipAddress }
   return async (act) =>
     await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, ...act }))
-}
-
-function notAllowed(): Problem {
-  return new Problem(
-    'permission_denied',
-    'This needs the permission members:manage, which you no longer have.',
-  )
 }
 
 export function noSuchMember(): Problem {

@@ -13,8 +13,9 @@ import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
+import { requireActor } from '../session/acting.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
-import { type Context, requireSession } from './acting.ts'
+import type { Context } from './acting.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
 
@@ -43,7 +44,7 @@ export async function requestEmailChange(
     const { ipAddress, network } = client
     await db.transaction().execute(async (tx) => {
       if (!(await askForEmail(tx, companyId, userId, email))) throw sessionEnded()
-      await requireSession(tx, { session, now })
+      await requireActor(tx, session, now)
       const link = {
         kind: 'email_change',
         recipient: email,

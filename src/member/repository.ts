@@ -62,34 +62,26 @@ const selectOne = (companyId: string, where: RawBuilder<unknown>) => sql<Member>
   where u.company_id = ${companyId} and u.status <> 'deleted' and ${where}`
 
 /**
- * Locks who acts, and the member whom the act is about, in the order of their keys, and tells whether the first may manage
- * members at this moment: of two admins who demote each other, the second finds that it may not.
+ * Locks who acts, and the member whom the act is about, in the order of their keys. Returns the member as it is then; undefined
+ * if there is none. What the actor may do is asked for next: of two admins who demote each other, the second finds that it
+ * may not.
  */
 export async function lockActorAndMember(
   tx: Transaction<Database>,
   companyId: string,
   actorId: string,
   memberId: string,
-): Promise<{ isAllowed: boolean; member: Member | undefined }> {
-  const { rows } = await sql<Member & { isAllowed: boolean }>`
+): Promise<Member | undefined> {
+  const { rows } = await sql<Member>`
     with locked as (
       select * from users u
       where u.company_id = ${companyId} and u.user_id in (${actorId}, ${memberId}) and u.status <> 'deleted'
       order by u.user_id
       for no key update
     )
-    select ${columns}, ${mayManage} as "isAllowed" from locked u`.execute(tx)
-  const found = rows.find(({ id }) => id === memberId)
-  const isAllowed = rows.some(({ id, isAllowed }) => id === actorId && isAllowed)
-  if (!found) return { isAllowed, member: undefined }
-  const { isAllowed: _isAllowed, ...member } = found
-  return { isAllowed, member }
+    select ${columns} from locked u`.execute(tx)
+  return rows.find(({ id }) => id === memberId)
 }
-
-/** Of the locked user `u`: whether its role has the permission. */
-const mayManage = sql`exists (
-  select from roles r where r.role = u.role and 'members:manage' = any(r.permissions)
-)`
 
 /** Replaces the password of a service member; false if there is none with this id. */
 export async function replaceServicePassword(

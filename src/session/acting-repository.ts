@@ -9,20 +9,21 @@ export interface ActorIds {
 }
 
 /**
- * Holds the session of somebody who acts until the transaction ends; false if it has ended. The user is locked before, by a
- * statement of its own: so an end that this transaction has waited for is seen, and any other waits for this one.
+ * Holds the session of somebody who acts until the transaction ends, and returns what its user may do at this moment; null if
+ * it has ended. What the transaction has to wait for comes before, in statements of their own: then an end or a change that
+ * came meanwhile is seen.
  */
 export async function holdSession(
   tx: Transaction<Database>,
   companyId: string,
   { userId, sessionId }: ActorIds,
   now: Date,
-): Promise<boolean> {
-  const { rows } = await sql`
-    select s.session_id from sessions s
+): Promise<string[] | null> {
+  const { rows } = await sql<{ permissions: string[] }>`
+    select a.permissions from sessions s
     join accounts a on a.company_id = s.company_id and a.user_id = s.user_id
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and s.user_id = ${userId}
       and not ${hasEnded('s', 'a', sql`${now}::timestamptz`)}
     for share of s`.execute(tx)
-  return rows.length > 0
+  return rows[0]?.permissions ?? null
 }

@@ -86,8 +86,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
       const { session, body } = request
       if (session.kind === 'cookie') requireRecentProof(request, system.now())
       const result = await signingSecrets.regenerate({
-        companyId: session.companyId,
-        userId: session.userId,
+        session,
         ipAddress: ipAddressOf(request),
         expectedVersion: body?.expectedVersion,
         now: system.now(),

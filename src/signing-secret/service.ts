@@ -7,6 +7,8 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { Limit, LimitState } from '../limits/list.ts'
+import { requireActor } from '../session/acting.ts'
+import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 import { contextOf } from './sealed.ts'
@@ -32,8 +34,7 @@ interface SigningSecret {
 }
 
 interface Regeneration {
-  companyId: string
-  userId: string
+  session: Pick<Session, 'companyId' | 'userId' | 'sessionId'>
   ipAddress: string
   /** The version that the client expects to replace; 0 if there is none, undefined for any. */
   expectedVersion: number | undefined
@@ -96,13 +97,14 @@ export function createSigningSecrets(context: Context) {
 
 async function regenerate(context: Context, regeneration: Regeneration): Promise<Regenerated> {
   const { db, system, counters, config } = context
-  const { companyId, userId, ipAddress, expectedVersion, now } = regeneration
+  const { session, ipAddress, expectedVersion, now } = regeneration
+  const { companyId, userId, sessionId } = session
   const limit = await counters.consume(config.limits.regenerate, [companyId], now)
   const createdAt = new Date(now)
   const key = system.randomBytes(SECRET_BYTES)
   const secret = `whsec_${key.toString('base64')}`
   const hint = secret.slice(-4)
-  const about = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, ipAddress }
+  const about = { action: 'signing_secret_regenerate', outcome: 'done', actor: userId, sessionId, ipAddress }
   for (;;) {
     const current = (await repository.findSecret(db, companyId))?.version ?? 0
     if (expectedVersion !== undefined && expectedVersion !== current) {
@@ -113,6 +115,7 @@ async function regenerate(context: Context, regeneration: Regeneration): Promise
     const row = { version, sealedSecret, hint, createdAt, createdBy: userId }
     const isReplaced = await db.transaction().execute(async (tx) => {
       if (!(await repository.replaceSecret(tx, companyId, row))) return false
+      await requireActor(tx, session, now, 'webhook-secret:manage')
       await appendAudit(tx, companyId, newEntry(system, createdAt, about))
       return true
     })

@@ -48,7 +48,7 @@ const DOORS: Record<string, string[]> = {
   ],
   session: [
     'session.ts',
-    'acting-repository.ts',
+    'acting.ts',
     'ending-repository.ts',
     'known-clients-repository.ts',
     'recent-proof.ts',

@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { changeUserRole } from '../../src/company/service.ts'
+import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { selectAudit } from '../support/audit.ts'
-import { openTestService, type Person, times } from '../support/test-service.ts'
+import { type Answer, countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
 
@@ -145,6 +147,25 @@ test('a use that could not be noted, and was answered 503, is noted with the nex
   await blocker
   expect((await send(made.secret, 1)).status).toBe(202)
   expect((await status()).lastUsedAt).not.toBeNull()
+})
+
+test('nobody gets a secret by a session that ends, or a right that is taken away, while they wait (ASVS 8.3.2, 15.4.2)', async () => {
+  const { admin, regenerate } = await openCompany()
+  await regenerate()
+  const { companyId } = admin
+  const [ended, demoted] = [await service.addUser(admin, 'admin'), await service.addUser(admin, 'admin')]
+  const tokens = [(await service.loginAs(ended)).accessToken, (await service.loginAs(demoted)).accessToken]
+  const waiting: Promise<Answer>[] = []
+  await service.db.transaction().execute(async (tx) => {
+    await sql`select from signing_secrets where company_id = ${companyId} for update`.execute(tx)
+    waiting.push(...tokens.map((token, at) => service.call(REGENERATE, { token, at })))
+    await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 25_000 })
+    await endUserSessions(tx, companyId, ended.userId, 'password_changed')
+    await changeUserRole(tx, companyId, demoted.userId, 'viewer')
+  })
+  const [first, second] = await Promise.all(waiting)
+  expect([first?.body.code, second?.body.code]).toEqual(['session_ended', 'permission_denied'])
+  expect((await rowOf(admin))?.version).toBe(1)
 })
 
 describe('regenerate', () => {
