@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { enter, heading, openPages, press } from '../support/browser.ts'
+import { enter, heading, openPages, press, say } from '../support/browser.ts'
+import { times } from '../support/test-service.ts'
 
 /** What holds for each page, in a real browser. */
 
@@ -95,6 +96,42 @@ describe('on each page', async () => {
       expect(shown.join('\n')).toContain(text)
     await press(page, 'Sign out')
     await page.locator('.chosen', { hasText: script }).waitFor()
+    expectClean()
+  })
+
+  test('a keyboard is enough, and the focus can be seen (WCAG 2.1.1, 2.4.7)', async () => {
+    const { page, expectClean } = await openPage(origin)
+    /** Moves on until the focus is on the element of this name, and is visible there. */
+    async function tabTo(name: string): Promise<void> {
+      for (const _ of times(40, () => 0)) {
+        await page.keyboard.press('Tab')
+        const [found, outline] = await page.evaluate<string[]>(`(() => {
+          const { activeElement } = document
+          const name = activeElement.labels?.[0] ?? activeElement
+          return [name.textContent.trim(), getComputedStyle(activeElement).outlineStyle]
+        })()`)
+        if (found !== name) continue
+        expect(outline).not.toBe('none')
+        return
+      }
+      throw new Error(`the focus does not come to ${name}`)
+    }
+    await page.goto(`${origin}/sign-in`)
+    await heading(page, 'Sign in')
+    await tabTo('Company id')
+    await page.keyboard.type(company.companyId)
+    await tabTo('E-mail')
+    await page.keyboard.type(company.email)
+    await tabTo('Password')
+    await page.keyboard.type(company.password)
+    await page.keyboard.press('Enter')
+    await heading(page, 'Developer settings')
+    for (const name of ['To the content', 'Members']) await tabTo(name)
+    await page.keyboard.press('Enter')
+    await heading(page, 'Members')
+    await tabTo('Sign out')
+    await page.keyboard.press('Enter')
+    await say(page, 'You are signed out.')
     expectClean()
   })
 

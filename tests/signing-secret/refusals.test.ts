@@ -159,6 +159,8 @@ test('the secret before the current one is told apart for a day, wherever its la
   const rows = await told(admin, 21)
   const counts = Object.fromEntries(rows.map(({ reason, count }) => [reason, count]))
   expect(counts).toEqual({ previous_secret: 20, signature_mismatch: 1 })
+  const logs = service.logs.join('')
+  for (const secret of [older, former]) expect(logs).not.toContain(secret.slice('whsec_'.length))
   service.clock.advance(86_400)
   await service.send(admin.companyId, former, EVENT, { at: 1 })
   expect((await told(admin, 22))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
