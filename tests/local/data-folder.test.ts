@@ -30,7 +30,7 @@ test('nothing in the data folder is open to other users, whatever made the folde
     const dataDir = join(home, `${index}`)
     for (const step of order) await step(dataDir)
     const made = await readdir(dataDir, { recursive: true })
-    expect(made.length).toBe(3)
+    expect(made.length).toBe(4)
     for (const name of ['.', ...made]) {
       expect([name, (await stat(join(dataDir, name))).mode & 0o077]).toEqual([name, 0])
     }

@@ -1,5 +1,5 @@
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
-import { afterAll, expect } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { launchBrowser } from '../../scripts/browser.ts'
 import { openMailbox } from './mailbox.ts'
 import { freePort } from './server-process.ts'
@@ -65,6 +65,8 @@ async function openBrowser() {
    */
   async function openPage(origin: string, options: BrowserContextOptions = {}) {
     const context = await browser.newContext(options)
+    // Pages that stay open would go on asking the service.
+    onTestFinished(() => context.close())
     const page: Page = await context.newPage()
     const faults: string[] = []
     page.on('pageerror', ({ message }) => faults.push(message))
