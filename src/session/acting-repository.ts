@@ -3,7 +3,7 @@ import type { Database } from '../database/schema.ts'
 import { hasEnded } from './session-fragments.ts'
 
 /** Who acts: a user, by a session. */
-export interface ActorIds {
+interface ActorIds {
   userId: string
   sessionId: string
 }
