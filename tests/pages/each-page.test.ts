@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
+import { REFUSAL_REASONS } from '../../src/signing-secret/refusal-reasons.ts'
 import { enter, heading, openPages, press, say } from '../support/browser.ts'
 import { times } from '../support/test-service.ts'
 
@@ -96,6 +97,24 @@ describe('on each page', async () => {
       expect(shown.join('\n')).toContain(text)
     await press(page, 'Sign out')
     await page.locator('.chosen', { hasText: script }).waitFor()
+    expectClean()
+  })
+
+  test('each reason of a refusal is told in words', async () => {
+    const admin = await service.addCompany()
+    const at = new Date(service.clock.now())
+    const about = { company_id: admin.companyId, minute: at, first_at: at, last_at: at, count: 1 }
+    const from = { network: '192.0.2.1', ip_address: '192.0.2.1', is_genuine: true, clock_skew_seconds: -720 }
+    const rows = REFUSAL_REASONS.map((reason) => ({ ...about, ...from, reason, webhook_id: 'msg_1' }))
+    await service.db.insertInto('refused_requests').values(rows).execute()
+    const { page, expectClean } = await openPage(origin)
+    await page.goto(`${origin}/sign-in`)
+    await enter(page, admin)
+    await say(page, 'Your clock is 12 minutes behind')
+    const told = await page.locator('.refusals li > p:first-child').allTextContents()
+    expect(told).toHaveLength(REFUSAL_REASONS.length)
+    expect(new Set(told).size).toBe(REFUSAL_REASONS.length)
+    for (const words of told) expect(words).toMatch(/\w+ \w+.*\.$/)
     expectClean()
   })
 

@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks'
+import type { RefusalReason } from '../../signing-secret/refusal-reasons.ts'
 import { ApiError, call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
 import { useLoaded, usePolling, Waiting } from '../loading.tsx'
 import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
@@ -202,13 +203,14 @@ function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStat
 type Refusal = Refusals['refusals'][number]
 
 /** What each reason means, and what to do. */
-const MEANING: Record<string, (refusal: Refusal) => string> = {
+const MEANING: Record<RefusalReason, (refusal: Refusal) => string> = {
   header_missing: () =>
     'A header is missing or there twice. Send X-Company-Id, webhook-id, webhook-timestamp and webhook-signature, each once.',
   timestamp_malformed: () => 'webhook-timestamp is no number. Send Unix seconds.',
   timestamp_stale: ({ clockSkewSeconds = 0 }) =>
     `Your clock is ${inWords(Math.abs(clockSkewSeconds))} ${clockSkewSeconds < 0 ? 'behind' : 'ahead'}, or the request was kept back. Set the clock by NTP, and sign when you send.`,
-  signature_malformed: () => 'webhook-signature has no entry of the form v1,<base64 of 32 bytes>.',
+  signature_malformed: () =>
+    'webhook-signature has no entry of the form v1,<base64 of 32 bytes>. Send the signature in that form.',
   signature_mismatch: () =>
     'The signature is not that of these bytes under your secret. Sign id.timestamp.body, with the body as it is sent, and with the key that the base64 after whsec_ stands for.',
   previous_secret: () => 'Signed with the secret before the current one. Give this sender the new one.',
@@ -236,7 +238,7 @@ function RefusedRequests({ refusals }: { refusals: Refusal[] }) {
     <ul class="refusals">
       {refusals.map((refusal) => (
         <li key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}>
-          <p>{MEANING[refusal.reason]?.(refusal) ?? refusal.reason}</p>
+          <p>{MEANING[refusal.reason as RefusalReason](refusal)}</p>
           <p class="quiet">
             {refusal.count} × <code>{refusal.reason}</code> from {refusal.ipAddress}, last{' '}
             <Time at={refusal.lastAt} />
