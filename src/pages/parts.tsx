@@ -35,9 +35,6 @@ export function Title({ children }: { children: string }) {
   )
 }
 
-export const PASSWORD_HINT =
-  'At least 8 characters that nobody guesses: four words that have nothing to do with you, say.'
-
 interface FieldProps {
   label: string
   name: string
@@ -84,6 +81,14 @@ export function Field(props: FieldProps) {
       )}
     </div>
   )
+}
+
+type NewPasswordProps = Pick<FieldProps, 'label' | 'name' | 'error'>
+
+/** A password that somebody chooses. */
+export function NewPassword(props: NewPasswordProps) {
+  const hint = 'At least 8 characters that nobody guesses: four words that have nothing to do with you, say.'
+  return <Field {...props} type="password" autoComplete="new-password" hint={hint} />
 }
 
 interface FormProps {

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call, type Invitation, type NewMember } from '../api.ts'
 import { useLoaded, Waiting } from '../loading.tsx'
-import { Field, Form, Link, PASSWORD_HINT, Time } from '../parts.tsx'
+import { Field, Form, Link, NewPassword, Time } from '../parts.tsx'
 import { rememberCompany } from '../remembered-company.ts'
 import { fragment } from '../router.ts'
 import { Done, Frame } from './frame.tsx'
@@ -27,16 +27,7 @@ export function ResetPassword() {
         <Done>Your password is changed, and all your sessions have ended. Sign in with the new one.</Done>
       ) : (
         <Form action="Change the password" onSubmit={reset}>
-          {(fields) => (
-            <Field
-              label="New password"
-              name="newPassword"
-              type="password"
-              autoComplete="new-password"
-              hint={PASSWORD_HINT}
-              error={fields['newPassword']}
-            />
-          )}
+          {(fields) => <NewPassword label="New password" name="newPassword" error={fields['newPassword']} />}
         </Form>
       )}
       <p class="links">
@@ -165,14 +156,7 @@ export function AcceptInvitation() {
           <>
             <input type="hidden" name="username" autoComplete="username" value={value.email} />
             <Field label="Your name" name="name" autoComplete="name" error={fields['name']} />
-            <Field
-              label="Password"
-              name="password"
-              type="password"
-              autoComplete="new-password"
-              hint={PASSWORD_HINT}
-              error={fields['password']}
-            />
+            <NewPassword label="Password" name="password" error={fields['password']} />
           </>
         )}
       </Form>

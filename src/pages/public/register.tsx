@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, Link, PASSWORD_HINT } from '../parts.tsx'
+import { Field, Form, Link, NewPassword } from '../parts.tsx'
 import { rememberCompany } from '../remembered-company.ts'
 import { Done, Frame } from './frame.tsx'
 
@@ -33,14 +33,7 @@ export function Register() {
               autoComplete="username"
               error={fields['email']}
             />
-            <Field
-              label="Password"
-              name="password"
-              type="password"
-              autoComplete="new-password"
-              hint={PASSWORD_HINT}
-              error={fields['password']}
-            />
+            <NewPassword label="Password" name="password" error={fields['password']} />
           </>
         )}
       </Form>

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call, type OwnSessions, type Session } from '../api.ts'
 import { useChange, useLoaded, Waiting } from '../loading.tsx'
-import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
+import { CopyButton, Field, Form, NewPassword, Section, Time, Title } from '../parts.tsx'
 
 interface Props {
   session: Session
@@ -67,14 +67,7 @@ export function Account({ session, onChanged }: Props) {
                 autoComplete="current-password"
                 error={fields['currentPassword']}
               />
-              <Field
-                label="New password"
-                name="newPassword"
-                type="password"
-                autoComplete="new-password"
-                hint="At least 8 characters that nobody guesses."
-                error={fields['newPassword']}
-              />
+              <NewPassword label="New password" name="newPassword" error={fields['newPassword']} />
             </>
           )}
         </Change>
