@@ -80,18 +80,7 @@ export const PASSWORD = 'correct horse battery'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const sharedHasher = await createLimitedHasher()
-const operatorHasher = knowing(PASSWORD, await createPasswordHasher())
-
-/** Hashes and estimates one password once: thousands of people of the tests have it, and none of them is about that. */
-function knowing(known: string, hasher: PasswordHasher): PasswordHasher {
-  const hash = hasher.hash(known)
-  const estimate = hasher.estimate(known, [])
-  return {
-    ...hasher,
-    hash: (password) => (password === known ? hash : hasher.hash(password)),
-    estimate: (password, hints) => (password === known ? estimate : hasher.estimate(password, hints)),
-  }
-}
+const operatorHasher = await createPasswordHasher()
 
 /** A hasher that counts its calls. */
 export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
