@@ -1,7 +1,7 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
 import { field, Time, Uuid } from '../http/fields.ts'
-import { REFUSAL_REASONS } from './refusal-reasons.ts'
+import { REFUSAL_REASONS, type RefusalReason } from './refusal-reasons.ts'
 
 const Hint = Type.String({ description: 'The last four characters of the secret', examples: ['…a1B2'] })
 const Version = Type.Integer({ description: 'Grows by one with each new secret', examples: [3] })
@@ -83,7 +83,8 @@ export const RefusalsReply = Type.Object(
     refusals: Type.Array(
       Type.Object(
         {
-          reason: Type.String({
+          reason: Type.Unsafe<RefusalReason>({
+            type: 'string',
             enum: [...REFUSAL_REASONS],
             description: 'Why',
             examples: ['signature_mismatch'],

@@ -1,5 +1,4 @@
 import { useRef, useState } from 'preact/hooks'
-import type { RefusalReason } from '../../signing-secret/refusal-reasons.ts'
 import { ApiError, call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
 import { useLoaded, usePolling, Waiting } from '../loading.tsx'
 import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
@@ -203,7 +202,7 @@ function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStat
 type Refusal = Refusals['refusals'][number]
 
 /** What each reason means, and what to do. */
-const MEANING: Record<RefusalReason, (refusal: Refusal) => string> = {
+const MEANING: Record<Refusal['reason'], (refusal: Refusal) => string> = {
   header_missing: () =>
     'A header is missing or there twice. Send X-Company-Id, webhook-id, webhook-timestamp and webhook-signature, each once.',
   timestamp_malformed: () => 'webhook-timestamp is no number. Send Unix seconds.',
@@ -238,7 +237,7 @@ function RefusedRequests({ refusals }: { refusals: Refusal[] }) {
     <ul class="refusals">
       {refusals.map((refusal) => (
         <li key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}>
-          <p>{MEANING[refusal.reason as RefusalReason](refusal)}</p>
+          <p>{MEANING[refusal.reason](refusal)}</p>
           <p class="quiet">
             {refusal.count} × <code>{refusal.reason}</code> from {refusal.ipAddress}, last{' '}
             <Time at={refusal.lastAt} />
