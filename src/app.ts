@@ -21,7 +21,15 @@ import { confirmRoutes } from './member/confirm-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
+import { askForSignIn } from './second-factor/challenges.ts'
+import { createDigests } from './second-factor/digests.ts'
+import { enrolmentGuard } from './second-factor/enrolment-guard.ts'
+import { policyRoutes } from './second-factor/policy-routes.ts'
+import { reauthenticateRoutes } from './second-factor/reauthenticate-routes.ts'
+import { secondFactorRoutes } from './second-factor/routes.ts'
+import { secondFactorSignInRoutes } from './second-factor/sign-in-routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
+import { currentSessionRoutes } from './session/current-session-routes.ts'
 import { createKnownClients } from './session/known-clients.ts'
 import { loginRoutes } from './session/login-routes.ts'
 import { createLogout } from './session/logout.ts'
@@ -30,14 +38,12 @@ import { createSessionLookUp } from './session/look-up.ts'
 import { createOwnSessions } from './session/own-sessions.ts'
 import { createPasswordChange } from './session/password-change.ts'
 import { permissionGuard } from './session/permission-guard.ts'
-import { reauthenticateRoutes } from './session/reauthenticate-routes.ts'
-import { createReauthentication } from './session/reauthentication.ts'
 import { recentProofGuard } from './session/recent-proof-guard.ts'
 import { refreshRoutes } from './session/refresh-routes.ts'
 import { createRefresh } from './session/rotation.ts'
 import { ownSessionRoutes } from './session/routes.ts'
 import { sessionGuard } from './session/session-guard.ts'
-import { createSignIn } from './session/sign-in.ts'
+import { type AskForSecondFactor, createSignIn } from './session/sign-in.ts'
 import { createRefusalBook } from './signing-secret/refusals.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
@@ -72,7 +78,7 @@ export async function buildApp(options: AppOptions) {
   const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
     app.notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
   )
-  const context = {
+  const parts = {
     config,
     db,
     system,
@@ -82,7 +88,12 @@ export async function buildApp(options: AppOptions) {
     knownClients,
     measureBatch,
     isBreached,
+    digests: createDigests(config.masterKeys),
     tokens: app.tokens,
+  }
+  const context = {
+    ...parts,
+    askForSecondFactor: (...asked: Parameters<AskForSecondFactor>) => askForSignIn(parts, ...asked),
   }
   const signingSecrets = createSigningSecrets(context)
   const refusals = createRefusalBook({
@@ -104,6 +115,7 @@ export async function buildApp(options: AppOptions) {
       await api.register(async (open) => {
         await open.register(publicGuard)
         await open.register(loginRoutes, { config, system, hasher, signIn: createSignIn(context) })
+        await open.register(secondFactorSignInRoutes, { context })
         await open.register(onboardingRoutes, { context })
         await open.register(confirmRoutes, { context })
         await open.register(keySetRoutes, { system })
@@ -119,31 +131,37 @@ export async function buildApp(options: AppOptions) {
       // A session, by access token or cookie.
       await api.register(async (signedIn) => {
         await signedIn.register(sessionGuard, { config, system, sessions: createSessionLookUp(context) })
-        await signedIn.register(ownSessionRoutes, {
-          system,
-          ownSessions: createOwnSessions(context),
-          changePassword: createPasswordChange(context),
+        await signedIn.register(currentSessionRoutes)
+        await signedIn.register(reauthenticateRoutes, { context })
+        await signedIn.register(async (proven) => {
+          await proven.register(recentProofGuard, { system })
+          await proven.register(secondFactorRoutes, { context })
         })
-        await signedIn.register(reauthenticateRoutes, {
-          config,
-          system,
-          reauthenticate: createReauthentication(context),
-        })
-        await signedIn.register(accountRoutes, { context })
-        // A session whose user has a permission; the second kind also asks for a recent proof.
-        await signedIn.register(async (permitted) => {
-          await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
-          await permitted.register(signingSecretRoutes, { signingSecrets, refusals, system })
-        })
-        await signedIn.register(async (permitted) => {
-          await permitted.register(permissionGuard, { permission: 'audit:read' })
-          await permitted.register(auditRoutes, { db, system })
-        })
-        await signedIn.register(async (managing) => {
-          await managing.register(permissionGuard, { permission: 'members:manage' })
-          await managing.register(recentProofGuard, { system })
-          await managing.register(memberRoutes, { context })
-          await managing.register(invitationRoutes, { context })
+        // A session that meets the policy of its company on second factors.
+        await signedIn.register(async (enrolled) => {
+          await enrolled.register(enrolmentGuard)
+          await enrolled.register(ownSessionRoutes, {
+            system,
+            ownSessions: createOwnSessions(context),
+            changePassword: createPasswordChange(context),
+          })
+          await enrolled.register(accountRoutes, { context })
+          // And whose user has a permission; the last kind also asks for a recent proof.
+          await enrolled.register(async (permitted) => {
+            await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })
+            await permitted.register(signingSecretRoutes, { signingSecrets, refusals, system })
+          })
+          await enrolled.register(async (permitted) => {
+            await permitted.register(permissionGuard, { permission: 'audit:read' })
+            await permitted.register(auditRoutes, { db, system })
+          })
+          await enrolled.register(async (managing) => {
+            await managing.register(permissionGuard, { permission: 'members:manage' })
+            await managing.register(recentProofGuard, { system })
+            await managing.register(memberRoutes, { context })
+            await managing.register(invitationRoutes, { context })
+            await managing.register(policyRoutes, { context })
+          })
         })
       })
       // A signature over the raw body.

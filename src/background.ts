@@ -5,11 +5,13 @@ import type { Log } from './http/logs.ts'
 import { openMail } from './mail/outgoing.ts'
 import { createMailComposer } from './member/compose-mail.ts'
 import { pruneAcrossCompanies } from './operator/housekeeping.ts'
+import { settleLapsedAcrossCompanies } from './second-factor/lapsed.ts'
 import { randomFraction, type System } from './system.ts'
 
-/** What a machine does once, however many processes answer its requests: it sends mail and prunes. */
+/** What a machine does once, however many processes answer its requests: it sends mail, settles and prunes. */
 
 const PRUNE_EVERY_MS = 3_600_000
+const SETTLE_EVERY_MS = 60_000
 
 interface Context {
   config: Config
@@ -27,27 +29,36 @@ interface Background {
 export function startBackground(context: Context): Background {
   const mail = openMail({ ...context, compose: createMailComposer(context) })
   mail.start()
-  const stopPruning = startPruning(context)
-  return {
-    stop() {
-      stopPruning()
-      return mail.stop()
-    },
-  }
-}
-
-/** Prunes once an hour. The first time is random, so that machines do not prune all at once. */
-function startPruning({ config, db, system, log }: Context): () => void {
+  const { config, db, system, log } = context
   const stopping = new AbortController()
-  async function prune(): Promise<void> {
-    setTimeout(prune, PRUNE_EVERY_MS).unref()
+  repeat(PRUNE_EVERY_MS, async () => {
     try {
       const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
       log.info({ pruned }, 'housekeeping')
     } catch (error) {
       log.warn({ err: error }, 'housekeeping failed')
     }
+  })
+  repeat(SETTLE_EVERY_MS, async () => {
+    try {
+      await settleLapsedAcrossCompanies({ db, system }, system.now())
+    } catch (error) {
+      log.warn({ err: error }, 'sign-ins without their second factor could not be settled')
+    }
+  })
+  /** The first time is random, so that machines do not do it all at once. */
+  function repeat(everyMs: number, work: () => Promise<void>): void {
+    async function run(): Promise<void> {
+      if (stopping.signal.aborted) return
+      setTimeout(run, everyMs).unref()
+      await work()
+    }
+    setTimeout(run, everyMs * randomFraction(system)).unref()
   }
-  setTimeout(prune, PRUNE_EVERY_MS * randomFraction(system)).unref()
-  return () => stopping.abort()
+  return {
+    stop() {
+      stopping.abort()
+      return mail.stop()
+    },
+  }
 }

@@ -33,6 +33,12 @@ export function isLoopback(origin: string): boolean {
   return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
 }
 
+/** Whether the host of an origin is this domain, or in it. */
+export function isBelow(origin: string, domain: string): boolean {
+  const hostname = URL.parse(origin)?.hostname ?? ''
+  return hostname === domain || hostname.endsWith(`.${domain}`)
+}
+
 export function isCidr(text: string): boolean {
   const [ipAddress = '', prefix, ...rest] = text.split('/')
   const bits = isIP(ipAddress) === 4 ? 32 : isIP(ipAddress) === 6 ? 128 : -1

@@ -4,6 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import {
   areMasterKeys,
   containsClients,
+  isBelow,
   isCidr,
   isPlainUrl,
   isSender,
@@ -40,6 +41,7 @@ const Environment = Type.Object({
   MASTER_KEYS: text(),
   PUBLIC_URL: text(),
   PAGES_URL: text(),
+  PASSKEY_RP_ID: text(),
   HOST: Type.String({ default: '127.0.0.1' }),
   PORT: port(3000),
   OPS_HOST: Type.String({ default: '127.0.0.1' }),
@@ -94,6 +96,10 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
   PAGES_URL: [
     (url) => originOf(url) !== null,
     'be an http(s) URL without a path, such as https://app.example.com',
+  ],
+  PASSKEY_RP_ID: [
+    (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
+    'be the name of a host in lower case, such as example.com',
   ],
   SMTP_URL: [
     isSmtpUrl,
@@ -170,11 +176,17 @@ function faultsOf(values: Record<string, unknown>): string[] {
     const value = values[name]
     if (typeof value === 'string' && !faults.has(name) && !isValid(value)) faults.set(name, `must ${must}`)
   }
+  const { PUBLIC_URL: publicUrl = 'http://localhost', PASSKEY_RP_ID: rpId } = values
+  const areForms = !faults.has('PUBLIC_URL') && !faults.has('PASSKEY_RP_ID')
+  if (areForms && typeof publicUrl === 'string' && typeof rpId === 'string' && !isBelow(publicUrl, rpId))
+    faults.set('PASSKEY_RP_ID', 'must be the host of PUBLIC_URL or a domain above it')
   return [...faults].map(([name, fault]) => `${name}: ${fault}`)
 }
 
 function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   const publicUrl = originOf(read.PUBLIC_URL ?? `http://localhost:${read.PORT}`) ?? ''
+  const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
+  const passkeyRpId = read.PASSKEY_RP_ID ?? new URL(publicUrl).hostname
   return {
     /** Undefined means the embedded Postgres; only outside production. */
     databaseUrl: read.DATABASE_URL,
@@ -215,7 +227,12 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
       requireTls: read.NODE_ENV === 'production' && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
       from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,
     },
-    dashboardOrigins: list(read.DASHBOARD_ORIGINS),
+    dashboardOrigins,
+    /** The relying party of passkeys (WebAuthn, section 5.1.2), and the origins whose pages can use them. */
+    passkeys: {
+      rpId: passkeyRpId,
+      origins: [publicUrl, ...dashboardOrigins.filter((origin) => isBelow(origin, passkeyRpId))],
+    },
     trustProxy: list(read.TRUST_PROXY),
     /** How long requests are still taken after the signal to stop, so that a load balancer notices first. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),

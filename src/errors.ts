@@ -13,6 +13,7 @@ export const catalogue = {
   version_conflict: [409, 'validation', 'Version conflict'],
   idempotency_conflict: [409, 'validation', 'Idempotency conflict'],
   already_member: [409, 'validation', 'Already a member'],
+  factor_required: [409, 'validation', 'Second factor required'],
   quota_reached: [409, 'validation', 'Quota reached'],
   last_admin: [409, 'validation', 'Last admin'],
   payload_too_large: [413, 'validation', 'Payload too large'],
@@ -25,8 +26,11 @@ export const catalogue = {
   session_ended: [401, 'authentication', 'Session ended'],
   refresh_token_reused: [401, 'authentication', 'Refresh token reused'],
   invalid_signature: [401, 'authentication', 'Invalid signature'],
+  second_factor_required: [401, 'authentication', 'Second factor required'],
+  invalid_second_factor: [401, 'authentication', 'Invalid second factor'],
   permission_denied: [403, 'permission', 'Permission denied'],
   reauthentication_required: [403, 'permission', 'Reauthentication required'],
+  second_factor_enrolment_required: [403, 'permission', 'Second factor enrolment required'],
   email_not_verified: [403, 'permission', 'E-mail address not verified'],
   cross_site_request: [403, 'permission', 'Cross-site request'],
   subscription_inactive: [402, 'billing', 'Subscription inactive'],
@@ -55,6 +59,13 @@ export const END_REASONS = [
   'ended_by_operator',
 ] as const
 
+/** Asks for a second factor. Options of WebAuthn go to the browser as they are. */
+export interface SecondFactorRequest {
+  challenge: string
+  methods: string[]
+  passkeyOptions?: object
+}
+
 interface Extras {
   /** The invalid values, by JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
@@ -64,6 +75,8 @@ interface Extras {
   retryAfterSeconds?: number
   /** The limit that counted the request, used up or not: the RateLimit headers. */
   limit?: LimitState
+  /** What to answer; only for `second_factor_required`. */
+  secondFactor?: SecondFactorRequest
   /** Further headers of this answer. */
   headers?: Record<string, string>
   cause?: unknown
@@ -92,7 +105,7 @@ export function overloaded(detail = 'Too many requests at once; try again in a m
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }
 
-/** RFC 9457, with the service's own members `category`, `code`, `requestId`, `errors`, `reason`. */
+/** RFC 9457, with the service's own members, such as `category`, `code` and `requestId`. */
 export const ProblemReply = Type.Object(
   {
     type: Type.String({
@@ -126,6 +139,29 @@ export const ProblemReply = Type.Object(
         examples: ['logout'],
       }),
     ),
+    challenge: Type.Optional(
+      Type.String({
+        description: 'Send it with the second factor, within 5 minutes; only with `second_factor_required`',
+        examples: ['3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
+      }),
+    ),
+    methods: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'What the member can answer it by; only with `second_factor_required`',
+        examples: [['totp', 'recovery_code']],
+      }),
+    ),
+    passkeyOptions: Type.Optional(
+      Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description:
+            'For `navigator.credentials.get` (WebAuthn, PublicKeyCredentialRequestOptionsJSON), if the member has a passkey; only with `second_factor_required`',
+          examples: [{ challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' }],
+        },
+      ),
+    ),
     errors: Type.Optional(
       Type.Array(
         Type.Object(
@@ -147,7 +183,7 @@ export const ProblemReply = Type.Object(
 
 export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
   const [status, category, title] = catalogue[problem.code]
-  const { reason, errors } = problem.extras
+  const { reason, errors, secondFactor } = problem.extras
   return {
     type: `urn:gatehouse:problem:${problem.code}`,
     title,
@@ -157,6 +193,7 @@ export function toReply(problem: Problem, requestId: string): Static<typeof Prob
     code: problem.code,
     requestId,
     ...(reason && { reason }),
+    ...secondFactor,
     ...(errors && { errors }),
   }
 }

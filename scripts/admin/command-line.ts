@@ -19,6 +19,7 @@ const OPTIONS = {
   user: { type: 'string' },
   status: { type: 'string' },
   limit: { type: 'string' },
+  'second-factor': { type: 'string' },
 } as const
 
 type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>

@@ -1,8 +1,13 @@
 import { SUBSCRIPTION_STATUSES } from '../../src/company/account.ts'
 import { findCompany, listCompaniesAcrossCompanies } from '../../src/company/listing-repository.ts'
 import { noSuchCompany } from '../../src/company/problems.ts'
-import type { SubscriptionStatus } from '../../src/database/schema.ts'
-import { changeCompanyStatus, changeSubscription, createCompany } from '../../src/operator/companies.ts'
+import type { SecondFactorPolicy, SubscriptionStatus } from '../../src/database/schema.ts'
+import {
+  changeCompanyStatus,
+  changeSubscription,
+  companySecurity,
+  createCompany,
+} from '../../src/operator/companies.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { type Command, limitOf } from './command-line.ts'
 import { choosePassword } from './context.ts'
@@ -44,6 +49,15 @@ export const COMPANY_COMMANDS: Record<string, Command> = {
       return { companyId, status: 'active' }
     },
   },
+  'company security': {
+    takes: 'company',
+    optional: ['second-factor'],
+    async run(context, { 'second-factor': policy }, companyId) {
+      if (policy !== undefined && !isSecondFactorPolicy(policy))
+        throw new UsageError(`--second-factor is one of ${SECOND_FACTOR_POLICIES.join(', ')}`)
+      return { companyId, ...(await companySecurity(context, companyId, policy, context.system.now())) }
+    },
+  },
   'company delete': {
     takes: 'company',
     async run(context, _values, companyId) {
@@ -67,4 +81,10 @@ export const COMPANY_COMMANDS: Record<string, Command> = {
 
 function isSubscriptionStatus(text: string): text is SubscriptionStatus {
   return SUBSCRIPTION_STATUSES.some((status) => status === text)
+}
+
+const SECOND_FACTOR_POLICIES = ['optional', 'admins', 'everyone'] as const satisfies SecondFactorPolicy[]
+
+function isSecondFactorPolicy(text: string): text is SecondFactorPolicy {
+  return SECOND_FACTOR_POLICIES.some((policy) => policy === text)
 }

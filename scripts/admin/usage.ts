@@ -4,9 +4,10 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   company create --name N --admin-email E [--admin-name A] [--plan P]
   company list [--limit L]
   company show|suspend|resume|delete ID
+  company security ID [--second-factor F]
   user create --company ID --email E --role R [--name N]
   user list --company ID [--limit L]
-  user show|disable|enable|unlock|delete --company ID (--user U | --email E)
+  user show|disable|enable|unlock|reset-second-factors|delete --company ID (--user U | --email E)
   user role --company ID (--user U | --email E) --role R
   invite --company ID --email E --role R
   subscription set --company ID --status S [--plan P]
@@ -19,9 +20,10 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   prune
 
 R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
-canceled or suspended. Lists show the newest 100, or L; users by e-mail.
+canceled or suspended; F optional, admins or everyone. Lists show the newest 100, or L; users by e-mail.
 
-"company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
+"user reset-second-factors" is for somebody who lost theirs: the password is void too, and a link is mailed to
+choose another. "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
 once; a KID that begins with "-" comes last, after "--". "sessions end --all" is for a restored backup,
 which brings back sessions that had ended.
 

@@ -7,6 +7,7 @@ import {
   deleteUser,
   invite,
   requireUser,
+  resetSecondFactors,
   unlockUser,
 } from '../../src/operator/users.ts'
 import { type Command, limitOf, userOf } from './command-line.ts'
@@ -67,6 +68,13 @@ export const USER_COMMANDS: Record<string, Command> = {
     async run(context, { company: companyId = '', ...values }) {
       const { userId } = await unlockUser(context, companyId, userOf(values), context.system.now())
       return { companyId, userId, status: 'unlocked' }
+    },
+  },
+  'user reset-second-factors': {
+    ...USER,
+    async run(context, { company: companyId = '', ...values }) {
+      const { userId } = await resetSecondFactors(context, companyId, userOf(values), context.system.now())
+      return { companyId, userId, status: 'reset; mail queued' }
     },
   },
   'user delete': {

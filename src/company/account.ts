@@ -16,6 +16,8 @@ export const ACCOUNT_COLUMNS = {
   currentPeriodEnd: 'current_period_end',
   features: 'features',
   userKind: 'user_kind',
+  secondFactors: 'second_factors',
+  secondFactorPolicy: 'second_factor_policy',
 } as const
 
 export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
@@ -32,6 +34,16 @@ export function isActive({
   companyStatus,
 }: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
   return userStatus === 'active' && companyStatus === 'active'
+}
+
+/** Whether the policy of the company asks this user for a second factor. */
+export function isConcerned({
+  userKind,
+  role,
+  secondFactorPolicy,
+}: Pick<Account, 'userKind' | 'role' | 'secondFactorPolicy'>): boolean {
+  if (userKind !== 'person') return false
+  return secondFactorPolicy === 'everyone' || (secondFactorPolicy === 'admins' && role === 'admin')
 }
 
 export const SUBSCRIPTION_STATUSES = [

@@ -1,6 +1,13 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, SubscriptionStatus, UserKind, UserStatus } from '../database/schema.ts'
+import type {
+  CompanyStatus,
+  FactorKind,
+  SecondFactorPolicy,
+  SubscriptionStatus,
+  UserKind,
+  UserStatus,
+} from '../database/schema.ts'
 
 /** What operators see of companies and their users. */
 
@@ -32,6 +39,7 @@ interface ShownCompany extends ListedCompany {
   /** The e-mails of active admins. */
   admins: string[]
   signingSecretVersion: number | null
+  secondFactor: SecondFactorPolicy
 }
 
 export async function findCompany(db: Executor, companyId: string): Promise<ShownCompany | undefined> {
@@ -39,7 +47,8 @@ export async function findCompany(db: Executor, companyId: string): Promise<Show
     select ${listedCompany}, s.current_period_end as "currentPeriodEnd",
       array(select u.email from users u where u.company_id = c.company_id and u.role = 'admin'
         and u.status = 'active' order by u.email) as admins,
-      (select v.version from signing_secrets v where v.company_id = c.company_id) as "signingSecretVersion"
+      (select v.version from signing_secrets v where v.company_id = c.company_id) as "signingSecretVersion",
+      c.second_factor_policy as "secondFactor"
     from companies c left join subscriptions s on s.company_id = c.company_id
     where c.company_id = ${companyId}`.execute(db)
   return rows[0]
@@ -53,13 +62,15 @@ interface ShownUser {
   role: string
   assignments: string[]
   status: UserStatus
+  secondFactors: FactorKind[]
   emailVerifiedAt: Date | null
   lockedOutAt: Date | null
   createdAt: Date
 }
 
 const shownUser = sql`
-  user_id as "userId", kind, email, name, role, assignments, status, email_verified_at as "emailVerifiedAt",
+  user_id as "userId", kind, email, name, role, assignments, status,
+  second_factors as "secondFactors", email_verified_at as "emailVerifiedAt",
   locked_out_at as "lockedOutAt", created_at as "createdAt"`
 
 /** The users of a company by e-mail, without those that are deleted. */

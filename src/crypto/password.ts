@@ -12,7 +12,7 @@ const CURRENT = '$argon2id$v=19$m=19456,t=2,p=1$'
 export interface PasswordHasher {
   /** The PHC string of a password. */
   hash(password: string): Promise<string>
-  /** Whether the password matches. An absent hash costs the same work and never matches. */
+  /** Whether the password matches. An absent or empty hash costs the same work and never matches. */
   verify(phc: string | undefined, password: string): Promise<boolean>
   /** How hard a new password is to guess for somebody who knows the hints. */
   estimate(password: string, hints: string[]): Promise<Estimate>
@@ -32,8 +32,8 @@ export async function createPasswordHasher(): Promise<PasswordHasher> {
     hash: (password) => hash(normalize(password), PARAMETERS),
     estimate,
     async verify(phc, password) {
-      const matches = await verify(phc ?? nobodysHash, normalize(password))
-      return matches && phc !== undefined
+      const matches = await verify(phc || nobodysHash, normalize(password))
+      return matches && phc !== undefined && phc !== ''
     },
   }
 }

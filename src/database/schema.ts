@@ -14,6 +14,11 @@ export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled'
 export type UserKind = 'person' | 'service'
 export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm'
 export type SessionKind = 'token' | 'cookie'
+export type FactorKind = 'passkey' | 'totp'
+/** Whose sessions must have proven a second factor. */
+export type SecondFactorPolicy = 'optional' | 'admins' | 'everyone'
+/** What a challenge of a second factor completes: a sign-in, a recent proof, the enrolment of a passkey. */
+export type ChallengePurpose = 'sign_in' | 'proof' | 'enrolment'
 export type EndReason = (typeof END_REASONS)[number]
 
 interface Roles {
@@ -34,6 +39,7 @@ interface Companies {
   session_epoch: Generated<number>
   session_epoch_reason: EndReason | null
   deletion_began_at: Date | null
+  second_factor_policy: Generated<SecondFactorPolicy>
 }
 
 interface Subscriptions {
@@ -63,6 +69,10 @@ interface Users {
   kind: Generated<UserKind>
   last_sign_in_at: Date | null
   pending_email: string | null
+  second_factors: Generated<FactorKind[]>
+  passkey_handle: Buffer | null
+  wrong_codes: Generated<number>
+  factor_missing_told_at: Date | null
 }
 
 /** A view: each user with the permissions, company and subscription of this moment. */
@@ -86,6 +96,8 @@ interface Accounts {
   company_epoch: number
   company_epoch_reason: EndReason | null
   user_kind: UserKind
+  second_factors: FactorKind[]
+  second_factor_policy: SecondFactorPolicy
 }
 
 interface Sessions {
@@ -121,6 +133,69 @@ interface KnownClients {
   kind: Fixed<'network' | 'device'>
   digest: Fixed<Buffer>
   known_until: Date
+}
+
+/** Authenticator apps and passkeys: each has the columns of its kind. */
+interface SecondFactors {
+  company_id: Fixed<string>
+  factor_id: Fixed<string>
+  user_id: Fixed<string>
+  kind: Fixed<FactorKind>
+  name: string
+  created_at: Fixed<Date>
+  /** Null for an authenticator app that is being set up. */
+  confirmed_at: Date | null
+  last_used_at: Date | null
+  mailbox_proven: Generated<boolean>
+  sealed_secret: string | null
+  /** A bigint. */
+  last_step: string | null
+  credential_id: Fixed<Buffer | null>
+  public_key: Fixed<Buffer | null>
+  /** A bigint. */
+  sign_count: string | null
+  backup_eligible: Fixed<boolean | null>
+  transports: string[] | null
+}
+
+interface RecoveryCodes {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  digest: Fixed<Buffer>
+  key_id: Fixed<string>
+}
+
+interface SecondFactorChallenges {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  challenge_hash: Fixed<Buffer>
+  purpose: Fixed<ChallengePurpose>
+  /** Of a sign-in. */
+  mode: Fixed<SessionKind | null>
+  /** Of all but a sign-in. */
+  session_id: Fixed<string | null>
+  password_proven: Fixed<boolean>
+  tries: Generated<number>
+  answered_by: Buffer | null
+  user_epoch: Fixed<number>
+  company_epoch: Fixed<number>
+  network: Fixed<string>
+  ip_address: Fixed<string>
+  created_at: Fixed<Date>
+  expires_at: Fixed<Date>
+}
+
+interface UsedPasskeyChallenges {
+  challenge_hash: Fixed<Buffer>
+  expires_at: Fixed<Date>
+}
+
+interface MailboxCodes {
+  company_id: Fixed<string>
+  user_id: Fixed<string>
+  digest: Buffer
+  tries: Generated<number>
+  expires_at: Date
 }
 
 interface SigningSecrets {
@@ -266,6 +341,11 @@ export interface Database {
   accounts: Accounts
   sessions: Sessions
   known_clients: KnownClients
+  second_factors: SecondFactors
+  recovery_codes: RecoveryCodes
+  second_factor_challenges: SecondFactorChallenges
+  used_passkey_challenges: UsedPasskeyChallenges
+  mailbox_codes: MailboxCodes
   signing_secrets: SigningSecrets
   former_signing_secrets: FormerSigningSecrets
   refused_requests: RefusedRequests

@@ -16,6 +16,8 @@ const COUNTED: Record<keyof Limits, string> = {
   mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
   mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
   mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
+  secondFactorCodes: 'codes of second factors, by user; right ones are given back, passkeys are not counted',
+  mailboxCodes: 'mailed codes that prove a mailbox, by user',
   passwordChanges: 'changes of a password or an e-mail, by user and network',
   memberChanges: 'changes of members and invitations, and of the own name, by user',
   invitations: 'invitations, those that are sent again included, by company',

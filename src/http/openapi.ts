@@ -8,6 +8,10 @@ const TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
   { name: 'session', description: "The user's own sessions and password" },
   { name: 'account', description: 'Name and e-mail of the user' },
+  {
+    name: 'second factors',
+    description: 'Authenticator apps, passkeys, recovery codes, and the policy on them',
+  },
   { name: 'members', description: 'The people and servers of a company, and invitations' },
   { name: 'audit', description: 'What was done in the company, by whom' },
   { name: 'onboarding', description: 'Registration, verification, reset and invitations; all by mail' },

@@ -37,7 +37,12 @@ function logContextOf({ code, extras: { reason, limit } }: Problem): FastifyRequ
   return { code, ...(reason && { reason }), ...(isLimited && limit && { limit: limit.name }) }
 }
 
-const OWN_COUNTERS = new Set<ProblemCode>(['invalid_credentials', 'invalid_signature'])
+const OWN_COUNTERS = new Set<ProblemCode>([
+  'invalid_credentials',
+  'invalid_signature',
+  // The password was right.
+  'second_factor_required',
+])
 
 /** Logs the cause of our own faults. The client gets only the request id. */
 function logIfOurs(problem: Problem, request: FastifyRequest): void {
@@ -56,10 +61,19 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
   return reply.code(status).type('application/problem+json; charset=utf-8').send(toReply(problem, request.id))
 }
 
+/** Refusals of requests that sent no bearer token. */
+const WITHOUT_TOKEN = new Set<ProblemCode>([
+  'missing_credentials',
+  'invalid_credentials',
+  'invalid_signature',
+  'second_factor_required',
+  'invalid_second_factor',
+])
+
 /** A client that sent no bearer token gets no error code (RFC 6750, section 3). */
 function challenge(code: ProblemCode, detail: string): string {
   const realm = 'Bearer realm="gatehouse"'
-  return code === 'missing_credentials' || code === 'invalid_credentials' || code === 'invalid_signature'
+  return WITHOUT_TOKEN.has(code)
     ? realm
     : `${realm}, error="invalid_token", error_description="${detail.replace(/["\\]/g, '')}"`
 }

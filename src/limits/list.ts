@@ -46,6 +46,10 @@ const DEFAULTS = {
   mailRequests: limit('mail-requests', 120, 3600),
   /** All mails to an e-mail that others can cause. Further ones wait. */
   mailToAddress: limit('mail-to-address', 12, 3600),
+  /** Codes of second factors, by user. Passkeys are not counted. */
+  secondFactorCodes: limit('second-factor-codes', 10, 900),
+  /** Mailed codes that prove a mailbox, by user. */
+  mailboxCodes: limit('mailbox-codes', 3, 3600),
   /** Attempts to change a password or an e-mail, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
   /** Changes of members and invitations, and of one's own name, by user. */

@@ -1,4 +1,4 @@
-import type { TokenPurpose } from '../database/schema.ts'
+import type { FactorKind, SecondFactorPolicy, TokenPurpose } from '../database/schema.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
@@ -20,6 +20,12 @@ export interface MailData {
   invitedBy?: string | undefined
   /** Whose e-mail changes: the recipient is not, or not only, their e-mail of today. */
   userId?: string | undefined
+  /** The second factor that was added or removed. */
+  factor?: { kind: FactorKind; name: string } | undefined
+  /** How many recovery codes are left. */
+  codesLeft?: number | undefined
+  /** Of whom the company asks for a second factor now. */
+  policy?: SecondFactorPolicy | undefined
 }
 
 /** All values that a letter can contain. */
@@ -32,6 +38,8 @@ export interface LetterContext extends MailData {
   isProven: boolean
   /** The companies of somebody who has forgotten them, with the pages on which to sign in. */
   companies?: { name: string; id: string; url: string }[] | undefined
+  /** Proves the mailbox. Made when the mail is sent. */
+  code?: string | undefined
   requestedAt: Date
 }
 
@@ -88,6 +96,35 @@ export const LINKED_LETTERS = {
         companyLine(context),
       ],
       links: [{ label: 'Accept the invitation', url: link.url }],
+    }),
+  },
+  second_factors_reset: {
+    purpose: 'reset',
+    page: 'reset-password',
+    write: (context, link) => ({
+      name: context.name,
+      subject: `Your sign-in to ${context.companyName} was reset`,
+      paragraphs: [
+        `An administrator has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. To choose a new password:`,
+        `The link works once, until ${toText(link.until)}; after that, ask for another one with “Forgot password”. Then sign in, and add a second factor again.`,
+        `If you did not ask for this, ask an administrator of ${context.companyName} who did.`,
+        companyLine(context),
+      ],
+      links: [{ label: 'Choose a new password', url: link.url }],
+    }),
+  },
+  code_guessing: {
+    purpose: 'reset',
+    page: 'reset-password',
+    write: (context, link) => ({
+      name: context.name,
+      subject: `Somebody knows your password for ${context.companyName}`,
+      paragraphs: [
+        `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${askedFrom(context)}. Nobody was let in, and the password does not work any more. To choose a new one:`,
+        `The link works once, until ${toText(link.until)}; after that, ask for another one with “Forgot password”. Choose a password that you use nowhere else. Your second factors stay as they are.`,
+        companyLine(context),
+      ],
+      links: [{ label: 'Choose a new password', url: link.url }],
     }),
   },
   email_change: {
@@ -156,6 +193,63 @@ const NOTICES = {
       `If that was not you, tell an administrator of ${context.companyName} at once.`,
     ],
   }),
+  second_factor_added: (context) => ({
+    name: context.name,
+    subject: `A second factor was added to your account at ${context.companyName}`,
+    paragraphs: [
+      `${factorOf(context)} was added to your account, ${askedFrom(context)}. Your other sessions have ended.`,
+      ifNotYou(context),
+    ],
+  }),
+  second_factor_removed: (context) => ({
+    name: context.name,
+    subject: `A second factor was removed from your account at ${context.companyName}`,
+    paragraphs: [
+      `${factorOf(context)} was removed from your account, ${askedFrom(context)}. Your other sessions have ended.`,
+      ifNotYou(context),
+    ],
+  }),
+  recovery_code_used: ({ codesLeft = 0, ...context }) => ({
+    name: context.name,
+    subject: `A recovery code of yours was used at ${context.companyName}`,
+    paragraphs: [
+      `A recovery code was used in place of your second factor, ${askedFrom(context)}. ${leftOf(codesLeft)}`,
+      ifNotYou(context),
+    ],
+  }),
+  recovery_codes_replaced: (context) => ({
+    name: context.name,
+    subject: `New recovery codes for your account at ${context.companyName}`,
+    paragraphs: [
+      `New recovery codes were made for your account, ${askedFrom(context)}. Those of before do not work any more.`,
+      ifNotYou(context),
+    ],
+  }),
+  second_factor_missing: (context) => ({
+    name: context.name,
+    subject: `Somebody gave your password for ${context.companyName}, and no second factor`,
+    paragraphs: [
+      `Somebody gave the right password of your account, from the address ${context.ipAddress ?? 'unknown'}, and did not go on with your second factor. Nobody was let in. You get this mail once a day at most.`,
+      'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
+    ],
+  }),
+  mailbox_code: ({ code = '', ...context }) => ({
+    name: context.name,
+    subject: `${code.slice(0, 4)} ${code.slice(4)} is your code for ${context.companyName}`,
+    paragraphs: [
+      `Your company asks for a second factor. To add yours, give this code: ${code.slice(0, 4)} ${code.slice(4)}`,
+      `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Give it to nobody: who asks you for it wants your account.`,
+      ifNotYou(context),
+    ],
+  }),
+  security_policy_changed: ({ policy = 'optional', ...context }) => ({
+    name: context.name,
+    subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
+    paragraphs: [
+      `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. It holds at once.`,
+      'You get this mail since you are an administrator.',
+    ],
+  }),
   companies: ({ companies = [], ...context }) => ({
     name: undefined,
     subject: 'Where you sign in',
@@ -182,10 +276,12 @@ function harmless({
   invitedBy,
   userAgent,
   companies,
+  factor,
   ...context
 }: LetterContext): LetterContext {
   return {
     ...context,
+    factor: factor && { ...factor, name: withoutLinks(factor.name) },
     companies: companies?.map((one) => ({ ...one, name: withoutLinks(one.name) })),
     name: withoutLinks(name),
     companyName: withoutLinks(companyName),
@@ -193,6 +289,11 @@ function harmless({
     userAgent: userAgent && withoutLinks(userAgent),
   }
 }
+
+/** The kinds of mail whose link resets a password. */
+export const RESET_KINDS = Object.entries(LINKED_LETTERS)
+  .filter(([, { purpose }]) => purpose === 'reset')
+  .map(([kind]) => kind)
 
 export type LinkedKind = keyof typeof LINKED_LETTERS
 export type MailKind = LinkedKind | keyof typeof NOTICES
@@ -210,6 +311,21 @@ function askedFrom({
   requestedAt,
 }: Pick<LetterContext, 'ipAddress' | 'requestedAt'>): string {
   return `from the address ${ipAddress} on ${toText(requestedAt)}`
+}
+
+const POLICIES: Record<SecondFactorPolicy, string> = {
+  optional: 'optional',
+  admins: 'required of administrators',
+  everyone: 'required of everyone',
+}
+
+function factorOf({ factor }: LetterContext): string {
+  return factor?.kind === 'passkey' ? `The passkey “${factor.name}”` : 'An authenticator app'
+}
+
+function leftOf(codesLeft: number): string {
+  if (codesLeft === 0) return 'None is left: make new ones on your account page.'
+  return `${codesLeft === 1 ? 'One is' : `${codesLeft} are`} left.`
 }
 
 function deviceOf({ userAgent }: LetterContext): string {

@@ -16,7 +16,7 @@ interface Options {
 
 const tags = ['account']
 
-/** One's own account; behind the session guard. */
+/** One's own account; behind the session guard and that of second factors. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   app.patch(
     '/auth/account',
@@ -66,6 +66,6 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
 
 export const accountRoutes = fp(routes, {
   name: 'account-routes',
-  dependencies: ['session-guard'],
+  dependencies: ['session-guard', 'enrolment-guard'],
   encapsulate: true,
 })

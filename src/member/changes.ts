@@ -6,6 +6,7 @@ import type { Database, UserKind } from '../database/schema.ts'
 import { invalidField } from '../errors.ts'
 import { forgetNotices, forgetRecipient } from '../mail/service.ts'
 import { deleteTokensOf } from '../one-time-token/repository.ts'
+import { deleteAllOf as deleteFactorsOf } from '../second-factor/repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../session/known-clients-repository.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
@@ -65,6 +66,7 @@ export async function erase(
   companyId: string,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
+  await deleteFactorsOf(tx, companyId, userId)
   await companies.eraseUser(tx, companyId, userId)
   await dropInvitationsOf(tx, companyId, userId)
   await endUserSessions(tx, companyId, userId, 'user_deleted')

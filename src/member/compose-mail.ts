@@ -19,6 +19,8 @@ import {
 } from '../mail/letters.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
+import { createDigests } from '../second-factor/digests.ts'
+import { issueCode } from '../second-factor/mailbox.ts'
 import type { System } from '../system.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 
@@ -29,17 +31,22 @@ import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 
 interface Context {
   db: Kysely<Database>
-  config: Pick<Config, 'pagesUrl'>
+  config: Pick<Config, 'pagesUrl' | 'masterKeys'>
   system: System
 }
 
 /** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
 export function createMailComposer(context: Context): DeliveryOptions['compose'] {
+  const withDigests = { ...context, digests: createDigests(context.config.masterKeys) }
   return async (mail, now) => {
     const found = await findRecipient(context, mail)
     if (!found) return null
     const { companyId, kind, data, createdAt: requestedAt } = mail
     const about = { ...data, ...found, companyId, requestedAt }
+    if (kind === 'mailbox_code' && data.userId !== undefined) {
+      const member = { companyId, userId: data.userId }
+      return async () => writeNotice(kind, { ...about, code: await issueCode(withDigests, member, now) })
+    }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)
     return async () => {
       const link = await newLink(context, kind, mail, found, now)

@@ -1,4 +1,7 @@
 import { changeAssignments } from '../company/service.ts'
+import { Problem } from '../errors.ts'
+import { deleteResetTokens } from '../one-time-token/repository.ts'
+import { resetFactors } from '../second-factor/reset.ts'
 import { endOtherCompanySessions, endUserSessions, lockCompany } from '../session/ending-repository.ts'
 import { type Actor, asManager, type Context, noSuchMember, onMember } from './acting.ts'
 import * as changes from './changes.ts'
@@ -70,6 +73,31 @@ export async function deleteMember(context: Context, actor: Actor, memberId: str
       await audit({ action: 'user_delete', subject: memberId })
     },
     async (tx) => await changes.forgetMailsTo(tx, companyId, email),
+  )
+}
+
+/**
+ * For somebody who has lost their second factors: those and the password are void, the sessions end, and a link to choose
+ * another password is mailed.
+ * @throws Problem permission_denied, not_found
+ */
+export async function resetSecondFactors(context: Context, actor: Actor, memberId: string): Promise<void> {
+  const { companyId } = actor.session
+  const { email } = await requireMember(context, companyId, memberId)
+  await onMember(
+    context,
+    actor,
+    memberId,
+    async (tx, member, audit) => {
+      if (member.kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
+      // It was changed meanwhile.
+      if (member.email !== email) await deleteResetTokens(tx, companyId, member.email)
+      const reset = { companyId, userId: memberId, email: member.email }
+      await resetFactors(tx, context.system, reset, { reason: 'ended_by_admin', now: actor.now })
+      await audit({ action: 'second_factors_reset', subject: memberId })
+    },
+    // Mails are locked before users.
+    async (tx) => await deleteResetTokens(tx, companyId, email),
   )
 }
 

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { Database, UserKind } from '../database/schema.ts'
+import type { Database, FactorKind, UserKind } from '../database/schema.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
 
@@ -13,13 +13,14 @@ export interface Member {
   assignments: string[]
   status: 'active' | 'disabled'
   emailVerified: boolean
+  secondFactors: FactorKind[]
   /** To the hour; null if never. */
   lastSignInAt: Date | null
   createdAt: Date
 }
 
 const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignments, u.status,
-  u.email_verified_at is not null as "emailVerified", u.last_sign_in_at as "lastSignInAt",
+  u.email_verified_at is not null as "emailVerified", u.second_factors as "secondFactors", u.last_sign_in_at as "lastSignInAt",
   u.created_at as "createdAt"`
 
 /** Where the list goes on: after the member of this name and id. */

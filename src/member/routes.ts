@@ -186,6 +186,26 @@ const endingSessions: Routes = (app, { context }) => {
   )
 
   app.delete(
+    '/auth/members/:id/second-factors',
+    {
+      schema: {
+        tags,
+        operationId: 'resetSecondFactorsOfMember',
+        summary: 'Reset the second factors of a member who has lost them',
+        description:
+          'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
+        params: MemberParams,
+        response: responses({ 204: Type.Null() }, ...problems),
+      },
+    },
+    async (request, reply) => {
+      await members.resetSecondFactors(context, actorOf(request, context), request.params.id.toLowerCase())
+      reply.code(204)
+      return null
+    },
+  )
+
+  app.delete(
     '/auth/company/sessions',
     {
       schema: {
@@ -212,7 +232,6 @@ function toPlace([name, id]: string[]) {
 function toReply({ lastSignInAt, createdAt, ...member }: Member) {
   return {
     ...member,
-    secondFactors: [],
     lastSignInAt: lastSignInAt?.toISOString() ?? null,
     createdAt: createdAt.toISOString(),
   }

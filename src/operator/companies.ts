@@ -3,7 +3,9 @@ import { checkNewCompany, checkPassword } from '../company/checks.ts'
 import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { IsBreached } from '../crypto/password-policy.ts'
-import type { CompanyStatus, Database, SubscriptionStatus } from '../database/schema.ts'
+import type { CompanyStatus, Database, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
+import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
+import type { Security } from '../second-factor/policy-repository.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
@@ -85,4 +87,36 @@ export async function changeSubscription(
     await auditOperator(tx, system, companyId, now, { action: 'subscription_set' })
   })
   await changing.catch(explainUnknownName)
+}
+
+/**
+ * The policy of a company on second factors, which is changed before if one is given.
+ * @throws Problem not_found for an unknown company
+ */
+export async function companySecurity(
+  { db, system }: Context,
+  companyId: string,
+  policy: SecondFactorPolicy | undefined,
+  now: number,
+): Promise<Security> {
+  if (policy !== undefined) {
+    await db.transaction().execute(async (tx) => {
+      await changePolicy(
+        tx,
+        system,
+        companyId,
+        { policy, now },
+        {
+          // Operators are not asked for a permission.
+          confirm: async () => {},
+          audit: async (details) =>
+            await auditOperator(tx, system, companyId, new Date(now), {
+              action: 'security_policy',
+              details: { ...details },
+            }),
+        },
+      )
+    })
+  }
+  return await requireSecurity(db, companyId)
 }

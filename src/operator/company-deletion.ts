@@ -11,6 +11,7 @@ import { deleteEvents } from '../ingest/prune-repository.ts'
 import { deleteMails } from '../mail/prune-repository.ts'
 import { deleteInvitations } from '../member/prune-repository.ts'
 import { deleteTokens } from '../one-time-token/prune-repository.ts'
+import { deleteSecondFactors } from '../second-factor/prune-repository.ts'
 import { deleteSessions } from '../session/prune-repository.ts'
 import { deleteRefusedRequests, deleteSecret } from '../signing-secret/prune-repository.ts'
 import type { System } from '../system.ts'
@@ -135,6 +136,7 @@ async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal)
     deleteAuditAddresses,
     deleteRefusedSignIns,
     deleteRefusedRequests,
+    deleteSecondFactors,
   ])
     await repeat(deleteSome)
   await deleteSecret(db, companyId)

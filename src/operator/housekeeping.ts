@@ -11,6 +11,11 @@ import { pruneMailsAcrossCompanies } from '../mail/prune-repository.ts'
 import { pruneInvitationsAcrossCompanies } from '../member/prune-repository.ts'
 import { pruneTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
 import {
+  pruneMailboxCodesAcrossCompanies,
+  pruneUnconfirmedAcrossCompanies,
+  pruneUsedChallenges,
+} from '../second-factor/prune-repository.ts'
+import {
   BEFORE_ALL,
   pruneKnownClientsAcrossCompanies,
   pruneSessionsAcrossCompanies,
@@ -41,6 +46,10 @@ const KEPT_MS = {
   auditAddresses: 90 * DAY_MS,
   refusedSignIns: 90 * DAY_MS,
   knownClients: 300_000,
+  usedChallenges: 300_000,
+  mailboxCodes: 300_000,
+  // More than an authenticator app can take to be set up.
+  unconfirmedFactors: 7_200_000,
   formerSecrets: DAY_MS,
   refusedRequests: 7 * DAY_MS,
   unverifiedCompanies: 7 * DAY_MS,
@@ -59,6 +68,9 @@ interface Pruned {
   auditAddresses: number
   refusedSignIns: number
   knownClients: number
+  usedChallenges: number
+  mailboxCodes: number
+  unconfirmedFactors: number
   companies: number
 }
 
@@ -123,6 +135,9 @@ export async function pruneAcrossCompanies(
     formerSecrets: await repeat('formerSecrets', pruneFormerSecretsAcrossCompanies),
     refusedRequests: await repeat('refusedRequests', pruneRefusedRequestsAcrossCompanies),
     knownClients: await repeat('knownClients', pruneKnownClientsAcrossCompanies),
+    usedChallenges: await repeat('usedChallenges', pruneUsedChallenges),
+    mailboxCodes: await repeat('mailboxCodes', pruneMailboxCodesAcrossCompanies),
+    unconfirmedFactors: await repeat('unconfirmedFactors', pruneUnconfirmedAcrossCompanies),
     companies: await attempt('companies', () =>
       deleteDueCompaniesAcrossCompanies(
         { db, system },

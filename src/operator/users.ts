@@ -7,10 +7,13 @@ import type { PasswordHasher } from '../crypto/password.ts'
 import type { IsBreached } from '../crypto/password-policy.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
 import * as changes from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
+import { deleteResetTokens } from '../one-time-token/repository.ts'
+import { resetFactors } from '../second-factor/reset.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
@@ -105,7 +108,7 @@ export async function changeUserRole(
 }
 
 /**
- * Lets a user sign in again who was locked out by wrong passwords, from wherever they came.
+ * Lets a user sign in again who was locked out by wrong passwords or codes, from wherever they came.
  * @throws Problem not_found
  */
 export async function unlockUser(
@@ -119,7 +122,31 @@ export async function unlockUser(
     await companies.clearLockout(tx, companyId, userId)
     for (const limit of [limits.signInFailures, limits.accountFailures])
       await clearCounters(tx, limit, [companyId, email])
+    await clearCounters(tx, limits.secondFactorCodes, [companyId, userId])
     const act = { action: 'user_unlock', subject: userId }
+    await auditOperator(tx, system, companyId, new Date(now), act)
+    return { userId }
+  })
+}
+
+/**
+ * For somebody who has lost their second factors: those and the password are void, the sessions end, and a link to choose
+ * another password is mailed. An admin can do it for all members but themselves.
+ * @throws Problem not_found
+ */
+export async function resetSecondFactors(
+  { db, system }: Context,
+  companyId: string,
+  user: NamedUser,
+  now: number,
+): Promise<{ userId: string }> {
+  return await db.transaction().execute(async (tx) => {
+    const { userId, email, kind } = await requireUser(tx, companyId, user)
+    if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
+    // In one order: mails, tokens, users.
+    await deleteResetTokens(tx, companyId, email)
+    await resetFactors(tx, system, { companyId, userId, email }, { reason: 'ended_by_operator', now })
+    const act = { action: 'second_factors_reset', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)
     return { userId }
   })

@@ -1,6 +1,22 @@
 import { sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import { type KnownClient, learning } from './known-clients-fragments.ts'
+import { type KnownClient, type KnownUntil, knownUntilColumns, learning } from './known-clients-fragments.ts'
+
+/** Until when a network, by its digests, and a device are known for a user. */
+export async function findKnownUntil(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  { networks, device }: { networks: Buffer[]; device: Buffer | null },
+): Promise<KnownUntil> {
+  const { rows } = await sql<KnownUntil>`
+    with network as (select 1 as ord, digest from unnest(${networks}::bytea[]) as d (digest))
+    select ${knownUntilColumns}
+    from (select 1 as ord, ${device}::bytea as device) i
+    cross join (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id) u`.execute(db)
+  return rows[0] ?? { networkKnownUntil: null, deviceKnownUntil: null }
+}
 
 /** Makes clients known for a user. */
 export async function learnClients(

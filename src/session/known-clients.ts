@@ -3,10 +3,11 @@ import type { Transaction } from 'kysely'
 import type { MasterKey } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import type { System } from '../system.ts'
 import type { KnownClient, KnownUntil } from './known-clients-fragments.ts'
-import { learnClients } from './known-clients-repository.ts'
+import { findKnownUntil, learnClients } from './known-clients-repository.ts'
 
 /**
  * Networks and devices from which a member has signed in. They can still sign in while strangers flood sign-in or
@@ -48,6 +49,12 @@ export interface KnownClients {
     now: number,
   ): Promise<void>
   recognize(known: KnownUntil, digests: Digests, attempt: Attempt): Recognition
+  /** Looks up whether a member whose company is known only now comes from a known network or device. */
+  lookUp(
+    db: Executor,
+    user: { companyId: string; userId: string },
+    attempt: Attempt & { network: string },
+  ): Promise<Recognition>
 }
 
 interface Attempt {
@@ -71,10 +78,12 @@ export function createKnownClients({ config, system }: Context): KnownClients {
   const networksOf = (companyId: string, network: string) =>
     keys.map((key) => digest(key, `${companyId} ${network}`))
 
+  const deviceOf = (device: string | undefined) => (device === undefined ? null : hashOpaque(device))
+
   return {
     digestsOf: (companyId, network, device) => ({
       networks: networksOf(companyId, network),
-      device: device === undefined ? null : hashOpaque(device),
+      device: deviceOf(device),
     }),
 
     knownUntil,
@@ -87,6 +96,12 @@ export function createKnownClients({ config, system }: Context): KnownClients {
     },
 
     recognize: (known, digests, attempt) => recognize(system, known, digests, attempt),
+
+    async lookUp(db, { companyId, userId }, { network, ...attempt }) {
+      const digests = { networks: networksOf(companyId, network), device: deviceOf(attempt.device) }
+      const known = await findKnownUntil(db, companyId, userId, digests)
+      return recognize(system, known, digests, attempt)
+    },
   }
 }
 

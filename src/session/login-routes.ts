@@ -2,21 +2,12 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
 import { clientOf, networkOf } from '../limits/client.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { System } from '../system.ts'
-import {
-  isFromAnotherSite,
-  readDeviceCookie,
-  readSessionCookies,
-  requireSameSite,
-  setDeviceCookie,
-  setSessionCookie,
-} from './cookie.ts'
-import { toSessionReply, toTokenReply } from './replies.ts'
+import { isFromAnotherSite, readDeviceCookie, readSessionCookies, requireSameSite } from './cookie.ts'
+import { answerSignIn } from './login-answer.ts'
 import { LoginBody, LoginHeaders, LoginReply } from './schemas.ts'
-import { logContextOf } from './session.ts'
 import type { SignIn } from './sign-in.ts'
 
 interface Options {
@@ -41,13 +32,14 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
         operationId: 'login',
         summary: 'Sign in',
         description:
-          'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer.',
+          'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer. A member who has a second factor gets 401 `second_factor_required`, and goes on with it at `/auth/login/second-factor`.',
         tags: ['authentication'],
         headers: LoginHeaders,
         body: LoginBody,
         response: responses(
           { 200: LoginReply },
           'invalid_credentials',
+          'second_factor_required',
           'email_not_verified',
           'permission_denied',
           'cross_site_request',
@@ -64,7 +56,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
           })
         }
       }
-      const { session, credential, limit } = await signIn({
+      const signedIn = await signIn({
         ...request.body,
         mode,
         device: readDeviceCookie(request),
@@ -72,12 +64,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
         client: clientOf(request),
         now: system.now(),
       })
-      Object.assign(request.logContext, logContextOf(session))
-      reply.headers(limitHeaders(limit))
-      if ('tokens' in credential) return toTokenReply(session, credential.tokens)
-      setSessionCookie(reply, credential.cookie)
-      if (credential.device !== null) setDeviceCookie(reply, credential.device)
-      return toSessionReply(session)
+      return answerSignIn(request, reply, signedIn)
     },
   )
 }

@@ -21,8 +21,8 @@ export interface NewSession {
   userAgent: string | null
   ipAddress: string
   network: string
-  /** The hash against which the password was checked. */
-  passwordHash: string
+  /** The hash against which a password was checked that is all the user has; null if the transaction has consumed more. */
+  passwordHash: string | null
   /** Networks and devices that become known, and until when. */
   learns: KnownClient[]
   knownUntil: Date
@@ -34,7 +34,7 @@ export interface NewSession {
 
 /**
  * - opened: the session is live
- * - refused: user or company is not active, or the password hash is no longer the checked one
+ * - refused: user or company is not active, or what was checked is no longer what sign-in asks for
  * - raced: another session of the user was opened at the same moment, so this statement could not count the live
  *   ones; nothing was changed. Call `lockMember` first, in a transaction.
  */
@@ -42,6 +42,10 @@ type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
 /** The most sessions that one sign-in ends: only after `maxSessions` was lowered there is more than one. */
 const MAX_SUPERSEDED = 1_000
+
+/** A password alone opens a session as long as it is the same, and the user has no second factor. */
+const isStillEnough = (passwordHash: string | null) =>
+  passwordHash === null ? sql`true` : sql`u.password_hash = ${passwordHash} and u.second_factors = '{}'`
 
 /**
  * Opens a session with its audit entry, gives back what its guess has used, and ends the one longest unused of the network that holds most, if the user
@@ -67,7 +71,7 @@ export async function insertSession(
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', ${session.createdAt}::timestamptz, 'UTC'))
       from company c
       where u.company_id = c.company_id and u.user_id = ${userId}
-        and u.status = 'active' and u.password_hash = ${session.passwordHash}
+        and u.status = 'active' and ${isStillEnough(session.passwordHash)}
       returning u.company_id, u.user_id, u.session_epoch as user_epoch, c.session_epoch as company_epoch,
         -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
         u.sessions_opened - 1 = (

@@ -1,7 +1,6 @@
 import type { Kysely, Transaction } from 'kysely'
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Account } from '../company/account.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { clearLockout } from '../company/identity-repository.ts'
 import type { Config } from '../config.ts'
@@ -17,7 +16,7 @@ import type { KnownClient } from './known-clients-fragments.ts'
 import * as repository from './opening-repository.ts'
 import type { Session } from './session.ts'
 
-/** Opens a session for an account whose password was verified. */
+/** Opens a session for an account whose user has proven who they are. */
 
 const MAX_USER_AGENT = 256
 
@@ -27,13 +26,15 @@ interface Context {
   system: System
 }
 
-interface Opening {
+export interface Opening {
   mode: SessionKind
   formerCookie: string | undefined
   client: Client
   learns: KnownClient[]
   knownUntil: Date
-  /** Counters that counted the right password as a guess. */
+  /** By which methods the user has proven who they are (RFC 8176). */
+  amr: string[]
+  /** Counters that counted the right password or code as a guess. */
   refunds: Quota[]
   now: number
 }
@@ -50,28 +51,48 @@ interface Insertion {
   entry: AuditEntry
 }
 
-/** Returns null if user or company is no longer active, or the password has changed since it was checked. */
+/**
+ * For a password that was verified and is all that the user has. Returns null if user or company is no longer active, or
+ * the password or the user's second factors have changed since.
+ */
 export async function openSession(
   context: Context,
   account: Identity,
   opening: Opening,
 ): Promise<OpenedSession | null> {
-  const { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt, ...rest } = account
-  const opened = newSession(context, rest, opening)
-  const insertion = toInsertion(context, account, opening, opened)
-  const former = opening.formerCookie === undefined ? null : hashOpaque(opening.formerCookie)
-  const needsMore = former !== null || lockedOutAt !== null
+  const opened = newSession(context, account, opening)
+  const insertion = toInsertion(context, account.passwordHash, opening, opened)
+  const needsMore = formerOf(opening) !== null || account.lockedOutAt !== null
   const outcome = needsMore ? 'raced' : await insert(context, context.db, insertion)
   const isOpened =
     outcome === 'opened' ||
-    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion, former)))
+    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion)))
   return isOpened ? opened : null
+}
+
+/** Consumes what the user has proven, with the user locked; false if it is worth nothing any more. */
+export type Consume = (tx: Transaction<Database>) => Promise<boolean>
+
+/** Opens a session in the transaction that consumes what was proven. Returns null if that, user or company is not valid. */
+export async function openSessionAfter(
+  context: Context,
+  account: Identity,
+  opening: Opening,
+  consume: Consume,
+): Promise<OpenedSession | null> {
+  const opened = newSession(context, account, opening)
+  const insertion = toInsertion(context, null, opening, opened)
+  return (await openInTransaction(context, account, opening, insertion, consume)) ? opened : null
+}
+
+function formerOf({ formerCookie }: Opening): Buffer | null {
+  return formerCookie === undefined ? null : hashOpaque(formerCookie)
 }
 
 function toInsertion(
   { system }: Context,
-  { passwordHash }: Identity,
-  { client, learns, knownUntil, refunds, now }: Opening,
+  passwordHash: string | null,
+  { client, learns, knownUntil, amr, refunds, now }: Opening,
   { session, cookie }: OpenedSession,
 ): Insertion {
   const { ipAddress, network, userAgent } = client
@@ -96,6 +117,7 @@ function toInsertion(
       actor,
       sessionId,
       ipAddress,
+      ...(amr.length > 1 && { details: { methods: amr } }),
     }),
   }
 }
@@ -113,15 +135,18 @@ async function openInTransaction(
   account: Identity,
   opening: Opening,
   insertion: Insertion,
-  former: Buffer | null,
+  consume?: Consume,
 ): Promise<boolean> {
   const { companyId, userId } = account
+  const former = formerOf(opening)
   const transaction = context.db.transaction().execute(async (tx) => {
     await repository.lockMember(tx, companyId, userId)
+    if (consume && !(await consume(tx))) throw new NotOpened()
     // First, since it makes room: then the new session supersedes none.
     if (former !== null) await endFormerSession(context, tx, former, opening)
     if ((await insert(context, tx, insertion)) !== 'opened') throw new NotOpened()
-    if (account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
+    const isByPassword = opening.amr.includes('pwd')
+    if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true
   })
   return await transaction.catch((error: unknown) => {
@@ -157,7 +182,11 @@ async function tellOfLockout(
   await queueMail(tx, system, companyId, { kind: 'sign_in_after_lockout', recipient, data, now })
 }
 
-function newSession({ config, system }: Context, account: Account, { mode, now }: Opening): OpenedSession {
+function newSession(
+  { config, system }: Context,
+  { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt: _lockedOut, ...account }: Identity,
+  { mode, amr, now }: Opening,
+): OpenedSession {
   const [idleSeconds, maxSeconds] =
     mode === 'cookie'
       ? [config.cookieIdleSeconds, config.cookieMaxAgeSeconds]
@@ -173,7 +202,7 @@ function newSession({ config, system }: Context, account: Account, { mode, now }
     expiresAt: new Date(now + Math.min(idleSeconds, maxSeconds) * 1000),
     maxExpiresAt: new Date(now + maxSeconds * 1000),
     provenAt: createdAt,
-    amr: ['pwd'],
+    amr,
     endReason: null,
   }
   return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }

@@ -16,4 +16,4 @@ async function plugin(app: FastifyInstance, { permission }: { permission: string
   })
 }
 
-export const permissionGuard = fp(plugin, { name: 'permission-guard', dependencies: ['session-guard'] })
+export const permissionGuard = fp(plugin, { name: 'permission-guard', dependencies: ['enrolment-guard'] })

@@ -1,6 +1,7 @@
-import { sql } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import { hasEnded } from './session-fragments.ts'
+import type { Database } from '../database/schema.ts'
+import { hasEnded, isNotEnded } from './session-fragments.ts'
 
 /**
  * Gives a live session another cookie, and stores that its user has proven who they are. False if the session has ended,
@@ -20,4 +21,16 @@ export async function proveByCookie(
       and not ${hasEnded('s', 'a', sql`${at}::timestamptz`)}
     returning s.session_id`.execute(db)
   return rows.length > 0
+}
+
+/** Stores by which methods a live session was proven; the time stays. */
+export async function storeMethods(
+  tx: Transaction<Database>,
+  companyId: string,
+  sessionId: string,
+  amr: string[],
+): Promise<void> {
+  await sql`
+    update sessions s set amr = ${amr}::text[]
+    where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)
 }

@@ -1,5 +1,5 @@
 import { Problem } from '../errors.ts'
-import type { Session } from './session.ts'
+import { hasSecondFactor, type Session } from './session.ts'
 
 /**
  * Recent proof: what could do lasting harm asks the user to have proven who they are a short time ago, and not only to
@@ -8,14 +8,18 @@ import type { Session } from './session.ts'
 
 const RECENT_MS = 15 * 60_000
 
-/** @throws Problem reauthentication_required */
+/**
+ * The proof is what sign-in would ask for: a session without a second factor is no proof for a user who has one.
+ * @throws Problem reauthentication_required
+ */
 export function requireRecentProof(
-  { session, provenAt }: { session: Pick<Session, 'userKind'>; provenAt: number },
+  { session, provenAt }: { session: Pick<Session, 'userKind' | 'amr' | 'secondFactors'>; provenAt: number },
   now: number,
 ): void {
-  if (session.userKind === 'service' || now - provenAt <= RECENT_MS) return
+  const isWhole = session.secondFactors.length === 0 || hasSecondFactor(session)
+  if (session.userKind === 'service' || (isWhole && now - provenAt <= RECENT_MS)) return
   throw new Problem(
     'reauthentication_required',
-    'This needs your password again, since you gave it more than 15 minutes ago: POST /auth/reauthenticate, then try again.',
+    'This needs you to prove again who you are, since you did so more than 15 minutes ago: POST /auth/reauthenticate, then try again.',
   )
 }

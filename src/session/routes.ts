@@ -9,8 +9,7 @@ import { clearSessionCookie } from './cookie.ts'
 import type { OwnSessions } from './own-sessions.ts'
 import type { ChangePassword } from './password-change.ts'
 import { requireRecentProof } from './recent-proof.ts'
-import { toSessionReply } from './replies.ts'
-import { PasswordChangeBody, SessionParams, SessionReply, SessionsReply } from './schemas.ts'
+import { PasswordChangeBody, SessionParams, SessionsReply } from './schemas.ts'
 
 interface Options {
   system: System
@@ -20,30 +19,13 @@ interface Options {
 
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
 
-/** The user's own sessions and password; behind the session guard. */
+/** The user's own sessions and password; behind the session guard and that of second factors. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
-  currentSession(app, options)
   allSessions(app, options)
   password(app, options)
 }
 
 const tags = ['session']
-
-const currentSession: Routes = (app) => {
-  app.get(
-    '/auth/session',
-    {
-      schema: {
-        operationId: 'getSession',
-        summary: 'The session, its user and what they may do now',
-        description: 'For an access token or the cookie; a page restores itself with it.',
-        tags,
-        response: { 200: SessionReply },
-      },
-    },
-    async ({ session }) => toSessionReply(session),
-  )
-}
 
 const allSessions: Routes = (app, { system, ownSessions }) => {
   app.get(
@@ -119,6 +101,6 @@ const password: Routes = (app, { system, changePassword }) => {
 
 export const ownSessionRoutes = fp(routes, {
   name: 'own-session-routes',
-  dependencies: ['session-guard'],
+  dependencies: ['session-guard', 'enrolment-guard'],
   encapsulate: true,
 })

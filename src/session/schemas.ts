@@ -163,11 +163,6 @@ export const PasswordChangeBody = Type.Object(
   },
 )
 
-export const ReauthenticateBody = Type.Object(
-  { password: field(Password, 'The password. A wrong one counts as a failed sign-in') },
-  { additionalProperties: false, title: 'ReauthenticateBody', description: 'Proof of who the user is' },
-)
-
 export const LoginReply = Type.Union([TokenReply, SessionReply], {
   description:
     '`TokenReply` in token mode, `SessionReply` in cookie mode: `X-Session-Mode` of the request decides',

@@ -35,6 +35,11 @@ export function methodsOf({ amr }: Pick<Session, 'amr'>): string[] {
   return amr ?? ['pwd']
 }
 
+/** Whether a second factor was proven, as the policy of a company can ask for. */
+export function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
+  return methodsOf(session).includes('mfa')
+}
+
 /** What decides whether a session is live. */
 export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>
 

@@ -6,7 +6,7 @@ import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
-import { invalidField, Problem } from '../errors.ts'
+import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import { type Admission, createAdmission } from '../limits/admission.ts'
 import type { Client } from '../limits/client.ts'
 import { type Counters, isOurs } from '../limits/counters.ts'
@@ -27,9 +27,16 @@ import { type Candidate, findAndCount, findCandidates, type SignInItem } from '.
 
 /** Sign-in: the only way to open a session. A refusal does not reveal which of the values was wrong. */
 
+/** Begins the second step of a sign-in by password; null if password or factors have changed meanwhile. */
+export type AskForSecondFactor = (
+  account: Identity,
+  step: { mode: SessionKind; client: Client; now: number },
+) => Promise<SecondFactorRequest | null>
+
 interface Context {
   db: Kysely<Database>
   config: Config
+  askForSecondFactor: AskForSecondFactor
   system: System
   tokens: Tokens
   hasher: LimitedHasher
@@ -59,10 +66,11 @@ interface SignInAttempt {
   now: number
 }
 
-interface SignedIn {
+export interface SignedIn {
   session: Session
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
-  limit: LimitState
+  /** The limit that counted the request, if one did. */
+  limit: LimitState | undefined
 }
 
 /** Statements that count at once, and attempts that wait for it. Their networks take turns. */
@@ -73,9 +81,9 @@ const COUNTING = {
 }
 
 /**
- * Opens a session for the right password. Every `invalid_credentials` comes after the same work: one look-up,
- * one verification, one recorded refusal.
- * @throws Problem invalid_request, invalid_credentials, email_not_verified, rate_limited, overloaded
+ * Opens a session for the right password, unless the user has a second factor. Every `invalid_credentials` comes after the
+ * same work: one look-up, one verification, one recorded refusal.
+ * @throws Problem invalid_request, invalid_credentials, second_factor_required, email_not_verified, rate_limited, overloaded
  */
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
@@ -139,6 +147,12 @@ async function signInWith(parts: Parts, attempt: SignInAttempt, counted: FoundAn
       'A service member signs in without X-Session-Mode: it gets tokens.',
       { limit },
     )
+  if ('challenge' in result)
+    throw new Problem(
+      'second_factor_required',
+      'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
+      { limit, secondFactor: result },
+    )
   const { session, cookie } = result
   const credential =
     cookie === null
@@ -152,7 +166,7 @@ async function tryPassword(
   parts: Parts,
   attempt: SignInAttempt,
   counted: FoundAndCounted,
-): Promise<OpenedSession | 'unverified' | 'not_a_browser' | null> {
+): Promise<OpenedSession | SecondFactorRequest | 'unverified' | 'not_a_browser' | null> {
   const { hasher, counters } = parts
   const { password, now } = attempt
   const turn = turnOf(attempt, counted)
@@ -175,6 +189,11 @@ async function tryPassword(
     if (account?.userKind === 'service' && attempt.mode === 'cookie') {
       await refund()
       return 'not_a_browser'
+    }
+    if (account && account.secondFactors.length > 0) {
+      const asked = await parts.askForSecondFactor(account, attempt)
+      if (asked) await refund()
+      return asked
     }
     // Null if the user was disabled, or the password was changed, while this one was checked.
     return account && (await openSession(parts, account, openingOf(parts, attempt, counted)))
@@ -246,7 +265,7 @@ function openingOf(
   { recognized: { learns }, uses }: FoundAndCounted,
 ) {
   const knownUntil = knownClients.knownUntil(now)
-  return { mode, formerCookie, client, learns, knownUntil, refunds: uses.guess, now }
+  return { mode, formerCookie, client, learns, knownUntil, amr: ['pwd'], refunds: uses.guess, now }
 }
 
 function refusalOf(

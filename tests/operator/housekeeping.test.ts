@@ -26,6 +26,9 @@ const nothing = {
   refusedSignIns: 0,
   auditMonths: 0,
   knownClients: 0,
+  usedChallenges: 0,
+  mailboxCodes: 0,
+  unconfirmedFactors: 0,
   companies: 0,
 }
 
@@ -117,6 +120,36 @@ test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS
     .insertInto('known_clients')
     .values([known(at(1)), known(at(-301))])
     .execute()
+  const used = (expires: Date) => ({ challenge_hash: randomBytes(32), expires_at: expires })
+  await db
+    .insertInto('used_passkey_challenges')
+    .values([used(at(1)), used(at(-301))])
+    .execute()
+  const app = (created: Date, confirmed: Date | null) => ({
+    company_id: companyId,
+    factor_id: randomUUID(),
+    user_id: userId,
+    kind: 'totp' as const,
+    name: 'Authenticator app',
+    created_at: created,
+    confirmed_at: confirmed,
+    sealed_secret: 'sealed',
+  })
+  await db
+    .insertInto('second_factors')
+    .values([app(at(-90 * DAY), at(-90 * DAY)), app(at(-7_100), null), app(at(-7_300), null)])
+    .execute()
+  const other = await service.addUser(admin)
+  const code = (user_id: string, expires: Date) => ({
+    company_id: companyId,
+    user_id,
+    digest: randomBytes(32),
+    expires_at: expires,
+  })
+  await db
+    .insertInto('mailbox_codes')
+    .values([code(userId, at(1)), code(other.userId, at(-301))])
+    .execute()
   const audit = await db.selectFrom('audit_events').selectAll().execute()
 
   expect(await prune()).toEqual({
@@ -126,6 +159,9 @@ test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS
     counters: 1,
     mails: 2,
     knownClients: 1,
+    usedChallenges: 1,
+    mailboxCodes: 1,
+    unconfirmedFactors: 1,
   })
   const sessions = await db.selectFrom('sessions').select('session_id').execute()
   expect(sessions.map(({ session_id: id }) => id).toSorted()).toEqual(
@@ -138,6 +174,8 @@ test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS
   expect(await db.selectFrom('known_clients').select('known_until').execute()).toEqual([
     { known_until: at(1) },
   ])
+  const factors = await db.selectFrom('second_factors').select('created_at').orderBy('created_at').execute()
+  expect(factors).toEqual([{ created_at: at(-90 * DAY) }, { created_at: at(-7_100) }])
   const mails = await db.selectFrom('mail_outbox').select('recipient').orderBy('recipient').execute()
   expect(mails).toEqual([{ recipient: 'kept@x.example' }, { recipient: 'waiting@x.example' }])
   expect(await db.selectFrom('audit_events').selectAll().execute()).toEqual(audit)

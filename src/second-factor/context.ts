@@ -1,0 +1,44 @@
+import type { Kysely } from 'kysely'
+import type { Config } from '../config.ts'
+import type { Sealer } from '../crypto/sealing.ts'
+import type { Database } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { System } from '../system.ts'
+import type { Digests } from './digests.ts'
+
+/** What everything about second factors needs. */
+export interface Context {
+  db: Kysely<Database>
+  config: Config
+  system: System
+  sealer: Sealer
+  counters: Counters
+  digests: Digests
+}
+
+/** Where a request comes from, and when in milliseconds. */
+export interface Received {
+  client: Client
+  now: number
+}
+
+/** A user of a company. */
+export interface MemberIds {
+  companyId: string
+  userId: string
+}
+
+/** The one answer to a second factor that is not right, whatever is wrong with it. */
+export function invalidSecondFactor(): Problem {
+  return new Problem(
+    'invalid_second_factor',
+    'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
+  )
+}
+
+/** The context in which the secret of an authenticator app is sealed. */
+export function sealingContext(companyId: string, factorId: string): string {
+  return `${companyId} authenticator app ${factorId}`
+}

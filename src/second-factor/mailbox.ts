@@ -1,0 +1,91 @@
+import type { Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+import { invalidField, Problem } from '../errors.ts'
+import type { LimitState } from '../limits/list.ts'
+import { queueMail } from '../mail/service.ts'
+import type { Session } from '../session/session.ts'
+import type { System } from '../system.ts'
+import type { Context, Received } from './context.ts'
+import type { Digests } from './digests.ts'
+import { mustProveMailbox } from './held.ts'
+import { consumeCode, countTry, storeCode } from './mailbox-repository.ts'
+
+/**
+ * A member whom the policy holds proves their mailbox before the first factor: otherwise whoever knows the password could
+ * add a factor of their own. The code is made when its mail is sent, so no row ever holds it.
+ */
+
+const LIFETIME_MS = 600_000
+const DIGITS = 8
+const PURPOSE = 'mailbox code'
+
+/** Mails a code. @throws Problem permission_denied unless the member needs one; rate_limited */
+export async function mailCode(
+  { db, system, counters, config }: Context,
+  session: Session,
+  { client: { ipAddress }, now }: Received,
+): Promise<LimitState> {
+  if (!mustProveMailbox(session))
+    throw new Problem('permission_denied', 'You need no code: add a second factor without one.')
+  const { companyId, userId, email: recipient } = session
+  return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
+    const data = { ipAddress, userId }
+    await queueMail(db, system, companyId, { kind: 'mailbox_code', recipient, data, now })
+    return limit
+  })
+}
+
+/** Makes the code of a mail that is being sent. Eight digits (ASVS 6.5.4) for 10 minutes (ASVS 6.5.5). */
+export async function issueCode(
+  { db, system, digests }: { db: Executor; system: System; digests: Digests },
+  { companyId, userId }: { companyId: string; userId: string },
+  now: number,
+): Promise<string> {
+  const code = randomDigits(system)
+  const { digest } = digests.current(PURPOSE, companyId, userId, code)
+  await storeCode(db, companyId, userId, { digest, expiresAt: new Date(now + LIFETIME_MS) })
+  return code
+}
+
+/** Each code is as likely as any other: 2^48 is so much larger that what is left over does not matter. */
+function randomDigits({ randomBytes }: System): string {
+  return String(randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
+}
+
+/** Consumes a code in the transaction of its effect. */
+export type ConsumeMailCode = (tx: Transaction<Database>) => Promise<void>
+
+/**
+ * Checks the code that a member must send; a member who needs none needs to send none.
+ * @throws Problem invalid_request
+ */
+export async function checkMailCode(
+  { db, digests }: Context,
+  session: Session,
+  code: string | undefined,
+  now: number,
+): Promise<ConsumeMailCode> {
+  const { companyId, userId } = session
+  if (!mustProveMailbox(session)) return async () => {}
+  if (code === undefined)
+    throw invalidField(
+      'mailCode',
+      'is missing',
+      'Your company asks for a second factor: prove your mailbox first, by the code of POST /auth/second-factors/mail-code.',
+    )
+  const digest = await countTry(db, companyId, userId, new Date(now))
+  const isRight = digest && digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', ''))
+  if (!isRight) throw wrongCode()
+  return async (tx) => {
+    if (!(await consumeCode(tx, companyId, userId, digest))) throw wrongCode()
+  }
+}
+
+function wrongCode() {
+  return invalidField(
+    'mailCode',
+    'is wrong, used or expired',
+    'The code is wrong, used or expired, or had five tries; ask for another one.',
+  )
+}

@@ -1,0 +1,201 @@
+import type { AuthenticatorTransport } from '@simplewebauthn/server'
+import type { AssertionResponse, RegistrationResponse } from './factor.ts'
+
+/**
+ * Passkeys, as WebAuthn level 3 has them: discoverable, with user verification, without attestation. The library checks
+ * what sections 7.1 and 7.2 ask for; what it leaves to its caller is checked here. Everything that is not in order is null.
+ */
+
+/** The relying party: its id, and the origins whose pages can use its passkeys. */
+export interface RelyingParty {
+  rpId: string
+  origins: string[]
+}
+
+/** How long a browser waits for its user. */
+const TIMEOUT_MS = 300_000
+/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
+const ALGORITHMS = [-8, -7, -257]
+
+/** A passkey that was made, or its use. */
+export interface NewPasskey {
+  credentialId: Buffer
+  publicKey: Buffer
+  signCount: number
+  backupEligible: boolean
+  transports: string[]
+}
+export interface Assertion {
+  signCount: number
+  backupEligible: boolean
+}
+
+type Stored = Pick<NewPasskey, 'credentialId' | 'transports'>
+
+/** It is large, so a process loads it when the first passkey is used. */
+const library = () => import('@simplewebauthn/server')
+const helpers = () => import('@simplewebauthn/server/helpers')
+
+/** PublicKeyCredentialCreationOptionsJSON. `challenge` in base64url. */
+export async function creationOptions(
+  { rpId }: RelyingParty,
+  {
+    challenge,
+    handle,
+    email,
+    name,
+    existing,
+  }: { challenge: string; handle: Buffer; email: string; name: string; existing: Stored[] },
+): Promise<object> {
+  const { generateRegistrationOptions } = await library()
+  return await generateRegistrationOptions({
+    rpName: 'gatehouse',
+    rpID: rpId,
+    userName: email,
+    userDisplayName: name,
+    userID: new Uint8Array(handle),
+    challenge: new Uint8Array(Buffer.from(challenge, 'base64url')),
+    timeout: TIMEOUT_MS,
+    attestationType: 'none',
+    excludeCredentials: existing.map(toDescriptor),
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+    supportedAlgorithmIDs: ALGORITHMS,
+  })
+}
+
+/** PublicKeyCredentialRequestOptionsJSON. Without `allowed`, the browser offers all passkeys that it has for this place. */
+export function requestOptions({ rpId }: RelyingParty, challenge: string, allowed: Stored[] = []): object {
+  return {
+    challenge,
+    rpId,
+    timeout: TIMEOUT_MS,
+    userVerification: 'required',
+    allowCredentials: allowed.map((one) => ({ type: 'public-key', ...toDescriptor(one) })),
+  }
+}
+
+function toDescriptor({ credentialId, transports }: Stored) {
+  return {
+    id: credentialId.toString('base64url'),
+    transports: transports.filter((one): one is AuthenticatorTransport => one !== ''),
+  }
+}
+
+/** The challenge that a browser signed; undefined if there is none. It is not verified. */
+export function challengeIn({ response }: RegistrationResponse): string | undefined {
+  const { challenge } = readClientData(response.clientDataJSON)
+  return typeof challenge === 'string' ? challenge : undefined
+}
+
+/** Verifies a registration (WebAuthn, section 7.1); null unless all of it is in order. */
+export async function readRegistration(
+  { rpId, origins }: RelyingParty,
+  { response, challenge }: { response: RegistrationResponse; challenge: string },
+): Promise<NewPasskey | null> {
+  try {
+    if (!isFromOwnPage(response.response.clientDataJSON) || !(await isUnattested(response))) return null
+    const { verifyRegistrationResponse } = await library()
+    const { verified, registrationInfo } = await verifyRegistrationResponse({
+      // Only what is read: other members of the browser's answer differ by its version.
+      response: { ...response, clientExtensionResults: {}, response: toRegistration(response) },
+      expectedChallenge: challenge,
+      expectedOrigin: origins,
+      expectedRPID: rpId,
+      requireUserVerification: true,
+      supportedAlgorithmIDs: ALGORITHMS,
+    })
+    if (!verified || !registrationInfo) return null
+    const { credential, credentialDeviceType } = registrationInfo
+    if (credential.id !== response.id) return null
+    return {
+      credentialId: Buffer.from(credential.id, 'base64url'),
+      publicKey: Buffer.from(credential.publicKey),
+      signCount: credential.counter,
+      backupEligible: credentialDeviceType === 'multiDevice',
+      transports: response.response.transports ?? [],
+    }
+  } catch {
+    // The library throws for whatever is not in order.
+    return null
+  }
+}
+
+function toRegistration({ response: { clientDataJSON, attestationObject } }: RegistrationResponse) {
+  return { clientDataJSON, attestationObject }
+}
+
+/**
+ * Whether nobody attests the authenticator, as is asked for: its statement is empty, or signed by the new key itself. For
+ * any other one, the library would read certificates of strangers, and ask the servers that they name.
+ */
+async function isUnattested({ response }: RegistrationResponse): Promise<boolean> {
+  const { decodeAttestationObject, isoBase64URL } = await helpers()
+  const object = decodeAttestationObject(isoBase64URL.toBuffer(response.attestationObject))
+  const format = object.get('fmt')
+  return format === 'none' || (format === 'packed' && object.get('attStmt').get('x5c') === undefined)
+}
+
+/**
+ * Verifies the use of a passkey (WebAuthn, section 7.2); null unless all of it is in order. Counter and
+ * backup eligibility are compared again by the statement that consumes the use.
+ */
+export async function readAssertion(
+  { rpId, origins }: RelyingParty,
+  {
+    response,
+    challenge,
+    passkey,
+    isDiscovered,
+  }: {
+    response: AssertionResponse
+    challenge: string
+    passkey: NewPasskey & { handle: Buffer }
+    /** Whether nothing but the passkey says who its user is. Then it must. */
+    isDiscovered: boolean
+  },
+): Promise<Assertion | null> {
+  try {
+    const { clientDataJSON, authenticatorData, signature, userHandle } = response.response
+    if (!isFromOwnPage(clientDataJSON)) return null
+    const isOwner = userHandle ? userHandle === passkey.handle.toString('base64url') : !isDiscovered
+    if (!isOwner || response.id !== passkey.credentialId.toString('base64url')) return null
+    const { verifyAuthenticationResponse } = await library()
+    const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+      response: {
+        ...response,
+        clientExtensionResults: {},
+        response: { clientDataJSON, authenticatorData, signature },
+      },
+      expectedChallenge: challenge,
+      expectedOrigin: origins,
+      expectedRPID: rpId,
+      requireUserVerification: true,
+      credential: {
+        id: response.id,
+        publicKey: new Uint8Array(passkey.publicKey),
+        counter: passkey.signCount,
+      },
+    })
+    const backupEligible = authenticationInfo.credentialDeviceType === 'multiDevice'
+    if (!verified || backupEligible !== passkey.backupEligible) return null
+    return { signCount: authenticationInfo.newCounter, backupEligible }
+  } catch {
+    // As above.
+    return null
+  }
+}
+
+/** Whether the page that called the authenticator stood in no frame of another origin (section 5.8.1). */
+function isFromOwnPage(clientDataJson: string): boolean {
+  const { crossOrigin = false, topOrigin } = readClientData(clientDataJson)
+  return crossOrigin === false && topOrigin === undefined
+}
+
+function readClientData(encoded: string): Record<string, unknown> {
+  try {
+    const data: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))
+    return typeof data === 'object' && data !== null ? { ...data } : {}
+  } catch {
+    return {}
+  }
+}

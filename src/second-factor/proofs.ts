@@ -1,0 +1,165 @@
+import type { Transaction } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import type { Database } from '../database/schema.ts'
+import type { LimitState } from '../limits/list.ts'
+import { quotasOf } from '../limits/subject.ts'
+import { queueMail } from '../mail/service.ts'
+import { countTry } from './challenges-repository.ts'
+import { type Context, type MemberIds, type Received, sealingContext } from './context.ts'
+import { type GivenProof, type KeyedDigest, type Method, methodValuesOf, type Passkey } from './factor.ts'
+import { voidPassword } from './guessing.ts'
+import { readAssertion } from './passkeys.ts'
+import { digestsOfCode } from './recovery-codes.ts'
+import * as repository from './repository.ts'
+import { matchTotp } from './totp.ts'
+
+/**
+ * A second factor that a member gives in answer to a challenge: it is verified first, and consumed by the transaction of its
+ * effect. Tries are counted before, by challenge and codes also by member, so that parallel guesses cannot exceed a limit.
+ */
+
+/** What was verified, and is still to be consumed. `amr` in the words of RFC 8176. */
+export type Verified = { amr: string[] } & (
+  | { method: 'totp'; factorId: string; step: number; resealed: string | null }
+  | { method: 'recovery_code'; digests: KeyedDigest[] }
+  | { method: 'passkey'; factorId: string; signCount: number; backupEligible: boolean }
+)
+
+interface Attempt extends Received {
+  member: MemberIds & { email: string }
+  given: GivenProof
+  /** The challenge that it answers, and the hash by which that is stored. */
+  challenge: string
+  hash: Buffer
+  /** The session that proves again who its user is. */
+  sessionId?: string
+}
+
+/**
+ * Counts a try, verifies what was given, and runs `effect`, which consumes it and returns null if that fails. Null if it is
+ * wrong, which is recorded, or the challenge is not good.
+ * @throws Problem rate_limited
+ */
+export async function answerChallenge<Result>(
+  context: Context,
+  attempt: Attempt,
+  effect: (verified: Verified) => Promise<Result | null>,
+): Promise<{ result: Result; limit: LimitState | undefined } | null> {
+  const { member, given, hash, now } = attempt
+  const limit = given.method === 'passkey' ? undefined : await countCode(context, member, now)
+  let isGuess = false
+  try {
+    if (!(await countTry(context.db, member, hash, new Date(now)))) return null
+    const verified = await verify(context, attempt)
+    const result = verified && (await effect(verified))
+    if (result !== null) return { result, limit }
+    // A code that was right and is used already is not guessed.
+    isGuess = given.method === 'recovery_code' || (given.method === 'totp' && !verified)
+    await recordWrong(context, attempt, isGuess)
+    return null
+  } finally {
+    // The answer stands, whether or not the use of the limit can be given back.
+    if (limit && !isGuess) await refundCode(context, member, now)
+  }
+}
+
+async function countCode({ counters, config }: Context, { companyId, userId }: MemberIds, now: number) {
+  return await counters.consume(config.limits.secondFactorCodes, [companyId, userId], now)
+}
+
+async function refundCode(
+  { counters, config }: Context,
+  { companyId, userId }: MemberIds,
+  now: number,
+): Promise<void> {
+  const quotas = quotasOf(config.limits.secondFactorCodes, [companyId, userId])
+  await counters.refund(quotas, now).catch(() => {})
+}
+
+async function verify(context: Context, attempt: Attempt): Promise<Verified | null> {
+  const { given, member, challenge, now } = attempt
+  if (given.method === 'recovery_code') {
+    const digests = digestsOfCode(context.digests, member, given.code)
+    return digests.length === 0 ? null : { method: 'recovery_code', amr: ['otp'], digests }
+  }
+  const factors = await repository.listFactors(context.db, member.companyId, member.userId)
+  if (given.method === 'passkey') {
+    const passkey = factors.find(
+      (factor): factor is Passkey =>
+        factor.kind === 'passkey' && factor.credentialId.toString('base64url') === given.response.id,
+    )
+    const { response } = given
+    return passkey
+      ? await verifyPasskey(context, { response, challenge, passkey, isDiscovered: false })
+      : null
+  }
+  for (const factor of factors) {
+    if (factor.kind !== 'totp') continue
+    const secret = context.sealer.open(factor.sealedSecret, sealingContext(member.companyId, factor.factorId))
+    const step = matchTotp(secret, given.code.replaceAll(' ', ''), now)
+    if (step === null) continue
+    const resealed = context.sealer.isCurrent(factor.sealedSecret)
+      ? null
+      : context.sealer.seal(secret, sealingContext(member.companyId, factor.factorId))
+    return { method: 'totp', amr: methodValuesOf(factor), factorId: factor.factorId, step, resealed }
+  }
+  return null
+}
+
+/** Verifies the use of a passkey; null unless all of it is in order. */
+export async function verifyPasskey(
+  { config }: Pick<Context, 'config'>,
+  use: Parameters<typeof readAssertion>[1] & { passkey: Passkey },
+): Promise<Verified | null> {
+  const assertion = await readAssertion(config.passkeys, use)
+  const { factorId } = use.passkey
+  return assertion && { method: 'passkey', amr: methodValuesOf(use.passkey), factorId, ...assertion }
+}
+
+/** Consumes what was verified; false if it was used before, or its factor was removed. The member is held. */
+export async function consumeProof(
+  { system }: Pick<Context, 'system'>,
+  tx: Transaction<Database>,
+  { companyId, userId, email: recipient }: MemberIds & { email: string },
+  verified: Verified,
+  { client: { ipAddress }, now }: Received,
+): Promise<boolean> {
+  const at = new Date(now)
+  if (verified.method === 'passkey')
+    return await repository.consumePasskey(tx, companyId, userId, { ...verified, at })
+  if (verified.method === 'totp') {
+    if (!(await repository.consumeTotp(tx, companyId, userId, { ...verified, at }))) return false
+  } else {
+    const codesLeft = await repository.consumeRecoveryCode(tx, companyId, userId, verified.digests)
+    if (codesLeft === undefined) return false
+    const data = { ipAddress, codesLeft }
+    await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
+  }
+  await repository.forgetWrongCodes(tx, companyId, userId)
+  return true
+}
+
+/** Records what was wrong. Too many wrong codes in a row make the password void: somebody else knows it. */
+async function recordWrong(
+  context: Context,
+  { member, given: { method }, sessionId, client, now }: Attempt,
+  isGuess: boolean,
+): Promise<void> {
+  await recordRefusal(context, member, method, { client, now }, sessionId)
+  if (!isGuess) return
+  const wrongCodes = await repository.countWrongCode(context.db, member.companyId, member.userId)
+  await voidPassword(context, member, wrongCodes, { client, now })
+}
+
+/** Appends the entry of a second factor that was refused. */
+export async function recordRefusal(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  { companyId, userId: actor }: MemberIds,
+  method: Method,
+  { client: { ipAddress }, now }: Received,
+  sessionId?: string,
+): Promise<void> {
+  const about = { action: 'second_factor', outcome: 'refused', actor, ipAddress, details: { method } }
+  await appendAudit(db, companyId, newEntry(system, new Date(now), { ...about, sessionId }))
+}

@@ -1,0 +1,31 @@
+import type { System } from '../system.ts'
+import type { Digests } from './digests.ts'
+import type { KeyedDigest } from './factor.ts'
+
+/** Recovery codes: ten of 120 random bits, each of which works once. Shown when they are made, and never again. */
+
+const CODES = 10
+const BYTES = 15
+/** Crockford's base32: without letters that look like digits, or like each other. */
+const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const LENGTH = 24
+
+/** In groups of four, such as `7QK2-…`. */
+export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): string[] {
+  return Array.from({ length: CODES }, () => {
+    const bits = [...randomBytes(BYTES)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+    const letters = (bits.match(/.{5}/g) ?? []).map((five) => ALPHABET[Number.parseInt(five, 2)])
+    return (letters.join('').match(/.{4}/g) ?? []).join('-')
+  })
+}
+
+/** The digests by which a code is stored and found; none if the text cannot be a code. Case, spaces and dashes do not matter. */
+export function digestsOfCode(
+  digests: Digests,
+  { companyId, userId }: { companyId: string; userId: string },
+  code: string,
+): KeyedDigest[] {
+  const letters = code.toUpperCase().replace(/[\s-]/g, '').replaceAll('O', '0').replace(/[IL]/g, '1')
+  const isCode = letters.length === LENGTH && [...letters].every((letter) => ALPHABET.includes(letter))
+  return isCode ? digests.of('recovery code', companyId, userId, letters) : []
+}

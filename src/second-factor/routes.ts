@@ -1,0 +1,248 @@
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import { isConcerned } from '../company/account.ts'
+import { AcceptedReply } from '../http/fields.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { clientOf } from '../limits/client.ts'
+import type { Session } from '../session/session.ts'
+import type { Context, Received } from './context.ts'
+import * as factors from './factors.ts'
+import { isHeld, mustProveMailbox } from './held.ts'
+import { mailCode } from './mailbox.ts'
+import { countRecoveryCodes, listFactors } from './repository.ts'
+import {
+  ConfirmBody,
+  ConfirmReply,
+  CreationOptionsReply,
+  FactorParams,
+  FactorsReply,
+  PasskeyBody,
+  PasskeyReply,
+  RecoveryCodesReply,
+  TotpBody,
+  TotpReply,
+} from './schemas.ts'
+
+interface Options {
+  context: Context
+}
+
+type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
+
+/**
+ * One's own second factors; behind the session guard and that of recent proof, and open to those whom the policy of the
+ * company holds.
+ */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+  const { counters, config, system } = options.context
+  // Each change leaves rows, so their number is bounded.
+  app.addHook('preHandler', async ({ method, session }) => {
+    if (method === 'GET' || method === 'HEAD') return
+    await counters.consume(config.limits.memberChanges, [session.companyId, session.userId], system.now())
+  })
+  reading(app, options)
+  authenticatorApps(app, options)
+  passkeys(app, options)
+  recovery(app, options)
+}
+
+const tags = ['second factors']
+
+function receivedOf({ system }: Context, request: FastifyRequest): Received {
+  return { client: clientOf(request), now: system.now() }
+}
+
+const reading: Routes = (app, { context }) => {
+  const { db, digests } = context
+  const keyIds = digests.of('').map(({ keyId }) => keyId)
+  app.get(
+    '/auth/second-factors',
+    {
+      schema: {
+        operationId: 'listSecondFactors',
+        summary: 'Your second factors, and whether your company asks for one',
+        description: 'Needs no recent proof.',
+        tags,
+        response: { 200: FactorsReply },
+      },
+    },
+    async ({ session }) => {
+      const { companyId, userId } = session
+      const found = await listFactors(db, companyId, userId)
+      return {
+        secondFactors: found.map(({ factorId: id, kind, name, createdAt, lastUsedAt }) => ({
+          id,
+          kind,
+          name,
+          createdAt: createdAt.toISOString(),
+          lastUsedAt: lastUsedAt?.toISOString() ?? null,
+        })),
+        recoveryCodes: await countRecoveryCodes(db, companyId, userId, keyIds),
+        ...demandsOn(session),
+      }
+    },
+  )
+
+  app.delete(
+    '/auth/second-factors/:id',
+    {
+      schema: {
+        operationId: 'removeSecondFactor',
+        summary: 'Remove one of your second factors; your other sessions end',
+        description: 'With the last one, the recovery codes are void. It stays if your company asks for one.',
+        tags,
+        params: FactorParams,
+        response: responses({ 204: Type.Null() }, 'not_found', 'factor_required'),
+      },
+    },
+    async (request, reply) => {
+      const { session, params } = request
+      await factors.removeFactor(context, session, params.id.toLowerCase(), receivedOf(context, request))
+      reply.code(204)
+      return null
+    },
+  )
+
+  app.post(
+    '/auth/second-factors/mail-code',
+    {
+      schema: {
+        operationId: 'mailSecondFactorCode',
+        summary: 'Mail yourself the code that your first second factor needs',
+        description:
+          'For members whom the policy of the company holds and who have none yet. Eight digits, good for 10 minutes and five tries; a new one replaces the old.',
+        tags,
+        response: responses({ 202: AcceptedReply }, 'permission_denied'),
+      },
+    },
+    async (request, reply) => {
+      const limit = await mailCode(context, request.session, receivedOf(context, request))
+      reply.code(202).headers(limitHeaders(limit))
+      return {}
+    },
+  )
+}
+
+function demandsOn(session: Session) {
+  return {
+    required: isConcerned(session),
+    enrolmentRequired: isHeld(session),
+    mailCodeRequired: mustProveMailbox(session),
+  }
+}
+
+const authenticatorApps: Routes = (app, { context }) => {
+  app.post(
+    '/auth/second-factors/totp',
+    {
+      schema: {
+        operationId: 'addTotp',
+        summary: 'Begin to add an authenticator app',
+        description:
+          'Show `uri` as a QR code, or `secret` as text, and confirm with the first code within an hour. Before that, nothing changes.',
+        tags,
+        body: TotpBody,
+        response: responses({ 201: TotpReply }, 'permission_denied', 'quota_reached'),
+      },
+    },
+    async (request, reply) => {
+      const { session, body } = request
+      const added = await factors.addTotp(context, session, body?.mailCode, receivedOf(context, request))
+      reply.code(201)
+      return added
+    },
+  )
+
+  app.post(
+    '/auth/second-factors/totp/:id/confirm',
+    {
+      schema: {
+        operationId: 'confirmTotp',
+        summary: 'Put an authenticator app in force by its first code',
+        description:
+          'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+        tags,
+        params: FactorParams,
+        body: ConfirmBody,
+        response: responses({ 200: ConfirmReply }, 'not_found'),
+      },
+    },
+    async (request) => {
+      const { session, params, body } = request
+      const given = { id: params.id.toLowerCase(), code: body.code }
+      const recoveryCodes = await factors.confirmTotp(context, session, given, receivedOf(context, request))
+      return { ...(recoveryCodes && { recoveryCodes }) }
+    },
+  )
+}
+
+const passkeys: Routes = (app, { context }) => {
+  app.post(
+    '/auth/second-factors/passkeys/options',
+    {
+      schema: {
+        operationId: 'beginPasskey',
+        summary: 'Begin to add a passkey: what the browser makes it with',
+        description: 'Good for 5 minutes, in this session.',
+        tags,
+        response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
+      },
+    },
+    async (request) => await factors.beginPasskey(context, request.session, receivedOf(context, request)),
+  )
+
+  app.post(
+    '/auth/second-factors/passkeys',
+    {
+      schema: {
+        operationId: 'addPasskey',
+        summary: 'Add a passkey',
+        description:
+          'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+        tags,
+        body: PasskeyBody,
+        response: responses({ 201: PasskeyReply }, 'quota_reached'),
+      },
+    },
+    async (request, reply) => {
+      const { session, body } = request
+      const { id, recoveryCodes } = await factors.addPasskey(
+        context,
+        session,
+        body,
+        receivedOf(context, request),
+      )
+      reply.code(201)
+      return { id, ...(recoveryCodes && { recoveryCodes }) }
+    },
+  )
+}
+
+const recovery: Routes = (app, { context }) => {
+  app.post(
+    '/auth/second-factors/recovery-codes',
+    {
+      schema: {
+        operationId: 'renewRecoveryCodes',
+        summary: 'New recovery codes; the old ones are void',
+        description: 'Shown this once.',
+        tags,
+        response: responses({ 201: RecoveryCodesReply }, 'factor_required'),
+      },
+    },
+    async (request, reply) => {
+      const received = receivedOf(context, request)
+      const recoveryCodes = await factors.renewRecoveryCodes(context, request.session, received)
+      reply.code(201)
+      return { recoveryCodes }
+    },
+  )
+}
+
+export const secondFactorRoutes = fp(routes, {
+  name: 'second-factor-routes',
+  dependencies: ['session-guard', 'recent-proof-guard'],
+  encapsulate: true,
+})

@@ -1,0 +1,173 @@
+import type { Identity } from '../company/identity-fragments.ts'
+import { hashOpaque } from '../crypto/opaque.ts'
+import type { SessionKind } from '../database/schema.ts'
+import type { LimitState } from '../limits/list.ts'
+import { byDevice, byNetwork } from '../limits/subject.ts'
+import type { KnownClients, Recognition } from '../session/known-clients.ts'
+import { type Consume, openSessionAfter } from '../session/opening.ts'
+import { issueTokens } from '../session/session-tokens.ts'
+import type { SignedIn } from '../session/sign-in.ts'
+import type { Tokens } from '../token/service.ts'
+import * as challenges from './challenges-repository.ts'
+import { type Context, invalidSecondFactor, type Received } from './context.ts'
+import type { AssertionResponse, GivenProof, Passkey } from './factor.ts'
+import { requestOptions } from './passkeys.ts'
+import { answerChallenge, consumeProof, recordRefusal, verifyPasskey } from './proofs.ts'
+import { listFactors } from './repository.ts'
+import { issueUnstored, readUnstored } from './unstored-challenge.ts'
+
+/** Sign-in with a second factor after the password, and with a passkey in place of both. */
+
+export interface SignInContext extends Context {
+  knownClients: KnownClients
+  tokens: Tokens
+}
+
+export interface SignInRequest extends Received {
+  /** The session cookie of the request; the new session replaces its session. */
+  formerCookie: string | undefined
+  /** The device cookie of the request. */
+  device: string | undefined
+  /** The mode that the request asks for; undefined if it does not say. It must be that of the challenge. */
+  mode: SessionKind | undefined
+  /** Refuses pages of other sites. For cookies. @throws Problem cross_site_request */
+  requireSameSite(): void
+}
+
+/**
+ * Completes a sign-in that has begun with the right password.
+ * @throws Problem invalid_second_factor, cross_site_request, rate_limited
+ */
+export async function completeSignIn(
+  context: SignInContext,
+  { challenge, ...given }: GivenProof & { challenge: string },
+  request: SignInRequest,
+): Promise<SignedIn> {
+  const { client, now } = request
+  const hash = hashOpaque(challenge)
+  const found = hash && (await challenges.findSignInAcrossCompanies(context.db, hash, new Date(now)))
+  if (!found) throw invalidSecondFactor()
+  const { identity, mode } = found
+  requireMode(request, mode)
+  const recognized = await recognize(context, identity, mode, request)
+  const answered = await answerChallenge(
+    context,
+    { member: identity, given, challenge, hash, client, now },
+    async (verified) =>
+      await openAs(
+        context,
+        { identity, mode, recognized, amr: ['pwd', ...verified.amr, 'mfa'] },
+        request,
+        async (tx) => {
+          const consumed = { userId: identity.userId, hash, network: client.network, now: new Date(now) }
+          if (!(await challenges.consumeSignIn(tx, identity.companyId, consumed))) return false
+          return await consumeProof(context, tx, identity, verified, request)
+        },
+      ),
+  )
+  if (!answered) throw invalidSecondFactor()
+  return { ...answered.result, limit: answered.limit }
+}
+
+/** Begins a sign-in by passkey alone. Nothing is stored, since anybody can ask for it. */
+export function beginByPasskey(
+  { config, system, digests }: Pick<Context, 'config' | 'system' | 'digests'>,
+  mode: SessionKind,
+  now: number,
+): { challenge: string; passkeyOptions: object } {
+  const challenge = issueUnstored({ system, digests }, mode, now)
+  return { challenge, passkeyOptions: requestOptions(config.passkeys, challenge) }
+}
+
+/**
+ * Signs in by passkey, which says who it is and in which company.
+ * @throws Problem invalid_second_factor, cross_site_request, rate_limited
+ */
+export async function signInByPasskey(
+  context: SignInContext,
+  { challenge, response }: { challenge: string; response: AssertionResponse },
+  request: SignInRequest,
+): Promise<SignedIn> {
+  const { db } = context
+  const begun = readUnstored(context, challenge, request.now)
+  if (begun) requireMode(request, begun.mode)
+  const credentialId = Buffer.from(response.id, 'base64url')
+  const identity = begun && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
+  const recognized = identity && (await recognize(context, identity, begun.mode, request))
+  const limit = await countAttempt(context, recognized?.device, request)
+  if (!recognized) throw invalidSecondFactor()
+  const factors = await listFactors(db, identity.companyId, identity.userId)
+  const passkey = factors.find(
+    (factor): factor is Passkey => factor.kind === 'passkey' && factor.credentialId.equals(credentialId),
+  )
+  const use = passkey && { response, challenge, passkey, isDiscovered: true }
+  const verified = use && (await verifyPasskey(context, use))
+  if (!verified) {
+    await recordRefusal(context, identity, 'passkey', request)
+    throw invalidSecondFactor()
+  }
+  const { mode } = begun
+  const opened = await openAs(
+    context,
+    { identity, mode, recognized, amr: [...verified.amr, 'mfa'] },
+    request,
+    async (tx) => {
+      if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
+      return await consumeProof(context, tx, identity, verified, request)
+    },
+  )
+  if (!opened) throw invalidSecondFactor()
+  return { ...opened, limit }
+}
+
+/** A known device has attempts of its own, which others of its network cannot use up. @throws Problem rate_limited */
+async function countAttempt(
+  { counters, config }: SignInContext,
+  device: string | undefined,
+  { client: { network }, now }: SignInRequest,
+): Promise<LimitState> {
+  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
+  return await counters.consume(config.limits.signInAttempts, subject, now)
+}
+
+/** @throws Problem invalid_second_factor if the request asks for another mode; cross_site_request */
+function requireMode(request: SignInRequest, mode: SessionKind): void {
+  if (request.mode !== undefined && request.mode !== mode) throw invalidSecondFactor()
+  if (mode === 'cookie') request.requireSameSite()
+}
+
+async function recognize(
+  { db, knownClients }: SignInContext,
+  identity: Identity,
+  mode: SessionKind,
+  { client: { network }, device, now }: SignInRequest,
+): Promise<Recognition> {
+  return await knownClients.lookUp(db, identity, { mode, network, device, now })
+}
+
+interface Opening {
+  identity: Identity
+  mode: SessionKind
+  recognized: Recognition
+  amr: string[]
+}
+
+async function openAs(
+  context: SignInContext,
+  { identity, mode, recognized, amr }: Opening,
+  { client, formerCookie, now }: SignInRequest,
+  consume: Consume,
+): Promise<Pick<SignedIn, 'session' | 'credential'> | null> {
+  const { learns } = recognized
+  const knownUntil = context.knownClients.knownUntil(now)
+  const former = mode === 'cookie' ? formerCookie : undefined
+  const opening = { mode, formerCookie: former, client, learns, knownUntil, amr, refunds: [], now }
+  const opened = await openSessionAfter(context, identity, opening, consume)
+  if (!opened) return null
+  const { session, cookie } = opened
+  const credential =
+    cookie === null
+      ? { tokens: await issueTokens(context, session, now) }
+      : { cookie, device: recognized.cookie }
+  return { session, credential }
+}

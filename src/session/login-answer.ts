@@ -1,0 +1,20 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { limitHeaders } from '../limits/answer.ts'
+import { setDeviceCookie, setSessionCookie } from './cookie.ts'
+import { toSessionReply, toTokenReply } from './replies.ts'
+import { logContextOf } from './session.ts'
+import type { SignedIn } from './sign-in.ts'
+
+/** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
+export function answerSignIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { session, credential, limit }: SignedIn,
+) {
+  Object.assign(request.logContext, logContextOf(session))
+  if (limit) reply.headers(limitHeaders(limit))
+  if ('tokens' in credential) return toTokenReply(session, credential.tokens)
+  setSessionCookie(reply, credential.cookie)
+  if (credential.device !== null) setDeviceCookie(reply, credential.device)
+  return toSessionReply(session)
+}

@@ -1,0 +1,115 @@
+import { type AuditEntry, newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Client } from '../limits/client.ts'
+import type { Consume } from './opening.ts'
+import { proveByCookie } from './proof-repository.ts'
+import { policyOf, type Refreshed, type RotationContext, toAnswer, toRotation } from './rotation.ts'
+import { createRotation, type RotationOutcome } from './rotation-repository.ts'
+import { type Session, sessionEnded } from './session.ts'
+
+/**
+ * A user has proven again who they are. The session gets new credentials with it, so that those of before, which somebody
+ * can have copied, have no part in the proof (ASVS 7.2.4).
+ */
+
+export interface ProofRequest {
+  /** The session cookie of the request; undefined with an access token. */
+  cookie: string | undefined
+  idempotencyKey: string | undefined
+  client: Client
+  now: number
+}
+
+export type Renewed = { cookie: string } | Refreshed
+
+interface Proof {
+  /** By which methods it was given (RFC 8176). */
+  amr: string[]
+  /** Consumes what was proven. */
+  consume?: Consume | undefined
+}
+
+/** What the credentials are renewed by. A proof that was given before can only have its answer repeated. */
+type Cause = Proof | 'given_before'
+
+/**
+ * Returns a new cookie, whose predecessor is dead, or the next pair of tokens, as a refresh does; null if what was proven
+ * could not be consumed. Then nothing has changed.
+ * @throws Problem session_ended, idempotency_conflict, rate_limited
+ */
+export async function renewCredentials(
+  context: RotationContext,
+  session: Session,
+  request: ProofRequest,
+  cause: Cause,
+): Promise<Renewed | null> {
+  if (request.cookie === undefined) return await nextPair(context, session, request, cause)
+  return cause === 'given_before' ? null : await nextCookie(context, session, request, cause)
+}
+
+function entryOf(
+  { system }: RotationContext,
+  { userId: actor, sessionId }: Session,
+  { client: { ipAddress }, now }: ProofRequest,
+  { amr }: Proof,
+): AuditEntry {
+  const about = { action: 'reauthenticate', outcome: 'done', actor, sessionId, ipAddress }
+  const details = amr.length > 1 ? { methods: amr } : undefined
+  return newEntry(system, new Date(now), { ...about, details })
+}
+
+/** Rolls back the transaction: the session has not moved on. */
+class NotRotated extends Error {
+  readonly outcome: RotationOutcome | null
+
+  constructor(outcome: RotationOutcome | null) {
+    super()
+    this.outcome = outcome
+  }
+}
+
+async function nextPair(
+  context: RotationContext,
+  session: Session,
+  request: ProofRequest,
+  cause: Cause,
+): Promise<Refreshed | null> {
+  const { companyId, sessionId, userId } = session
+  const { idempotencyKey, client, now } = request
+  const proof = cause === 'given_before' ? { amr: [] } : cause
+  const token = { companyId, sessionId, userId, generation: null }
+  const rotation = toRotation(context, token, { idempotencyKey, ipAddress: client.ipAddress, now })
+  const rotating = context.db.transaction().execute(async (tx) => {
+    if (proof.consume && !(await proof.consume(tx))) return 'not_consumed'
+    const [found = null] = await createRotation(tx, policyOf(context.config), proof)([rotation])
+    if (found?.verdict === 'repeated') return found
+    if (found?.verdict !== 'rotated' || cause === 'given_before') throw new NotRotated(found)
+    await appendAudit(tx, companyId, entryOf(context, session, request, proof))
+    return found
+  })
+  const outcome = await rotating.catch((error: unknown) => {
+    if (!(error instanceof NotRotated)) throw error
+    return error.outcome?.verdict === 'rotated' ? 'not_consumed' : error.outcome
+  })
+  return outcome === 'not_consumed' ? null : await toAnswer(context, outcome, now)
+}
+
+async function nextCookie(
+  context: RotationContext,
+  session: Session,
+  request: ProofRequest,
+  proof: Proof,
+): Promise<{ cookie: string } | null> {
+  const { db, system } = context
+  const { companyId, sessionId } = session
+  const cookie = generateOpaque(system.randomBytes)
+  const former = request.cookie === undefined ? null : hashOpaque(request.cookie)
+  const change = { before: former, after: hashOpaque(cookie), at: new Date(request.now), amr: proof.amr }
+  return await db.transaction().execute(async (tx) => {
+    if (proof.consume && !(await proof.consume(tx))) return null
+    if (!(await proveByCookie(tx, companyId, sessionId, change))) throw sessionEnded()
+    await appendAudit(tx, companyId, entryOf(context, session, request, proof))
+    return { cookie }
+  })
+}

@@ -1,0 +1,341 @@
+import { describe, expect, test } from 'vitest'
+import { changeUserStatus } from '../../src/operator/users.ts'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { COOKIE_MODE, codeAt, cookieFrom, must, openFactorService } from '../support/second-factors.ts'
+import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { decode, partsOf } from '../token/forge.ts'
+
+/** Sign-in in two steps: the password, then a code or a passkey (ASVS 6.3.3). */
+
+const service = await openFactorService({ instances: 2 })
+const admin = await service.addCompany()
+const { begin, complete, call } = service
+
+const claimsOf = (token: string) => decode(partsOf(token)[1])
+const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
+const now = () => service.clock.now()
+
+describe('a member with an authenticator app', () => {
+  test('is asked for a code after the right password, and signs in with it', async () => {
+    const person = await service.personWithTotp(admin)
+    const answer = await service.login(person)
+    expect(answer.status).toBe(401)
+    expect(answer.headers['www-authenticate']).toBe('Bearer realm="gatehouse"')
+    expect(answer.body).toMatchObject({
+      code: 'second_factor_required',
+      category: 'authentication',
+      challenge: expect.stringMatching(/^[\w-]{43}$/),
+      methods: ['totp', 'recovery_code'],
+    })
+    expect(answer.body).not.toHaveProperty('passkeyOptions')
+    const code = codeAt(person.secret, now())
+    const signedIn = await must(complete({ challenge: answer.body.challenge, method: 'totp', code }))
+    expect(claimsOf(signedIn.accessToken)).toMatchObject({
+      amr: ['pwd', 'otp', 'mfa'],
+      auth_time: Math.floor(now() / 1000),
+    })
+    expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
+  })
+
+  test('gets a cookie if the password was given for one, from pages of the service alone (ASVS 3.5.1)', async () => {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person, { headers: COOKIE_MODE })
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
+    expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
+    // The mode was chosen with the password.
+    expectWrong(await complete(given, { headers: { 'x-session-mode': 'token' } }))
+    const answer = await complete(given, { headers: { cookie: `__Host-session=${'A'.repeat(43)}` } })
+    expect(answer.status).toBe(200)
+    expect(answer.body).not.toHaveProperty('accessToken')
+    expect(String(answer.headers['set-cookie'])).toMatch(/__Host-device=/)
+    expect((await service.getSession({ cookie: cookieFrom(answer) })).status).toBe(200)
+  })
+
+  test('whose cookie is replaced loses the former session (ASVS 7.2.4)', async () => {
+    const person = await service.personWithTotp(admin)
+    const first = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+    const { challenge } = await begin(person, {
+      headers: { ...COOKIE_MODE, cookie: `__Host-session=${first}` },
+    })
+    expect((await service.getSession({ cookie: first })).status).toBe(200)
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const next = await complete(given, { headers: { cookie: `__Host-session=${first}` } })
+    expect(next.status).toBe(200)
+    const { body } = await service.getSession({ cookie: first })
+    expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
+  })
+
+  test('signs in with a code of the step before or after, and of no other (RFC 6238 section 5.2)', async () => {
+    for (const [shift, isGood] of [
+      [-60, false],
+      [-30, true],
+      [30, true],
+      [60, false],
+    ] as const) {
+      const person = await service.personWithTotp(admin)
+      service.clock.advance(120)
+      const { challenge } = await begin(person)
+      const code = codeAt(person.secret, now() + shift * 1000)
+      const { status } = await complete({ challenge, method: 'totp', code })
+      expect([shift, status]).toEqual([shift, isGood ? 200 : 401])
+    }
+  })
+
+  test('cannot use a code again within its 30 seconds, nor an earlier one (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
+    const person = await service.personWithTotp(admin)
+    const code = codeAt(person.secret, now())
+    const first = await begin(person)
+    expect((await complete({ challenge: first.challenge, method: 'totp', code })).status).toBe(200)
+    for (const shift of [0, -30]) {
+      const { challenge } = await begin(person)
+      const used = codeAt(person.secret, now() + shift * 1000)
+      expectWrong(await complete({ challenge, method: 'totp', code: used }))
+    }
+  })
+
+  test('cannot use the code that put the app in force', async () => {
+    const person = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(person)
+    const { id, secret } = await must(call('/auth/second-factors/totp', { token }))
+    const code = codeAt(secret, now())
+    await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json: { code } }))
+    const { challenge } = await begin(person)
+    expectWrong(await complete({ challenge, method: 'totp', code }))
+  })
+
+  test('writes codes with spaces, as apps show them', async () => {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person)
+    const code = codeAt(person.secret, now()).replace(/(...)/, '$1 ')
+    expect((await complete({ challenge, method: 'totp', code })).status).toBe(200)
+  })
+})
+
+describe('of fifty at once on two instances, one signs in (ASVS 2.3.4, 15.4.2):', () => {
+  test('with one code and one challenge', async () => {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person)
+    const code = codeAt(person.secret, now())
+    const answers = await Promise.all(
+      times(50, (n) => complete({ challenge, method: 'totp', code }, { at: n % 2 })),
+    )
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    for (const answer of answers.filter(({ status }) => status !== 200)) expectWrong(answer)
+    // Nobody guessed, so the member is not one guess nearer to another password.
+    const row = await service.db
+      .selectFrom('users')
+      .select(['wrong_codes', 'password_hash'])
+      .where('user_id', '=', person.userId)
+      .executeTakeFirstOrThrow()
+    expect(row.wrong_codes).toBe(0)
+    expect(row.password_hash).not.toBe('')
+  })
+
+  test('with one code and fifty challenges', async () => {
+    const person = await service.personWithTotp(admin)
+    const challenges = []
+    for (const _ of times(50, () => 0)) challenges.push((await begin(person)).challenge)
+    const code = codeAt(person.secret, now())
+    const answers = await Promise.all(
+      challenges.map((challenge, n) => complete({ challenge, method: 'totp', code }, { at: n % 2 })),
+    )
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+
+  test('with one recovery code and fifty challenges', async () => {
+    const person = await service.personWithTotp(admin)
+    const [code] = person.recoveryCodes ?? []
+    const challenges = []
+    for (const _ of times(50, () => 0)) challenges.push((await begin(person)).challenge)
+    const answers = await Promise.all(
+      challenges.map((challenge, n) => complete({ challenge, method: 'recovery_code', code }, { at: n % 2 })),
+    )
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+
+  test('with a passkey', async () => {
+    const person = await service.personWithPasskey(admin)
+    const { challenge, passkeyOptions } = await begin(person)
+    const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
+    const answers = await Promise.all(
+      times(50, (n) => complete({ challenge, method: 'passkey', response }, { at: n % 2 })),
+    )
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+})
+
+describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
+  test('is one of ten with 120 bits, and works once, however it is written', async () => {
+    const person = await service.personWithTotp(admin)
+    const codes = person.recoveryCodes ?? []
+    expect(new Set(codes).size).toBe(10)
+    for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$/)
+    const [code = ''] = codes
+    const { challenge } = await begin(person)
+    const written = ` ${code.toLowerCase().replaceAll('-', ' ')}`
+    const signedIn = await must(complete({ challenge, method: 'recovery_code', code: written }))
+    expect(claimsOf(signedIn.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+    const again = await begin(person)
+    expectWrong(await complete({ challenge: again.challenge, method: 'recovery_code', code }))
+    const { body } = await call('/auth/second-factors', { method: 'GET', token: signedIn.accessToken })
+    expect(body.recoveryCodes).toBe(9)
+  })
+
+  test('that is used is told by mail, with how many are left (ASVS 6.3.7)', async () => {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person)
+    const [code] = person.recoveryCodes ?? []
+    await must(complete({ challenge, method: 'recovery_code', code }))
+    await service.mailbox.mailTo(person.email)
+    const { email } = await service.mailbox.mailTo(person.email)
+    expect(email.subject).toContain('A recovery code of yours was used')
+    expect(email.text).toContain('9 are left')
+    expect(email.text).not.toContain(code)
+  })
+
+  test('of another member does not work', async () => {
+    const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
+    const { challenge } = await begin(one)
+    const [code] = other.recoveryCodes ?? []
+    expectWrong(await complete({ challenge, method: 'recovery_code', code }))
+  })
+})
+
+describe('a challenge is worth nothing (ASVS 6.6.2, 6.6.3)', () => {
+  async function begun() {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person)
+    return { person, challenge }
+  }
+  const finish = (challenge: string, secret: string, at = 0) =>
+    complete({ challenge, method: 'totp', code: codeAt(secret, now()) }, { at })
+
+  test('after five tries, also if they come at once to two instances', async () => {
+    const { person, challenge } = await begun()
+    for (const answer of await Promise.all(
+      times(20, (n) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })),
+    ))
+      expectWrong(answer)
+    expectWrong(await finish(challenge, person.secret))
+    const entries = await selectAudit(service.db)
+      .select('outcome')
+      .where('action', '=', 'second_factor')
+      .where('actor', '=', person.userId)
+      .execute()
+    expect(entries).toHaveLength(5)
+  })
+
+  test('but before that, a wrong try leaves it', async () => {
+    const { person, challenge } = await begun()
+    for (const code of ['000000', '000001', '12345', 'abcdef'])
+      expectWrong(await complete({ challenge, method: 'totp', code }))
+    expect((await finish(challenge, person.secret)).status).toBe(200)
+  })
+
+  test('after five minutes', async () => {
+    const { person, challenge } = await begun()
+    service.clock.advance(301)
+    expectWrong(await finish(challenge, person.secret))
+  })
+
+  test('after another password', async () => {
+    const { person, challenge } = await begun()
+    const session = await must(service.signInByTotp(person))
+    const change = { currentPassword: PASSWORD, newPassword: 'a quite different battery' }
+    await must(call('/auth/password/change', { token: session.accessToken, json: change }))
+    expectWrong(await finish(challenge, person.secret))
+  })
+
+  test('when the user is disabled, and enabled again', async () => {
+    const { person, challenge } = await begun()
+    await changeUserStatus(service.context, person.companyId, person, 'disabled')
+    expectWrong(await finish(challenge, person.secret))
+    await changeUserStatus(service.context, person.companyId, person, 'active')
+    expectWrong(await finish(challenge, person.secret))
+  })
+
+  test('after a factor was added or removed', async () => {
+    const { person, challenge } = await begun()
+    const { accessToken: token } = await must(service.signInByTotp(person))
+    const { id } = await service.addPasskey({ token })
+    expectWrong(await finish(challenge, person.secret))
+    const later = await begin(person)
+    await must(call(`/auth/second-factors/${id}`, { method: 'DELETE', token }))
+    expectWrong(await finish(later.challenge, person.secret))
+  })
+
+  test('once it is used, and with it others of the same member and network', async () => {
+    const { person, challenge } = await begun()
+    const other = await begin(person)
+    expect((await finish(challenge, person.secret)).status).toBe(200)
+    service.clock.advance(30)
+    expectWrong(await finish(challenge, person.secret))
+    expectWrong(await finish(other.challenge, person.secret))
+  })
+
+  test('for another user, company or purpose', async () => {
+    const { challenge } = await begun()
+    const other = await service.personWithTotp(await service.addCompany())
+    expectWrong(await finish(challenge, other.secret))
+    const { accessToken: token } = await must(service.signInByTotp(other))
+    const json = { challenge, method: 'totp', code: codeAt(other.secret, now()) }
+    expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
+    // And that of a proof opens no session.
+    const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
+    expectWrong(await finish(proof.challenge, other.secret))
+  })
+
+  test('if it is none', async () => {
+    for (const challenge of ['x', 'A'.repeat(43), '%00', "' or 1=1 --"])
+      expectWrong(await complete({ challenge, method: 'totp', code: '123456' }))
+  })
+})
+
+test('bodies of the second step that are not in order are 400, and cost no try', async () => {
+  const person = await service.personWithTotp(admin)
+  const { challenge } = await begin(person)
+  for (const json of [
+    {},
+    { challenge },
+    { challenge, method: 'totp' },
+    { challenge, method: 'sms', code: '123456' },
+    { challenge, method: 'totp', code: 123456 },
+    { challenge, method: 'totp', code: '' },
+    { challenge, method: 'totp', code: 'a'.repeat(65) },
+    { challenge, method: 'totp', code: '123456', userId: person.userId },
+    { challenge, method: 'passkey', code: '123456' },
+    { challenge: [challenge], method: 'totp', code: '123456' },
+  ])
+    expectProblem(await complete(json), [400, 'invalid_request'])
+  const code = codeAt(person.secret, now())
+  expect((await complete({ challenge, method: 'totp', code })).status).toBe(200)
+})
+
+test('a refresh and a logout of a session with two factors are those of any other, and keep amr and auth_time', async () => {
+  const person = await service.personWithTotp(admin)
+  const first = await must(service.signInByTotp(person))
+  const { amr, auth_time: authTime } = claimsOf(first.accessToken)
+  service.clock.advance(600)
+  const refreshed = await must(service.refresh(first.refreshToken))
+  expect(claimsOf(refreshed.accessToken)).toMatchObject({ amr, auth_time: authTime })
+  await must(call('/auth/logout', { token: refreshed.accessToken }))
+  const { body } = await service.getSession({ token: refreshed.accessToken })
+  expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
+})
+
+test('the trail says by what somebody signed in', async () => {
+  const person = await service.personWithTotp(admin)
+  await must(service.signInByTotp(person))
+  const entries = await selectAudit(service.db)
+    .select(['outcome', 'details'])
+    .where('action', '=', 'sign_in')
+    .where('actor', '=', person.userId)
+    .orderBy('audit_id')
+    .execute()
+  expect(entries.map(({ outcome, details }) => [outcome, details])).toEqual([
+    ['done', null],
+    ['done', { methods: ['pwd', 'otp', 'mfa'] }],
+  ])
+})

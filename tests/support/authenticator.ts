@@ -1,0 +1,172 @@
+import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+
+/** A passkey in software, which can be made to say what is not true. */
+
+export interface Options {
+  challenge: string
+  rpId?: string
+  rp?: { id: string }
+  user?: { id: string }
+}
+
+/** What is said in place of the truth. */
+export interface Falsified {
+  challenge?: string
+  origin?: string
+  type?: string
+  crossOrigin?: boolean
+  topOrigin?: string
+  rpId?: string
+  userPresent?: boolean
+  userVerified?: boolean
+  backupEligible?: boolean
+  counter?: number
+  algorithm?: number
+  userHandle?: string | null
+  /** Changes the bytes of what is sent. */
+  authenticatorData?: (bytes: Buffer) => Buffer
+  attestationObject?: (bytes: Buffer) => Buffer
+  signature?: (bytes: Buffer) => Buffer
+  clientData?: (data: Record<string, unknown>) => unknown
+  /** The attestation statement's format, and the statement. */
+  format?: string
+  statement?: Map<string, unknown>
+}
+
+const base64url = (bytes: Buffer) => bytes.toString('base64url')
+const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
+
+export type Authenticator = ReturnType<typeof createAuthenticator>
+
+export function createAuthenticator(
+  origin: string,
+  { backupEligible = true, counts = false }: { backupEligible?: boolean; counts?: boolean } = {},
+) {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const { x = '', y = '' } = publicKey.export({ format: 'jwk' })
+  const credentialId = randomBytes(32)
+  let handle: string | null = null
+  let counter = 0
+
+  const clientData = (type: string, challenge: string, falsified: Falsified) => {
+    const data: Record<string, unknown> = {
+      type: falsified.type ?? type,
+      challenge: falsified.challenge ?? challenge,
+      origin: falsified.origin ?? origin,
+      crossOrigin: falsified.crossOrigin ?? false,
+      ...(falsified.topOrigin !== undefined && { topOrigin: falsified.topOrigin }),
+    }
+    return Buffer.from(JSON.stringify(falsified.clientData ? falsified.clientData(data) : data))
+  }
+
+  function authenticatorData(rpId: string, falsified: Falsified, attested = Buffer.alloc(0)): Buffer {
+    const { userPresent = true, userVerified = true } = falsified
+    const isEligible = falsified.backupEligible ?? backupEligible
+    const flags =
+      (userPresent ? 0x01 : 0) |
+      (userVerified ? 0x04 : 0) |
+      (isEligible ? 0x18 : 0) |
+      (attested.length > 0 ? 0x40 : 0)
+    const head = Buffer.alloc(5)
+    head.writeUInt8(flags, 0)
+    head.writeUInt32BE(falsified.counter ?? counter, 1)
+    const bytes = Buffer.concat([sha256(falsified.rpId ?? rpId), head, attested])
+    return falsified.authenticatorData ? falsified.authenticatorData(bytes) : bytes
+  }
+
+  return {
+    id: base64url(credentialId),
+    /** The private key signs with another counter than 0 from now on. */
+    get counter() {
+      return counter
+    },
+
+    /** Answers PublicKeyCredentialCreationOptionsJSON. */
+    create(options: Options, falsified: Falsified = {}) {
+      handle = options.user?.id ?? null
+      const clientDataJSON = clientData('webauthn.create', options.challenge, falsified)
+      const key = new Map<number, unknown>([
+        [1, 2],
+        [3, falsified.algorithm ?? -7],
+        [-1, 1],
+        [-2, Buffer.from(x, 'base64url')],
+        [-3, Buffer.from(y, 'base64url')],
+      ])
+      const length = Buffer.alloc(2)
+      length.writeUInt16BE(credentialId.length)
+      const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, encode(key)])
+      const authData = authenticatorData(options.rp?.id ?? '', falsified, attested)
+      const object = encode(
+        new Map<string, unknown>([
+          ['fmt', falsified.format ?? 'none'],
+          ['attStmt', falsified.statement ?? new Map()],
+          ['authData', authData],
+        ]),
+      )
+      const attestationObject = falsified.attestationObject ? falsified.attestationObject(object) : object
+      return {
+        id: base64url(credentialId),
+        rawId: base64url(credentialId),
+        type: 'public-key',
+        authenticatorAttachment: 'platform',
+        clientExtensionResults: { credProps: { rk: true } },
+        response: {
+          clientDataJSON: base64url(clientDataJSON),
+          attestationObject: base64url(attestationObject),
+          transports: ['internal', 'hybrid'],
+          publicKeyAlgorithm: -7,
+        },
+      }
+    },
+
+    /** Answers PublicKeyCredentialRequestOptionsJSON. */
+    get(options: Options, falsified: Falsified = {}) {
+      if (counts) counter += 1
+      const clientDataJSON = clientData('webauthn.get', options.challenge, falsified)
+      const data = authenticatorData(options.rpId ?? '', falsified)
+      const signature = sign('sha256', Buffer.concat([data, sha256(clientDataJSON)]), privateKey)
+      return {
+        id: base64url(credentialId),
+        rawId: base64url(credentialId),
+        type: 'public-key',
+        authenticatorAttachment: 'platform',
+        clientExtensionResults: {},
+        response: {
+          clientDataJSON: base64url(clientDataJSON),
+          authenticatorData: base64url(data),
+          signature: base64url(falsified.signature ? falsified.signature(signature) : signature),
+          userHandle: falsified.userHandle === undefined ? handle : falsified.userHandle,
+        },
+      }
+    },
+  }
+}
+
+/** CBOR (RFC 8949) of what authenticators send: integers, bytes, texts, lists and maps. */
+export function encode(value: unknown): Buffer {
+  if (typeof value === 'number') return value < 0 ? head(1, -1 - value) : head(0, value)
+  if (Buffer.isBuffer(value)) return Buffer.concat([head(2, value.length), value])
+  if (typeof value === 'string') {
+    const bytes = Buffer.from(value)
+    return Buffer.concat([head(3, bytes.length), bytes])
+  }
+  if (Array.isArray(value)) return Buffer.concat([head(4, value.length), ...value.map(encode)])
+  if (value instanceof Map) {
+    const entries = [...value].flatMap(([key, one]) => [encode(key), encode(one)])
+    return Buffer.concat([head(5, value.size), ...entries])
+  }
+  throw new Error(`no CBOR for ${typeof value}`)
+}
+
+function head(major: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length < 24 ? 1 : length < 256 ? 2 : 3)
+  if (length < 24) bytes.writeUInt8((major << 5) | length)
+  else if (length < 256) {
+    bytes.writeUInt8((major << 5) | 24)
+    bytes.writeUInt8(length, 1)
+  } else {
+    bytes.writeUInt8((major << 5) | 25)
+    bytes.writeUInt16BE(length, 1)
+  }
+  return bytes
+}

@@ -1,0 +1,110 @@
+import { TOTP } from 'otpauth'
+import { expect } from 'vitest'
+import { createAuthenticator } from './authenticator.ts'
+import { openMailbox } from './mailbox.ts'
+import { type Answer, openTestService, type Person, type TestService } from './test-service.ts'
+
+/** Members with second factors. */
+
+export const ORIGIN = 'http://localhost:3000'
+export const COOKIE_MODE = { 'x-session-mode': 'cookie' }
+
+export type Credential = { token?: string; cookie?: string }
+
+/** The code of an authenticator app at a time in milliseconds. */
+export function codeAt(secret: string, now: number): string {
+  return TOTP.generate({ secret: secretOf(secret), timestamp: now })
+}
+
+const secretOf = (base32: string) => new TOTP({ secret: base32 }).secret
+
+export const cookieFrom = ({ headers }: Pick<Answer, 'headers'>) =>
+  /__Host-session=([^;]+)/.exec(String(headers['set-cookie']))?.[1] ?? ''
+
+/** An answer that must be a success. */
+export async function must(answering: Promise<Answer>) {
+  const answer = await answering
+  if (answer.status >= 300) throw new Error(`answered ${answer.status} ${JSON.stringify(answer.body)}`)
+  return answer.body
+}
+
+export type FactorService = Awaited<ReturnType<typeof openFactorService>>
+
+export async function openFactorService(options: Parameters<typeof openTestService>[0] = {}) {
+  const mailbox = await openMailbox()
+  const service = await openTestService({ ...options, env: { SMTP_URL: mailbox.url, ...options.env } })
+  return { ...service, mailbox, ...actsOn(service) }
+}
+
+function actsOn(service: TestService) {
+  const { call } = service
+
+  /** Adds an authenticator app to the account of a session, and returns its secret and the first recovery codes. */
+  async function addTotp(credential: Credential, body?: object) {
+    const path = '/auth/second-factors/totp'
+    const { id, secret, uri } = await must(call(path, { ...credential, ...(body && { json: body }) }))
+    const code = codeAt(secret, service.clock.now())
+    const confirmed = await must(call(`${path}/${id}/confirm`, { ...credential, json: { code } }))
+    // The next code is that of the next step.
+    service.clock.advance(30)
+    return { id, secret, uri, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
+  }
+
+  async function addPasskey(
+    credential: Credential,
+    authenticator = createAuthenticator(ORIGIN),
+    body: object = {},
+  ) {
+    const path = '/auth/second-factors/passkeys'
+    const { passkeyOptions } = await must(call(`${path}/options`, credential))
+    const response = authenticator.create(passkeyOptions)
+    const added = await must(call(path, { ...credential, json: { response, name: 'Laptop', ...body } }))
+    return { ...added, authenticator } as {
+      id: string
+      recoveryCodes?: string[]
+      authenticator: typeof authenticator
+    }
+  }
+
+  /** A member who signs in with an authenticator app, and a session of theirs. */
+  async function personWithTotp(company: { companyId: string }, role = 'viewer') {
+    const person = await service.addUser(company, role)
+    const { accessToken: token } = await service.loginAs(person)
+    return { ...person, token, ...(await addTotp({ token })) }
+  }
+
+  async function personWithPasskey(company: { companyId: string }, role = 'viewer') {
+    const person = await service.addUser(company, role)
+    const { accessToken: token } = await service.loginAs(person)
+    const { id, recoveryCodes, authenticator } = await addPasskey({ token })
+    return { ...person, token, id, recoveryCodes, authenticator }
+  }
+
+  /** Gives the right password; the answer asks for the second factor. */
+  async function begin(person: Omit<Person, 'userId'>, options: Parameters<typeof service.login>[1] = {}) {
+    const answer = await service.login(person, options)
+    expect([answer.status, answer.body.code]).toEqual([401, 'second_factor_required'])
+    return answer.body as {
+      challenge: string
+      methods: string[]
+      passkeyOptions?: { challenge: string; rpId: string; allowCredentials: { id: string }[] }
+    }
+  }
+
+  const complete = (json: object, options: Parameters<typeof call>[1] = {}) =>
+    call('/auth/login/second-factor', { json, ...options })
+
+  /** Signs in with the code of this moment. */
+  async function signInByTotp(
+    person: Omit<Person, 'userId'> & { secret: string },
+    options: Parameters<typeof service.login>[1] = {},
+  ) {
+    const { challenge } = await begin(person, options)
+    const code = codeAt(person.secret, service.clock.now())
+    const answer = await complete({ challenge, method: 'totp', code }, { at: options.at ?? 0 })
+    service.clock.advance(30)
+    return answer
+  }
+
+  return { addTotp, addPasskey, personWithTotp, personWithPasskey, begin, complete, signInByTotp }
+}
