@@ -14,7 +14,12 @@ export interface RelyingParty {
 
 /** How long a browser waits for its user. */
 const TIMEOUT_MS = 300_000
-/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
+/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812), with the type of their keys and its curve: Ed25519 and P-256. */
+const KEYS: Record<number, { type: number; curve: number | undefined }> = {
+  [-8]: { type: 1, curve: 6 },
+  [-7]: { type: 2, curve: 1 },
+  [-257]: { type: 3, curve: undefined },
+}
 const ALGORITHMS = [-8, -7, -257]
 
 /** A passkey that was made, or its use. */
@@ -106,7 +111,7 @@ export async function readRegistration(
     })
     if (!verified || !registrationInfo) return null
     const { credential, credentialDeviceType } = registrationInfo
-    if (credential.id !== response.id) return null
+    if (credential.id !== response.id || !(await isKeyOfAlgorithm(credential.publicKey))) return null
     return {
       credentialId: Buffer.from(credential.id, 'base64url'),
       publicKey: Buffer.from(credential.publicKey),
@@ -133,6 +138,17 @@ async function isUnattested({ response }: RegistrationResponse): Promise<boolean
   const object = decodeAttestationObject(isoBase64URL.toBuffer(response.attestationObject))
   const format = object.get('fmt')
   return format === 'none' || (format === 'packed' && object.get('attStmt').get('x5c') === undefined)
+}
+
+/** Whether a key is one of its algorithm. Without an attestation nothing is signed yet, so nothing else has shown it. */
+async function isKeyOfAlgorithm(publicKey: Uint8Array): Promise<boolean> {
+  const { decodeCredentialPublicKey } = await helpers()
+  const key: unknown = decodeCredentialPublicKey(new Uint8Array(publicKey))
+  if (!(key instanceof Map)) return false
+  // The labels of COSE (RFC 9052, section 7.1): type, algorithm, and the curve, which RSA has not.
+  const expected = KEYS[key.get(3)]
+  const isCurve = expected?.curve === undefined || key.get(-1) === expected.curve
+  return expected !== undefined && key.get(1) === expected.type && isCurve
 }
 
 /**

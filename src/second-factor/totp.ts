@@ -23,6 +23,8 @@ export function describeTotp(
 
 /** The step of a code, in units of 30 s since 1970; null if it is of none in the window. */
 export function matchTotp(secret: Buffer, code: string, now: number): number | null {
+  // The library compares bytes, and throws for other characters that are six as well.
+  if (!/^[0-9]{6}$/.test(code)) return null
   const given = { ...PARAMETERS, secret: toSecret(secret), token: code, timestamp: now, window: WINDOW }
   const delta = TOTP.validate(given)
   return delta === null ? null : TOTP.counter({ period: PARAMETERS.period, timestamp: now }) + delta

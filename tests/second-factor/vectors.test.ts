@@ -1,0 +1,104 @@
+import { describe, expect, test } from 'vitest'
+import { createDigests } from '../../src/second-factor/digests.ts'
+import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/recovery-codes.ts'
+import { describeTotp, matchTotp, newTotpSecret } from '../../src/second-factor/totp.ts'
+import { realSystem } from '../../src/system.ts'
+
+/** The codes of authenticator apps, against the vectors of their RFCs; and recovery codes. */
+
+const SECRET = Buffer.from('12345678901234567890')
+
+describe('codes of authenticator apps', () => {
+  /** RFC 4226, appendix D: HOTP of the counters 0 to 9, six digits. A counter is the step of a TOTP. */
+  const hotp = [
+    '755224',
+    '287082',
+    '359152',
+    '969429',
+    '338314',
+    '254676',
+    '287922',
+    '162583',
+    '399871',
+    '520489',
+  ]
+  test.for(hotp.map((code, counter) => ({ code, counter })))(
+    'are those of RFC 4226: $code for counter $counter',
+    ({ code, counter }) => {
+      expect(matchTotp(SECRET, code, counter * 30_000)).toBe(counter)
+    },
+  )
+
+  /** RFC 6238, appendix B, SHA-1: times in seconds, and codes, of whose eight digits apps show the last six. */
+  const totp: [seconds: number, code: string][] = [
+    [59, '94287082'],
+    [1111111109, '07081804'],
+    [1111111111, '14050471'],
+    [1234567890, '89005924'],
+    [2000000000, '69279037'],
+    [20000000000, '65353130'],
+  ]
+  test.for(totp)('are those of RFC 6238: at %d s %s', ([seconds, code]) => {
+    expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
+  })
+
+  test('are six digits, and nothing that looks like them', () => {
+    for (const code of ['75522', '7552240', '75522x', ' 755224', '７５５２２４', '', '0x75522', '-75522'])
+      expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
+  })
+
+  test('come from a secret of 160 bits, which an app gets as base32 and as a URI', () => {
+    const secret = newTotpSecret(realSystem.randomBytes)
+    expect(secret).toHaveLength(20)
+    const { secret: text, uri } = describeTotp(secret, { issuer: 'A & B: Ltd', email: 'a+b@x.example' })
+    expect(text).toMatch(/^[A-Z2-7]{32}$/)
+    const { protocol, host, pathname, searchParams } = new URL(uri)
+    expect([protocol, host]).toEqual(['otpauth:', 'totp'])
+    expect(decodeURIComponent(pathname)).toContain('a+b@x.example')
+    expect(Object.fromEntries(searchParams)).toEqual({
+      issuer: 'A & B: Ltd',
+      secret: text,
+      algorithm: 'SHA1',
+      digits: '6',
+      period: '30',
+    })
+  })
+})
+
+describe('recovery codes', () => {
+  const digests = createDigests([{ id: 'k', key: Buffer.alloc(32, 1) }])
+  const member = { companyId: 'c', userId: 'u' }
+  const digestOf = (code: string, of = member) => digestsOfCode(digests, of, code)[0]?.digest.toString('hex')
+
+  test('are ten, without letters that look alike', () => {
+    const codes = newRecoveryCodes(realSystem)
+    expect(new Set(codes).size).toBe(10)
+    expect(codes.join('')).not.toMatch(/[ILOU]/)
+  })
+
+  test('are the same however they are written, and others for another member', () => {
+    const [code = ''] = newRecoveryCodes({ randomBytes: (size) => Buffer.alloc(size, 0x08) })
+    expect(code).toBe('1040-G208-1040-G208-1040-G208')
+    const same = [
+      code,
+      code.toLowerCase(),
+      code.replaceAll('-', ''),
+      code.replaceAll('-', ' '),
+      code.replaceAll('0', 'o'),
+      code.replaceAll('1', 'l'),
+    ]
+    expect(new Set(same.map((one) => digestOf(one))).size).toBe(1)
+    expect(digestOf(code)).toMatch(/^[0-9a-f]{64}$/)
+    expect(digestOf(code, { companyId: 'c', userId: 'v' })).not.toBe(digestOf(code))
+    expect(digestOf(code, { companyId: 'd', userId: 'u' })).not.toBe(digestOf(code))
+    for (const other of ['', '1040', `${code}0`, code.replace('1', 'U'), '1'.repeat(23)])
+      expect(digestOf(other)).toBeUndefined()
+  })
+
+  test('are found by every master key that is configured, and stored by the first', () => {
+    const keys = [2, 1].map((fill) => ({ id: `k${fill}`, key: Buffer.alloc(32, fill) }))
+    const both = digestsOfCode(createDigests(keys), member, 'A'.repeat(24))
+    expect(both.map(({ keyId }) => keyId)).toEqual(['k2', 'k1'])
+    expect(both[1]?.digest.toString('hex')).toBe(digestOf('A'.repeat(24)))
+  })
+})
