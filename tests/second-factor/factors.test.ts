@@ -1,0 +1,357 @@
+import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { createAuthenticator } from '../support/authenticator.ts'
+import {
+  type Credential,
+  codeAt,
+  cookieFrom,
+  must,
+  ORIGIN,
+  openFactorService,
+} from '../support/second-factors.ts'
+import { type Answer, countWaiting, PASSWORD, times } from '../support/test-service.ts'
+import { decode, partsOf } from '../token/forge.ts'
+
+/** Adding and removing one's own second factors (ASVS 6.5.6). */
+
+const service = await openFactorService({ instances: 2 })
+const admin = await service.addCompany()
+const { call } = service
+const now = () => service.clock.now()
+const claimsOf = (token: string) => decode(partsOf(token)[1])
+const totp = '/auth/second-factors/totp'
+const passkeys = '/auth/second-factors/passkeys'
+
+async function signedIn(role = 'viewer') {
+  const person = await service.addUser(admin, role)
+  return { person, token: (await service.loginAs(person)).accessToken as string }
+}
+const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
+const remove = (id: string, token: string, at = 0) =>
+  call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
+
+/** Refused at one field. */
+function expectField(answer: Answer, path: string) {
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
+}
+
+describe('an authenticator app', () => {
+  test('is in force once its first code is confirmed, and before changes nothing', async () => {
+    const { person, token } = await signedIn()
+    const added = await must(call(totp, { token }))
+    expect(added).toEqual({
+      id: expect.any(String),
+      secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
+      uri: expect.stringMatching(/^otpauth:\/\/totp\//),
+    })
+    expect((await list(token)).secondFactors).toEqual([])
+    expect((await service.login(person)).status).toBe(200)
+    const wrong = await call(`${totp}/${added.id}/confirm`, { token, json: { code: '000000' } })
+    expectField(wrong, '/code')
+    const code = codeAt(added.secret, now())
+    const { recoveryCodes } = await must(call(`${totp}/${added.id}/confirm`, { token, json: { code } }))
+    expect(recoveryCodes).toHaveLength(10)
+    expect(await list(token)).toEqual({
+      secondFactors: [
+        {
+          id: added.id,
+          kind: 'totp',
+          name: 'Authenticator app',
+          createdAt: new Date(now()).toISOString(),
+          lastUsedAt: null,
+        },
+      ],
+      recoveryCodes: 10,
+      required: false,
+      enrolmentRequired: false,
+      mailCodeRequired: false,
+    })
+    expect((await service.login(person)).body.code).toBe('second_factor_required')
+    expectProblem(await call(`${totp}/${added.id}/confirm`, { token, json: { code } }), [404, 'not_found'])
+  })
+
+  test('that is begun again replaces the one that was begun', async () => {
+    const { token } = await signedIn()
+    const first = await must(call(totp, { token }))
+    const second = await must(call(totp, { token, json: {} }))
+    expect(second.secret).not.toBe(first.secret)
+    const confirm = ({ id, secret }: { id: string; secret: string }) =>
+      call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } })
+    expectProblem(await confirm(first), [404, 'not_found'])
+    expect((await confirm(second)).status).toBe(200)
+  })
+
+  test('can be set up for an hour, by its owner alone', async () => {
+    const person = await service.addUser(admin)
+    const cookie = await service.cookieOf(person)
+    const { id, secret } = await must(call(totp, { cookie }))
+    const confirm = (by: Credential) =>
+      call(`${totp}/${id}/confirm`, { ...by, json: { code: codeAt(secret, now()) } })
+    const { token } = await signedIn()
+    const { accessToken: strange } = await service.loginAs(await service.addCompany())
+    for (const other of [token, strange]) expectProblem(await confirm({ token: other }), [404, 'not_found'])
+    service.clock.advance(3601)
+    const proven = await call('/auth/reauthenticate', { cookie, json: { password: PASSWORD } })
+    expectProblem(await confirm({ cookie: cookieFrom(proven) }), [404, 'not_found'])
+  })
+
+  test('of fifty confirmations at once one puts it in force, with one set of recovery codes (ASVS 2.3.4)', async () => {
+    const { person, token } = await signedIn()
+    const { id, secret } = await must(call(totp, { token }))
+    const code = codeAt(secret, now())
+    const answers = await Promise.all(
+      times(50, (n) => call(`${totp}/${id}/confirm`, { token, json: { code }, at: n % 2 })),
+    )
+    const done = answers.filter(({ status }) => status === 200)
+    expect(done).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(49)
+    service.clock.advance(30)
+    const { challenge } = await service.begin(person)
+    const [recoveryCode] = done[0]?.body.recoveryCodes ?? []
+    expect((await service.complete({ challenge, method: 'recovery_code', code: recoveryCode })).status).toBe(
+      200,
+    )
+  })
+
+  test('there are two at most, and both work', async () => {
+    const person = await service.personWithTotp(admin)
+    const { secret } = await service.addTotp({ token: person.token })
+    expectProblem(await call(totp, { token: person.token }), [409, 'quota_reached'])
+    for (const one of [person.secret, secret])
+      expect((await service.signInByTotp({ ...person, secret: one })).status).toBe(200)
+  })
+})
+
+describe('a passkey', () => {
+  test('has a name, and says when it was last used', async () => {
+    const { person, token } = await signedIn()
+    const authenticator = createAuthenticator(ORIGIN)
+    const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, {
+      name: ' Ada’s laptop ',
+    })
+    expect(recoveryCodes).toHaveLength(10)
+    service.clock.advance(60)
+    const { challenge, passkeyOptions } = await service.begin(person)
+    expect(passkeyOptions).toMatchObject({
+      challenge,
+      rpId: 'localhost',
+      allowCredentials: [{ id: authenticator.id, type: 'public-key' }],
+    })
+    const response = authenticator.get(passkeyOptions ?? { challenge: '' })
+    await must(service.complete({ challenge, method: 'passkey', response }))
+    expect((await list(token)).secondFactors).toMatchObject([
+      { id, kind: 'passkey', name: 'Ada’s laptop', lastUsedAt: new Date(now()).toISOString() },
+    ])
+  })
+
+  test('is refused under a name that is none', async () => {
+    const { token } = await signedIn()
+    for (const name of ['', ' ', 'a\nb', 'a'.repeat(101), 'zero\u200bwidth']) {
+      const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
+      const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+      expectField(await call(passkeys, { token, json: { response, name } }), '/name')
+    }
+  })
+
+  test('there are twenty at most', async () => {
+    const { token } = await signedIn()
+    for (const _ of times(20, () => 0)) await service.addPasskey({ token })
+    const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
+    expect(passkeyOptions.excludeCredentials).toHaveLength(20)
+    const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+    const answer = await call(passkeys, { token, json: { response, name: 'one more' } })
+    expectProblem(answer, [409, 'quota_reached'])
+  })
+})
+
+describe('a factor that is added or removed', () => {
+  test('ends the other sessions, and gives this one what it proves (ASVS 7.4.3)', async () => {
+    const { person, token } = await signedIn()
+    const before = await service.loginAs(person)
+    const cookie = await service.cookieOf(person)
+    // Another passkey or app that is only begun is none yet.
+    await must(call(totp, { token }))
+    expect((await service.getSession({ cookie })).status).toBe(200)
+    await service.addTotp({ token })
+    for (const credential of [{ token: before.accessToken }, { cookie }]) {
+      const { body } = await service.getSession(credential)
+      expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_user'])
+    }
+    expect((await service.refresh(before.refreshToken)).body.code).toBe('session_ended')
+    expect((await service.getSession({ token, at: 1 })).status).toBe(200)
+  })
+
+  test('changes amr of this session from its next tokens on, and no time of a proof (RFC 9068 section 2.2.1)', async () => {
+    const person = await service.addUser(admin)
+    const first = await service.loginAs(person)
+    const { auth_time: authTime } = claimsOf(first.accessToken)
+    service.clock.advance(300)
+    await service.addTotp({ token: first.accessToken })
+    // What the token in hand says, it goes on to say.
+    expect(claimsOf(first.accessToken)['amr']).toEqual(['pwd'])
+    const next = await must(service.refresh(first.refreshToken))
+    expect(claimsOf(next.accessToken)).toMatchObject({ amr: ['pwd', 'otp', 'mfa'], auth_time: authTime })
+    await service.addPasskey({ token: next.accessToken })
+    const last = await must(service.refresh(next.refreshToken))
+    expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa', 'swk', 'user'])
+  })
+
+  test('is mailed and audited (ASVS 6.3.7)', async () => {
+    const { person, token } = await signedIn()
+    const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { name: 'Blue key' })
+    const { email: added } = await service.mailbox.mailTo(person.email)
+    expect(added.subject).toContain('A second factor was added')
+    expect(added.text).toContain('The passkey “Blue key” was added')
+    await must(remove(id, token))
+    const { email: removed } = await service.mailbox.mailTo(person.email)
+    expect(removed.subject).toContain('A second factor was removed')
+    const entries = await selectAudit(service.db)
+      .select(['action', 'outcome', 'subject', 'details'])
+      .where('actor', '=', person.userId)
+      .where('action', 'like', 'second_factor%')
+      .orderBy('audit_id')
+      .execute()
+    expect(entries).toMatchObject([
+      { action: 'second_factor_add', outcome: 'done', subject: id, details: { kind: 'passkey' } },
+      { action: 'second_factor_remove', outcome: 'done', subject: id, details: { kind: 'passkey' } },
+    ])
+  })
+
+  test('needs a recent proof; the list needs none (ASVS 7.5.1)', async () => {
+    const person = await service.personWithTotp(admin)
+    const { refreshToken } = await must(service.signInByTotp(person))
+    service.clock.advance(16 * 60)
+    const { accessToken: token } = await must(service.refresh(refreshToken))
+    expect((await list(token)).secondFactors).toHaveLength(1)
+    for (const [method, path] of [
+      ['POST', totp],
+      ['POST', `${totp}/${person.id}/confirm`],
+      ['POST', passkeys],
+      ['POST', `${passkeys}/options`],
+      ['POST', '/auth/second-factors/recovery-codes'],
+      ['POST', '/auth/second-factors/mail-code'],
+      ['DELETE', `/auth/second-factors/${person.id}`],
+    ] as const)
+      expectProblem(await call(path, { method, token }), [403, 'reauthentication_required'])
+  })
+
+  test('is one of the own: that of somebody else is not there', async () => {
+    const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
+    const stranger = await service.personWithTotp(await service.addCompany())
+    for (const { id } of [other, stranger]) expectProblem(await remove(id, one.token), [404, 'not_found'])
+    expect((await list(other.token)).secondFactors).toHaveLength(1)
+  })
+})
+
+describe('the last factor', () => {
+  test('that is removed takes the recovery codes with it; a first one makes new ones', async () => {
+    const person = await service.personWithTotp(admin)
+    const passkey = await service.addPasskey({ token: person.token })
+    expect(passkey.recoveryCodes).toBeUndefined()
+    await must(remove(person.id, person.token))
+    expect(await list(person.token)).toMatchObject({
+      secondFactors: [{ kind: 'passkey' }],
+      recoveryCodes: 10,
+    })
+    await must(remove(passkey.id, person.token))
+    expect(await list(person.token)).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
+    const session = await service.loginAs(person)
+    expect(claimsOf(session.accessToken)['amr']).toEqual(['pwd'])
+    const again = await service.addTotp({ token: session.accessToken })
+    expect(again.recoveryCodes).toHaveLength(10)
+    expect(person.recoveryCodes?.some((code) => again.recoveryCodes?.includes(code))).toBe(false)
+  })
+
+  test('of two that are removed at once on two instances, the codes go as well', async () => {
+    const person = await service.personWithTotp(admin)
+    const passkey = await service.addPasskey({ token: person.token })
+    const answers = await Promise.all([remove(person.id, person.token), remove(passkey.id, person.token, 1)])
+    expect(answers.map(({ status }) => status)).toEqual([204, 204])
+    expect(await list(person.token)).toMatchObject({ secondFactors: [], recoveryCodes: 0 })
+    expect((await service.login(person)).status).toBe(200)
+  })
+})
+
+describe('recovery codes', () => {
+  test('can be made anew: the old ones are void, and the member is told (ASVS 6.3.7)', async () => {
+    const person = await service.personWithTotp(admin)
+    await service.mailbox.mailTo(person.email)
+    const path = '/auth/second-factors/recovery-codes'
+    const answer = await call(path, { token: person.token })
+    expect([answer.status, answer.body.recoveryCodes.length]).toEqual([201, 10])
+    const { email } = await service.mailbox.mailTo(person.email)
+    expect(email.subject).toContain('New recovery codes')
+    const [old] = person.recoveryCodes ?? []
+    const [fresh] = answer.body.recoveryCodes
+    const { challenge } = await service.begin(person)
+    expectProblem(await service.complete({ challenge, method: 'recovery_code', code: old }), [
+      401,
+      'invalid_second_factor',
+    ])
+    expect((await service.complete({ challenge, method: 'recovery_code', code: fresh })).status).toBe(200)
+  })
+
+  test('come with a factor only', async () => {
+    const { token } = await signedIn()
+    expectProblem(await call('/auth/second-factors/recovery-codes', { token }), [409, 'factor_required'])
+  })
+})
+
+describe('what a session does that ends meanwhile, comes to nothing:', () => {
+  test('an app that is confirmed, a passkey that is removed', async () => {
+    const { person, token } = await signedIn()
+    const { id, secret } = await must(call(totp, { token }))
+    const passkey = await service.addPasskey({ token })
+    const { userId } = person
+    const [confirming, removing] = await service.db.transaction().execute(async (tx) => {
+      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
+      const waiting = [
+        call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } }),
+        remove(passkey.id, token),
+      ]
+      await expect.poll(() => countWaiting(service.db)).toBe(2)
+      await tx
+        .updateTable('users')
+        .set(({ eb }) => ({
+          session_epoch: eb('session_epoch', '+', 1),
+          session_epoch_reason: 'ended_by_admin',
+        }))
+        .where('user_id', '=', userId)
+        .execute()
+      return [waiting[0], waiting[1]]
+    })
+    for (const answer of [await confirming, await removing]) expect(answer?.body.code).toBe('session_ended')
+    const kinds = await service.db
+      .selectFrom('users')
+      .select('second_factors')
+      .where('user_id', '=', userId)
+      .executeTakeFirst()
+    expect(kinds?.second_factors).toEqual(['passkey'])
+  })
+})
+
+test('a password alone opens no session once there is a factor, however close they come (ASVS 15.4.2)', async () => {
+  const { person, token } = await signedIn()
+  const { id, secret } = await must(call(totp, { token }))
+  const code = codeAt(secret, now())
+  const logins = times(12, (n) => service.login(person, { at: n % 2 }))
+  const confirming = call(`${totp}/${id}/confirm`, { token, json: { code } })
+  const opened = (await Promise.all(logins)).filter(({ status }) => status === 200)
+  expect((await confirming).status).toBe(200)
+  for (const { body } of opened)
+    expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
+  expect((await service.login(person)).body.code).toBe('second_factor_required')
+})
+
+test('a server of the company has none, and is asked for none', async () => {
+  const { accessToken } = await service.loginAs(admin)
+  const server = await must(
+    call('/auth/members', { token: accessToken, json: { name: 'Billing', role: 'developer' } }),
+  )
+  const { accessToken: token } = await service.loginAs({ companyId: admin.companyId, ...server })
+  expect(await list(token)).toMatchObject({ secondFactors: [], required: false })
+  for (const path of [totp, `${passkeys}/options`])
+    expectProblem(await call(path, { token }), [403, 'permission_denied'])
+})

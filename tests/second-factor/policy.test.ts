@@ -1,0 +1,381 @@
+import { describe, expect, test } from 'vitest'
+import { companySecurity } from '../../src/operator/companies.ts'
+import { changeUserRole } from '../../src/operator/users.ts'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { createAuthenticator } from '../support/authenticator.ts'
+import { type Credential, codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
+import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { decode, partsOf } from '../token/forge.ts'
+
+/** A company asks its admins, or everyone, for a second factor (ASVS 6.3.3). */
+
+const service = await openFactorService({ instances: 2 })
+const { call } = service
+const now = () => service.clock.now()
+const claimsOf = (token: string) => decode(partsOf(token)[1])
+const security = '/auth/company/security'
+const totp = '/auth/second-factors/totp'
+const passkeys = '/auth/second-factors/passkeys'
+
+const setPolicy = (secondFactor: string, credential: Credential, at = 0) =>
+  call(security, { method: 'PATCH', json: { secondFactor }, at, ...credential })
+const expectHeld = (answer: Answer) => expectProblem(answer, [403, 'second_factor_enrolment_required'])
+const sessions = (credential: Credential, at = 0) =>
+  call('/auth/sessions', { method: 'GET', at, ...credential })
+function expectField(answer: Answer, path: string) {
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
+}
+
+/** A company with an admin who has a factor, and a session of theirs. */
+async function newCompany() {
+  const admin = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(admin)
+  const { secret, id } = await service.addTotp({ token })
+  return { ...admin, token: token as string, secret, id }
+}
+
+async function mailedCode(email: string): Promise<string> {
+  const mail = await service.mailbox.mailTo(email)
+  const [, one, other] = /give this code: (\d{4}) (\d{4})/.exec(mail.email.text ?? '') ?? []
+  return `${one}${other}`
+}
+
+describe('the policy', () => {
+  test('is optional at first; each setting says how many it would hold', async () => {
+    const admin = await newCompany()
+    await service.addUser(admin, 'admin')
+    await service.addUser(admin, 'viewer')
+    await service.personWithTotp(admin, 'viewer')
+    await must(call('/auth/members', { token: admin.token, json: { name: 'Billing', role: 'developer' } }))
+    const { status, body } = await call(security, { method: 'GET', token: admin.token })
+    expect([status, body]).toEqual([
+      200,
+      { secondFactor: 'optional', concerned: { optional: 0, admins: 1, everyone: 2 } },
+    ])
+    const answer = await setPolicy('admins', { token: admin.token })
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      { secondFactor: 'admins', concerned: { optional: 0, admins: 1, everyone: 2 } },
+    ])
+  })
+
+  test('is read and changed by those who manage members, with a recent proof (ASVS 8.2.1, 7.5.1)', async () => {
+    const admin = await newCompany()
+    for (const role of ['analyst', 'developer', 'viewer']) {
+      const { accessToken: token } = await service.loginAs(await service.addUser(admin, role))
+      expectProblem(await call(security, { method: 'GET', token }), [403, 'permission_denied'])
+      expectProblem(await setPolicy('everyone', { token }), [403, 'permission_denied'])
+    }
+    for (const json of [
+      {},
+      { secondFactor: 'all' },
+      { secondFactor: null },
+      { secondFactor: 'admins', x: 1 },
+    ]) {
+      const answer = await call(security, { method: 'PATCH', token: admin.token, json })
+      expectProblem(answer, [400, 'invalid_request'])
+    }
+    const { refreshToken } = await must(service.signInByTotp(admin))
+    service.clock.advance(16 * 60)
+    const { accessToken: token } = await must(service.refresh(refreshToken))
+    expectProblem(await setPolicy('everyone', { token }), [403, 'reauthentication_required'])
+    for (const json of [
+      {},
+      { secondFactor: 'all' },
+      { secondFactor: null },
+      { secondFactor: 'admins', x: 1 },
+    ])
+      expectProblem(await call(security, { method: 'PATCH', token: admin.token, json }), [
+        // The session of the enrolment is as old by now.
+        403,
+        'reauthentication_required',
+      ])
+  })
+
+  test('that is changed is audited, and told to the admins (ASVS 6.3.7)', async () => {
+    const admin = await newCompany()
+    const other = await service.addUser(admin, 'admin')
+    const viewer = await service.addUser(admin, 'viewer')
+    await must(setPolicy('everyone', { token: admin.token }))
+    await must(setPolicy('everyone', { token: admin.token }))
+    await service.mailbox.mailTo(admin.email)
+    for (const { email } of [admin, other]) {
+      const mail = await service.mailbox.mailTo(email)
+      expect(mail.email.subject).toContain('required of everyone')
+    }
+    const queued = await service.db
+      .selectFrom('mail_outbox')
+      .select('recipient')
+      .where('company_id', '=', admin.companyId)
+      .where('kind', '=', 'security_policy_changed')
+      .execute()
+    // The second change changed nothing.
+    expect(queued.map(({ recipient }) => recipient).toSorted()).toEqual([admin.email, other.email].toSorted())
+    expect(queued.map(({ recipient }) => recipient)).not.toContain(viewer.email)
+    const entries = await selectAudit(service.db)
+      .select(['actor', 'details'])
+      .where('company_id', '=', admin.companyId)
+      .where('action', '=', 'security_policy')
+      .execute()
+    expect(entries).toEqual([
+      {
+        actor: admin.userId,
+        details: { before: { secondFactor: 'optional' }, after: { secondFactor: 'everyone' } },
+      },
+    ])
+  })
+
+  test('can be set by an operator, who can always help the last admin', async () => {
+    const admin = await service.addCompany()
+    const { accessToken: token } = await service.loginAs(admin)
+    const changed = await companySecurity(service.context, admin.companyId, 'admins', now())
+    expect(changed.secondFactor).toBe('admins')
+    expectHeld(await sessions({ token }))
+    await companySecurity(service.context, admin.companyId, 'optional', now())
+    expect((await sessions({ token })).status).toBe(200)
+  })
+})
+
+describe('a session of somebody whom the policy holds (ASVS 8.3.2)', () => {
+  test('is held from the next request on, on every instance, by token and by cookie', async () => {
+    const admin = await newCompany()
+    const person = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(person)
+    const cookie = await service.cookieOf(person)
+    expect((await sessions({ token })).status).toBe(200)
+    await must(setPolicy('everyone', { token: admin.token }))
+    for (const at of [0, 1]) {
+      expectHeld(await sessions({ token }, at))
+      expectHeld(await sessions({ cookie }, at))
+    }
+    // The admin has proven a factor.
+    expect((await sessions({ token: admin.token }, 1)).status).toBe(200)
+    // And a new session of the held member is held as well.
+    expectHeld(await sessions({ token: (await service.loginAs(person)).accessToken }))
+    await must(setPolicy('optional', { token: admin.token }))
+    expect((await sessions({ token })).status).toBe(200)
+  })
+
+  test('reaches nothing but who it is, its own factors, a proof and the way out', async () => {
+    const admin = await newCompany()
+    const person = await service.addUser(admin, 'admin')
+    const { accessToken: token, refreshToken } = await service.loginAs(person)
+    await must(setPolicy('everyone', { token: admin.token }))
+    const { body: document } = await call('/openapi.json', { method: 'GET' })
+    const open: string[] = []
+    for (const [path, methods] of Object.entries<Record<string, { security: object[] }>>(document.paths)) {
+      for (const [method, { security: guards }] of Object.entries(methods)) {
+        const isOfSession = guards.some((guard) => 'accessToken' in guard)
+        if (!isOfSession || path === '/auth/logout') continue
+        const target = path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057')
+        const answer = await call(target, { method: method.toUpperCase(), token })
+        if (answer.body.code !== 'second_factor_enrolment_required')
+          open.push(`${method.toUpperCase()} ${path}`)
+      }
+    }
+    expect(open.toSorted()).toEqual([
+      'DELETE /auth/second-factors/{id}',
+      'GET /auth/second-factors',
+      'GET /auth/session',
+      'POST /auth/reauthenticate',
+      'POST /auth/reauthenticate/passkey/options',
+      'POST /auth/second-factors/mail-code',
+      'POST /auth/second-factors/passkeys',
+      'POST /auth/second-factors/passkeys/options',
+      'POST /auth/second-factors/recovery-codes',
+      'POST /auth/second-factors/totp',
+      'POST /auth/second-factors/totp/{id}/confirm',
+    ])
+    const next = await must(service.refresh(refreshToken))
+    expectHeld(await sessions({ token: next.accessToken }))
+    await must(call('/auth/logout', { token: next.accessToken }))
+    expect((await service.getSession({ token: next.accessToken })).body.code).toBe('session_ended')
+  })
+
+  test('is of an admin, if admins are asked; a role that changes changes that at once', async () => {
+    const admin = await newCompany()
+    const person = await service.addUser(admin, 'viewer')
+    const { accessToken: token } = await service.loginAs(person)
+    await must(setPolicy('admins', { token: admin.token }))
+    expect((await sessions({ token })).status).toBe(200)
+    await changeUserRole(service.context, person.companyId, person, 'admin', now())
+    expectHeld(await sessions({ token }))
+    await changeUserRole(service.context, person.companyId, person, 'viewer', now())
+    expect((await sessions({ token })).status).toBe(200)
+  })
+
+  test('is none of a server, and stops no events', async () => {
+    const admin = await newCompany()
+    const { body } = await call('/auth/webhook-secret/regenerate', { token: admin.token })
+    const server = await must(
+      call('/auth/members', { token: admin.token, json: { name: 'Billing', role: 'developer' } }),
+    )
+    const { accessToken: token } = await service.loginAs({ companyId: admin.companyId, ...server })
+    await must(setPolicy('everyone', { token: admin.token }))
+    expect((await sessions({ token })).status).toBe(200)
+    const event = { type: 'payment.created', data: {} }
+    expect((await service.send(admin.companyId, body.secret, event)).status).toBe(202)
+  })
+})
+
+describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
+  async function held() {
+    const admin = await newCompany()
+    const person = await service.addUser(admin)
+    const session = await service.loginAs(person)
+    await must(setPolicy('everyone', { token: admin.token }))
+    return {
+      admin,
+      person,
+      token: session.accessToken as string,
+      refreshToken: session.refreshToken as string,
+    }
+  }
+  const askForCode = (token: string) => call('/auth/second-factors/mail-code', { token })
+
+  test('by a mailed code, once, with an authenticator app', async () => {
+    const { person, token, refreshToken } = await held()
+    expect(await must(call('/auth/second-factors', { method: 'GET', token }))).toMatchObject({
+      required: true,
+      enrolmentRequired: true,
+      mailCodeRequired: true,
+    })
+    expectField(await call(totp, { token }), '/mailCode')
+    const asked = await askForCode(token)
+    expect([asked.status, asked.body]).toEqual([202, {}])
+    const mailCode = await mailedCode(person.email)
+    expect(mailCode).toMatch(/^\d{8}$/)
+    await service.addTotp({ token }, { mailCode })
+    expect((await sessions({ token })).status).toBe(200)
+    const next = await must(service.refresh(refreshToken))
+    expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+    // A second factor needs no code any more.
+    await service.addPasskey({ token })
+  })
+
+  test('or with a passkey; spaces in the code do not matter', async () => {
+    const { person, token } = await held()
+    await must(askForCode(token))
+    const code = await mailedCode(person.email)
+    const mailCode = `${code.slice(0, 4)} ${code.slice(4)}`
+    await service.addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
+    expect((await sessions({ token })).status).toBe(200)
+  })
+
+  test('and of fifty at once with one code, one begins (ASVS 2.3.4)', async () => {
+    const { person, token } = await held()
+    await must(askForCode(token))
+    const mailCode = await mailedCode(person.email)
+    const answers = await Promise.all(times(50, (n) => call(totp, { token, json: { mailCode }, at: n % 2 })))
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 400)).toHaveLength(49)
+  })
+
+  test('the code is good for ten minutes and five tries, and the newest alone', async () => {
+    const { person, token } = await held()
+    const withCode = (mailCode: string) => call(totp, { token, json: { mailCode } })
+    await must(askForCode(token))
+    const first = await mailedCode(person.email)
+    await must(askForCode(token))
+    const second = await mailedCode(person.email)
+    expectField(await withCode(first), '/mailCode')
+    service.clock.advance(590)
+    for (const _ of times(4, () => 0)) expectField(await withCode('00000000'), '/mailCode')
+    expectField(await withCode(second), '/mailCode')
+    await must(askForCode(token))
+    const third = await mailedCode(person.email)
+    service.clock.advance(601)
+    const { accessToken } = await service.loginAs(person)
+    expectField(await call(totp, { token: accessToken, json: { mailCode: third } }), '/mailCode')
+  })
+
+  test('three an hour are mailed', async () => {
+    const strict = await openFactorService({ env: { LIMIT_MAILBOX_CODES: '3/3600', RATE_LIMIT_SCALE: '1' } })
+    const admin = await strict.addCompany()
+    const { accessToken: token } = await strict.loginAs(admin)
+    await companySecurity(strict.context, admin.companyId, 'everyone', strict.clock.now())
+    const ask = () => strict.call('/auth/second-factors/mail-code', { token })
+    for (const _ of times(3, () => 0)) expect((await ask()).status).toBe(202)
+    expectProblem(await ask(), [429, 'rate_limited'])
+  })
+
+  test('an app that was begun before the policy came is not in force without it', async () => {
+    const admin = await newCompany()
+    const person = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(person)
+    const { id, secret } = await must(call(totp, { token }))
+    const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
+    await must(setPolicy('everyone', { token: admin.token }))
+    const code = codeAt(secret, now())
+    expectField(await call(`${totp}/${id}/confirm`, { token, json: { code } }), '/code')
+    const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+    expectField(await call(passkeys, { token, json: { response, name: 'Key' } }), '/mailCode')
+  })
+
+  test('nobody else is mailed one, nor needs one', async () => {
+    const admin = await newCompany()
+    expectProblem(await askForCode(admin.token), [403, 'permission_denied'])
+    const { accessToken } = await service.loginAs(await service.addUser(admin))
+    expectProblem(await askForCode(accessToken), [403, 'permission_denied'])
+  })
+
+  test('the code of one is none of another', async () => {
+    const { admin, person, token } = await held()
+    const other = await service.addUser(admin)
+    const { accessToken } = await service.loginAs(other)
+    await must(askForCode(token))
+    await must(askForCode(accessToken))
+    const mailCode = await mailedCode(person.email)
+    expectField(await call(totp, { token: accessToken, json: { mailCode } }), '/mailCode')
+    expect((await call(totp, { token, json: { mailCode } })).status).toBe(201)
+  })
+})
+
+describe('the last factor of somebody whom the policy concerns', () => {
+  test('is not removed, and the one before it is', async () => {
+    const admin = await newCompany()
+    await must(setPolicy('admins', { token: admin.token }))
+    const remove = (id: string) =>
+      call(`/auth/second-factors/${id}`, { method: 'DELETE', token: admin.token })
+    expectProblem(await remove(admin.id), [409, 'factor_required'])
+    const { id } = await service.addPasskey({ token: admin.token })
+    expect((await remove(admin.id)).status).toBe(204)
+    expectProblem(await remove(id), [409, 'factor_required'])
+    const { body } = await call('/auth/second-factors', { method: 'GET', token: admin.token })
+    expect(body).toMatchObject({ secondFactors: [{ id }], recoveryCodes: 10 })
+  })
+
+  test('is not removed by two at once on two instances', async () => {
+    const admin = await newCompany()
+    const { id } = await service.addPasskey({ token: admin.token })
+    await must(setPolicy('everyone', { token: admin.token }))
+    const answers = await Promise.all(
+      [admin.id, id].map((one, at) =>
+        call(`/auth/second-factors/${one}`, { method: 'DELETE', token: admin.token, at }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 409])
+  })
+})
+
+test('a held member who has a factor proves it instead of adding one', async () => {
+  const admin = await newCompany()
+  const person = await service.personWithTotp(admin)
+  const session = await must(service.signInByTotp(person))
+  // A session that began before factors were asked for.
+  await service.db
+    .updateTable('sessions')
+    .set({ amr: ['pwd'] })
+    .where('session_id', '=', session.session.id)
+    .execute()
+  const token = session.accessToken
+  await must(setPolicy('everyone', { token: admin.token }))
+  expectHeld(await sessions({ token }))
+  expectProblem(await call(totp, { token }), [403, 'reauthentication_required'])
+  const { challenge } = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
+  const json = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+  const proven = await must(call('/auth/reauthenticate', { token, json }))
+  expect((await sessions({ token: proven.accessToken })).status).toBe(200)
+})

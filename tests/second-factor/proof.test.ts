@@ -1,0 +1,244 @@
+import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import {
+  COOKIE_MODE,
+  type Credential,
+  codeAt,
+  cookieFrom,
+  must,
+  openFactorService,
+} from '../support/second-factors.ts'
+import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { decode, partsOf } from '../token/forge.ts'
+
+/** Recent proof asks for what sign-in would: password and factor, or a passkey (ASVS 7.5.1, 7.5.3). */
+
+const service = await openFactorService({ instances: 2 })
+const admin = await service.addCompany()
+const { call } = service
+const now = () => service.clock.now()
+const claimsOf = (token: string) => decode(partsOf(token)[1])
+
+type Options = { key?: string; at?: number }
+const prove = (credential: Credential, json: object, { key, at = 0 }: Options = {}) =>
+  call('/auth/reauthenticate', {
+    ...credential,
+    json,
+    at,
+    ...(key !== undefined && { headers: { 'idempotency-key': key } }),
+  })
+
+/** Asks for what needs a recent proof: the end of another session, which does not exist. */
+const ask = (credential: Credential, at = 0) =>
+  call('/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057', { method: 'DELETE', at, ...credential })
+const expectOld = async (credential: Credential) =>
+  expectProblem(await ask(credential), [403, 'reauthentication_required'])
+const expectRecent = async (credential: Credential) => {
+  for (const at of [0, 1]) expectProblem(await ask(credential, at), [404, 'not_found'])
+}
+function expectField(answer: Answer, path: string) {
+  expectProblem(answer, [400, 'invalid_request'])
+  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
+}
+
+/** A session of a member with an authenticator app whose proof is 16 minutes old. */
+async function staleByTotp() {
+  const person = await service.personWithTotp(admin)
+  const first = await must(service.signInByTotp(person))
+  service.clock.advance(16 * 60)
+  const session = await must(service.refresh(first.refreshToken))
+  return { person, token: session.accessToken as string, refreshToken: session.refreshToken as string }
+}
+const beginProof = async (credential: Credential) =>
+  (await must(prove(credential, { password: PASSWORD }))) as {
+    challenge: string
+    methods: string[]
+    passkeyOptions?: { challenge: string }
+  }
+
+describe('with an authenticator app', () => {
+  test('the password alone proves nothing; the code after it does', async () => {
+    const { person, token } = await staleByTotp()
+    await expectOld({ token })
+    const asked = await beginProof({ token })
+    expect(asked).toEqual({
+      challenge: expect.stringMatching(/^[\w-]{43}$/),
+      methods: ['totp', 'recovery_code'],
+    })
+    await expectOld({ token })
+    const code = codeAt(person.secret, now())
+    const answer = await prove({ token }, { challenge: asked.challenge, method: 'totp', code })
+    expect([answer.status, answer.body.tokenType]).toEqual([200, 'Bearer'])
+    expect(claimsOf(answer.body.accessToken)).toMatchObject({
+      amr: ['pwd', 'otp', 'mfa'],
+      auth_time: Math.floor(now() / 1000),
+    })
+    await expectRecent({ token: answer.body.accessToken })
+    // The token from before the proof has no part in it (ASVS 7.2.4).
+    await expectOld({ token })
+    const next = await must(service.refresh(answer.body.refreshToken, { at: 1 }))
+    await expectRecent({ token: next.accessToken })
+  })
+
+  test('with a cookie, the answer is another cookie, and the old one is dead', async () => {
+    const person = await service.personWithTotp(admin)
+    const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+    service.clock.advance(16 * 60)
+    await expectOld({ cookie })
+    const { challenge } = await beginProof({ cookie })
+    expect((await service.getSession({ cookie })).status).toBe(200)
+    const code = codeAt(person.secret, now())
+    const answer = await prove({ cookie }, { challenge, method: 'totp', code })
+    expect([answer.status, answer.body]).toEqual([204, ''])
+    await expectRecent({ cookie: cookieFrom(answer) })
+    expectProblem(await service.getSession({ cookie }), [401, 'invalid_token'])
+  })
+
+  test('a lost answer can be had again with its key, and is no theft', async () => {
+    const { person, token } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const first = await prove({ token }, given, { key: 'proof' })
+    service.clock.advance(20)
+    const again = await prove({ token }, given, { key: 'proof', at: 1 })
+    expect([again.status, again.body.refreshToken]).toEqual([200, first.body.refreshToken])
+    expect((await service.refresh(again.body.refreshToken)).status).toBe(200)
+  })
+
+  test('and at once with one key, they make one pair', async () => {
+    const { person, token } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'race', at: n % 2 })))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
+  })
+
+  test('but not without the key, with another one, another code, or after it was followed', async () => {
+    const { person, token } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const first = await must(prove({ token }, given, { key: 'proof' }))
+    expectField(await prove({ token }, given), '/challenge')
+    expectField(await prove({ token }, given, { key: 'other' }), '/challenge')
+    expectField(await prove({ token }, { ...given, code: '000000' }, { key: 'proof' }), '/challenge')
+    // With the token of after, the same request would be a proof without a code.
+    service.clock.advance(61)
+    await must(service.refresh(first.refreshToken))
+    for (const one of [token, first.accessToken]) {
+      const answer = await prove({ token: one }, given, { key: 'proof' })
+      expect([answer.status === 200, 400 <= answer.status]).toEqual([false, true])
+    }
+  })
+
+  test('fifty at once with one cookie and one code give one proof', async () => {
+    const person = await service.personWithTotp(admin)
+    const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
+    const { challenge } = await beginProof({ cookie })
+    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const answers = await Promise.all(times(50, (n) => prove({ cookie }, given, { at: n % 2 })))
+    expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
+    expect(answers.filter(({ status }) => status >= 500)).toEqual([])
+  })
+
+  test('a wrong code is refused at its field, five times at most, and changes nothing', async () => {
+    const { person, token, refreshToken } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    for (const _ of times(5, () => 0))
+      expectField(await prove({ token }, { challenge, method: 'totp', code: '000000' }), '/code')
+    const right = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    expectField(await prove({ token }, right), '/code')
+    await expectOld({ token })
+    expect((await service.refresh(refreshToken)).status).toBe(200)
+  })
+
+  test('a challenge is that of its session, for five minutes', async () => {
+    const { person, token } = await staleByTotp()
+    const other = await must(service.signInByTotp(person))
+    const mine = await service.personWithTotp(admin)
+    const { challenge } = await beginProof({ token })
+    const given = () => ({ challenge, method: 'totp', code: codeAt(person.secret, now()) })
+    expectField(await prove({ token: other.accessToken }, given()), '/challenge')
+    expectField(await prove({ token: mine.token }, given()), '/challenge')
+    service.clock.advance(301)
+    expectField(await prove({ token }, given()), '/challenge')
+  })
+})
+
+describe('with a passkey', () => {
+  const beginByPasskey = (credential: Credential) => call('/auth/reauthenticate/passkey/options', credential)
+
+  test('the passkey alone is a proof, without the password', async () => {
+    const person = await service.personWithPasskey(admin)
+    const { body } = await beginByPasskey({ token: person.token })
+    expect(body.passkeyOptions).toMatchObject({
+      challenge: body.challenge,
+      allowCredentials: [{ id: person.authenticator.id }],
+    })
+    const response = person.authenticator.get(body.passkeyOptions)
+    const answer = await prove(
+      { token: person.token },
+      { challenge: body.challenge, method: 'passkey', response },
+    )
+    expect(claimsOf(answer.body.accessToken)).toMatchObject({
+      amr: ['swk', 'user', 'mfa'],
+      auth_time: Math.floor(now() / 1000),
+    })
+  })
+
+  test('so is password and passkey; another passkey is none', async () => {
+    const [person, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
+    const { challenge, passkeyOptions = { challenge: '' } } = await beginProof({ token: person.token })
+    const wrong = other.authenticator.get(passkeyOptions)
+    const refused = await prove({ token: person.token }, { challenge, method: 'passkey', response: wrong })
+    expectField(refused, '/response')
+    const response = person.authenticator.get(passkeyOptions)
+    const answer = await prove({ token: person.token }, { challenge, method: 'passkey', response })
+    expect(claimsOf(answer.body.accessToken)['amr']).toEqual(['pwd', 'swk', 'user', 'mfa'])
+  })
+
+  test('what begins with a passkey ends with one: no code, since the password was not given', async () => {
+    const person = await service.personWithPasskey(admin)
+    const [code] = person.recoveryCodes ?? []
+    const { body } = await beginByPasskey({ token: person.token })
+    const given = { challenge: body.challenge, method: 'recovery_code', code }
+    expectField(await prove({ token: person.token }, given), '/method')
+  })
+
+  test('who has none is told so', async () => {
+    const { token } = await service.personWithTotp(admin)
+    expectProblem(await beginByPasskey({ token }), [409, 'factor_required'])
+  })
+})
+
+test('a session without the second factor is no proof for a member who has one', async () => {
+  const person = await service.personWithTotp(admin)
+  const { accessToken: token, session } = await must(service.signInByTotp(person))
+  await service.db
+    .updateTable('sessions')
+    .set({ amr: ['pwd'] })
+    .where('session_id', '=', session.id)
+    .execute()
+  await expectOld({ token })
+  expect((await service.getSession({ token })).status).toBe(200)
+})
+
+test('without a second factor, the password is all that is asked for', async () => {
+  const person = await service.addUser(admin)
+  const { accessToken: token } = await service.loginAs(person)
+  const { body, status } = await prove({ token }, { password: PASSWORD })
+  expect([status, claimsOf(body.accessToken)['amr']]).toEqual([200, ['pwd']])
+})
+
+test('bodies that are none of the three are 400', async () => {
+  const { token } = await service.personWithTotp(admin)
+  for (const json of [
+    {},
+    { password: '' },
+    { password: PASSWORD, code: '123456' },
+    { challenge: 'x', code: '123456' },
+    { challenge: 'x', method: 'passkey', code: '123456' },
+    { challenge: 'x', method: 'totp', code: '123456', password: PASSWORD },
+  ])
+    expectProblem(await prove({ token }, json), [400, 'invalid_request'])
+})
