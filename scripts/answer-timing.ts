@@ -65,6 +65,22 @@ await changeUserStatus(context, disabled.companyId, disabled, 'disabled')
 const unverified = { companyId: open.companyId, email: 'late@open.example' }
 await createUser(context, unverified.companyId, { ...unverified, role: 'viewer', password: PASSWORD })
 await db.updateTable('users').set({ email_verified_at: null }).where('email', '=', unverified.email).execute()
+/** Users with a second factor, whose codes are never asked for. */
+async function withFactor(kind: 'totp' | 'passkey') {
+  const user = {
+    companyId: open.companyId,
+    email: `${kind}@open.example`,
+    password: 'incorrect horse battery',
+  }
+  await createUser(context, user.companyId, { ...user, role: 'viewer', password: PASSWORD })
+  await db
+    .updateTable('users')
+    .set({ second_factors: [kind] })
+    .where('email', '=', user.email)
+    .execute()
+  return user
+}
+const [byTotp, byPasskey] = [await withFactor('totp'), await withFactor('passkey')]
 const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
 const idsOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
@@ -78,6 +94,8 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
       ['unknown company', { ...nowhere, password: PASSWORD }],
       ['unknown user', { ...nobody, password: PASSWORD }],
       ['wrong password', { ...open, password: 'incorrect horse battery' }],
+      ['with a code', byTotp],
+      ['with a passkey', byPasskey],
       ['disabled user', disabled],
       ['suspended company', suspended],
     ],

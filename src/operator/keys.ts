@@ -3,6 +3,7 @@ import { PLATFORM } from '../audit/entry.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
+import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'
 import type { System } from '../system.ts'
 import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
@@ -16,15 +17,17 @@ interface Context {
 
 /**
  * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
- * signing secrets were sealed again, the new key's id, and when it starts to sign.
+ * signing secrets and authenticator apps were sealed again, the new key's id, and when it starts to sign.
  * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
-export async function rotateKeys({
-  db,
-  sealer,
-  system,
-}: Context): Promise<{ keyId: string; signsFrom: Date; resealedSecrets: number }> {
+export async function rotateKeys({ db, sealer, system }: Context): Promise<{
+  keyId: string
+  signsFrom: Date
+  resealedSecrets: number
+  resealedFactors: number
+}> {
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
+  const resealedFactors = await resealFactorsAcrossCompanies(db, sealer)
   await resealKeys(db, sealer)
   const now = new Date(system.now())
   const { keyId, signsFrom } = await db.transaction().execute(async (tx) => {
@@ -32,7 +35,7 @@ export async function rotateKeys({
     await auditOperator(tx, system, PLATFORM, now, { action: 'keys_rotate', subject: key.keyId })
     return key
   })
-  return { keyId, signsFrom, resealedSecrets }
+  return { keyId, signsFrom, resealedSecrets, resealedFactors }
 }
 
 /**

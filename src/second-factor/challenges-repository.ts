@@ -81,6 +81,14 @@ const isGood = (now: Date) => sql`h.expires_at > ${now} and h.tries < ${MAX_TRIE
   and exists (select from companies c
     where c.company_id = h.company_id and c.session_epoch = h.company_epoch and c.status = 'active')`
 
+/** Joins the user and the account of a row. There is one at most: so the planner does not come from the company. */
+const ownerOf = (table: 'h' | 'f') => sql`
+  cross join lateral (
+    select * from users u
+    where u.company_id = ${sql.ref(`${table}.company_id`)} and u.user_id = ${sql.ref(`${table}.user_id`)} limit 1
+  ) u
+  join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
+
 /** Who signs in, and how the session will be carried. */
 export interface SignInChallenge {
   identity: Identity
@@ -95,9 +103,7 @@ export async function findSignInAcrossCompanies(
 ): Promise<SignInChallenge | undefined> {
   const { rows } = await sql<Identity & { mode: SessionKind }>`
     select h.mode, ${identityColumns}
-    from second_factor_challenges h
-    join users u on u.company_id = h.company_id and u.user_id = h.user_id
-    join accounts a on a.company_id = u.company_id and a.user_id = u.user_id
+    from second_factor_challenges h ${ownerOf('h')}
     where h.challenge_hash = ${hash} and h.purpose = 'sign_in' and ${isGood(now)}`.execute(db)
   const [row] = rows
   if (!row) return undefined
@@ -112,9 +118,7 @@ export async function findOwnerOfPasskeyAcrossCompanies(
 ): Promise<Identity | undefined> {
   const { rows } = await sql<Identity>`
     select ${identityColumns}
-    from second_factors f
-    join users u on u.company_id = f.company_id and u.user_id = f.user_id
-    join accounts a on a.company_id = u.company_id and a.user_id = u.user_id
+    from second_factors f ${ownerOf('f')}
     where f.credential_id = ${credentialId}`.execute(db)
   return rows[0]
 }

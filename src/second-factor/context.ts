@@ -37,8 +37,3 @@ export function invalidSecondFactor(): Problem {
     'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
   )
 }
-
-/** The context in which the secret of an authenticator app is sealed. */
-export function sealingContext(companyId: string, factorId: string): string {
-  return `${companyId} authenticator app ${factorId}`
-}

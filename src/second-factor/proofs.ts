@@ -6,12 +6,13 @@ import type { LimitState } from '../limits/list.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { countTry } from './challenges-repository.ts'
-import { type Context, type MemberIds, type Received, sealingContext } from './context.ts'
+import type { Context, MemberIds, Received } from './context.ts'
 import { type GivenProof, type KeyedDigest, type Method, methodValuesOf, type Passkey } from './factor.ts'
 import { voidPassword } from './guessing.ts'
 import { readAssertion } from './passkeys.ts'
 import { digestsOfCode } from './recovery-codes.ts'
 import * as repository from './repository.ts'
+import { sealingContext } from './sealed.ts'
 import { matchTotp } from './totp.ts'
 
 /**
@@ -21,7 +22,7 @@ import { matchTotp } from './totp.ts'
 
 /** What was verified, and is still to be consumed. `amr` in the words of RFC 8176. */
 export type Verified = { amr: string[] } & (
-  | { method: 'totp'; factorId: string; step: number; resealed: string | null }
+  | { method: 'totp'; factorId: string; step: number }
   | { method: 'recovery_code'; digests: KeyedDigest[] }
   | { method: 'passkey'; factorId: string; signCount: number; backupEligible: boolean }
 )
@@ -98,11 +99,7 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
     if (factor.kind !== 'totp') continue
     const secret = context.sealer.open(factor.sealedSecret, sealingContext(member.companyId, factor.factorId))
     const step = matchTotp(secret, given.code.replaceAll(' ', ''), now)
-    if (step === null) continue
-    const resealed = context.sealer.isCurrent(factor.sealedSecret)
-      ? null
-      : context.sealer.seal(secret, sealingContext(member.companyId, factor.factorId))
-    return { method: 'totp', amr: methodValuesOf(factor), factorId: factor.factorId, step, resealed }
+    if (step !== null) return { method: 'totp', amr: methodValuesOf(factor), factorId: factor.factorId, step }
   }
   return null
 }

@@ -197,17 +197,16 @@ export async function giveHandle(
 
 /**
  * Uses up the codes of an authenticator app until `step` (RFC 6238, section 5.2); false if that one was used, or a later
- * one, or the app was removed. A secret under an old master key is stored under that of today.
+ * one, or the app was removed.
  */
 export async function consumeTotp(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
-  { factorId, step, resealed, at }: { factorId: string; step: number; resealed: string | null; at: Date },
+  { factorId, step, at }: { factorId: string; step: number; at: Date },
 ): Promise<boolean> {
   const { rows } = await sql`
-    update second_factors set last_step = ${step}, last_used_at = ${at},
-      sealed_secret = coalesce(${resealed}::text, sealed_secret)
+    update second_factors set last_step = ${step}, last_used_at = ${at}
     where company_id = ${companyId} and user_id = ${userId} and factor_id = ${factorId}
       and confirmed_at is not null and last_step < ${step}
     returning factor_id`.execute(tx)
@@ -338,4 +337,31 @@ export async function clearPassword(
   await sql`
     update users set password_hash = '', locked_out_at = null
     where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+}
+
+/** The next authenticator apps after `last`, with their sealed secrets. */
+export async function listSealedAcrossCompanies(
+  db: Executor,
+  last: { companyId: string; factorId: string },
+  max: number,
+): Promise<{ companyId: string; factorId: string; sealedSecret: string }[]> {
+  const { rows } = await sql<{ companyId: string; factorId: string; sealedSecret: string }>`
+    select company_id as "companyId", factor_id as "factorId", sealed_secret as "sealedSecret" from second_factors
+    where (company_id, factor_id) > (${last.companyId}::uuid, ${last.factorId}::uuid) and kind = 'totp'
+    order by company_id, factor_id limit ${max}`.execute(db)
+  return rows
+}
+
+/** Replaces a sealed secret by the same secret sealed again, unless it is gone. */
+export async function resealSecret(
+  db: Executor,
+  companyId: string,
+  factorId: string,
+  change: { before: string; after: string },
+): Promise<void> {
+  await sql`
+    update second_factors set sealed_secret = ${change.after}
+    where company_id = ${companyId} and factor_id = ${factorId} and sealed_secret = ${change.before}`.execute(
+    db,
+  )
 }

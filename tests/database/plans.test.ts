@@ -1,18 +1,30 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
-import { openTestService, PASSWORD } from '../support/test-service.ts'
+import { codeAt, openFactorService } from '../support/second-factors.ts'
+import { PASSWORD } from '../support/test-service.ts'
 
 /** The plans of the statements on a request's path. They must not hang on statistics, nor on the size of tables. */
 
-const service = await openTestService()
+const service = await openFactorService()
 const admin = await service.addCompany()
 const { maintenance } = service.connections[0] ?? { maintenance: service.db }
 const secret = await service.newSecret(admin)
 const cookieMode = { 'x-session-mode': 'cookie' }
-const FILLED = ['companies', 'subscriptions', 'users', 'sessions', 'events', 'signing_secrets']
+const FILLED = [
+  'companies',
+  'subscriptions',
+  'users',
+  'sessions',
+  'events',
+  'signing_secrets',
+  'second_factors',
+  'recovery_codes',
+  'second_factor_challenges',
+  'used_passkey_challenges',
+]
 
-/** 50 companies, 5 000 users, 200 000 sessions and 100 000 events, which nothing has analysed. */
+/** 50 companies, 5 000 users with factors and challenges, 200 000 sessions and 100 000 events, which nothing has analysed. */
 async function fill(): Promise<void> {
   for (const table of FILLED)
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(maintenance)
@@ -30,6 +42,21 @@ async function fill(): Promise<void> {
         case n % 2 when 0 then 'token' else 'cookie' end, case n % 2 when 1 then sha256(n::text::bytea) end,
         now(), now(), now() + interval '1 day', now() + interval '1 day'
       from generate_series(1, 200000) n where n % 5000 > 0`,
+    sql`insert into second_factors (company_id, factor_id, user_id, kind, name, created_at, confirmed_at, credential_id,
+        public_key, sign_count, backup_eligible, transports)
+      select md5('c' || (n % 50 + 1))::uuid, ${id('f')}, ${id('u')}, 'passkey', 'Key', now(), now(), sha256(n::text::bytea),
+        '', 0, true, '{}'
+      from generate_series(1, 5000) n`,
+    sql`insert into recovery_codes (company_id, user_id, digest, key_id)
+      select md5('c' || (n % 5000 % 50 + 1))::uuid, md5('u' || (n % 5000))::uuid, sha256(n::text::bytea), 'k'
+      from generate_series(1, 50000) n where n % 5000 > 0`,
+    sql`insert into second_factor_challenges (company_id, user_id, challenge_hash, purpose, mode, password_proven, user_epoch,
+        company_epoch, network, ip_address, created_at, expires_at)
+      select md5('c' || (n % 5000 % 50 + 1))::uuid, md5('u' || (n % 5000))::uuid, sha256(n::text::bytea), 'sign_in', 'token',
+        true, 0, 0, '192.0.2.1', '192.0.2.1', now(), now()
+      from generate_series(1, 20000) n where n % 5000 > 0`,
+    sql`insert into used_passkey_challenges (challenge_hash, expires_at)
+      select sha256(n::text::bytea), now() from generate_series(1, 20000) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
       select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,
   ]
@@ -74,6 +101,23 @@ async function collect(): Promise<[what: string, text: string][]> {
     () => service.call('/auth/password/change', { token: later, json: change }),
     204,
   )
+  const byTotp = await service.personWithTotp(admin)
+  const byPasskey = await service.personWithPasskey(admin)
+  const code = () => codeAt(byTotp.secret, service.clock.now())
+  await during('sign-in that asks for a second factor', () => service.login(byTotp), 401)
+  const { challenge } = await service.begin(byTotp)
+  const second = (json: object) => () => service.complete({ challenge, ...json })
+  await during('a wrong code', second({ method: 'totp', code: '000000' }), 401)
+  await during('a right code', second({ method: 'totp', code: code() }), 200)
+  const again = await service.begin(byTotp)
+  const recovery = { challenge: again.challenge, method: 'recovery_code', code: byTotp.recoveryCodes?.[0] }
+  await during('a recovery code', () => service.complete(recovery), 200)
+  const asked = await service.call('/auth/login/passkey/options')
+  const response = byPasskey.authenticator.get(asked.body.passkeyOptions)
+  const json = { challenge: asked.body.challenge, response }
+  await during('sign-in by passkey', () => service.call('/auth/login/passkey', { json }), 200)
+  const own = { method: 'GET', token: byTotp.token }
+  await during('list of second factors', () => service.call('/auth/second-factors', own), 200)
   spy.mockRestore()
   return collected
 }
@@ -91,7 +135,8 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 const FEW_ROWS = 'signing_keys'
 /** Tables of which a company has one row, and its mails of a few days. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
-const KEYS = /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash)\b/
+const KEYS =
+  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id)\b/
 
 /** Whether a part of a plan reads or hashes more than the rows that are asked for. */
 function isCostly({

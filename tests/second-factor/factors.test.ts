@@ -211,7 +211,7 @@ describe('a factor that is added or removed', () => {
       .select(['action', 'outcome', 'subject', 'details'])
       .where('actor', '=', person.userId)
       .where('action', 'like', 'second_factor%')
-      .orderBy('audit_id')
+      .orderBy('action')
       .execute()
     expect(entries).toMatchObject([
       { action: 'second_factor_add', outcome: 'done', subject: id, details: { kind: 'passkey' } },

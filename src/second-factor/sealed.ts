@@ -1,0 +1,31 @@
+import type { Sealer } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
+import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
+
+/** The secrets of authenticator apps are sealed under the master key. */
+
+const MAX_ROWS = 1_000
+const NIL = '00000000-0000-0000-0000-000000000000'
+
+/** Binds a sealed secret to company and factor: with others it does not open. */
+export function sealingContext(companyId: string, factorId: string): string {
+  return `authenticator-app:${companyId}:${factorId}`
+}
+
+/** Seals the secrets of former master keys again; returns how many there were. @throws DecryptionError */
+export async function resealFactorsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
+  let resealed = 0
+  for (let last = { companyId: NIL, factorId: NIL }; ; ) {
+    const rows = await listSealedAcrossCompanies(db, last, MAX_ROWS)
+    for (const { companyId, factorId, sealedSecret } of rows) {
+      if (sealer.isCurrent(sealedSecret)) continue
+      const context = sealingContext(companyId, factorId)
+      const after = sealer.seal(sealer.open(sealedSecret, context), context)
+      await resealSecret(db, companyId, factorId, { before: sealedSecret, after })
+      resealed += 1
+    }
+    const end = rows.at(-1)
+    if (!end || rows.length < MAX_ROWS) return resealed
+    last = end
+  }
+}

@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
+import { createSealer } from '../../src/crypto/sealing.ts'
+import { rotateKeys } from '../../src/operator/keys.ts'
+import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+
+/** Second factors while a master key gives way to another (ASVS 11.2.2, 13.3.4). */
+
+const [OLD, NEW] = ['old', 'new'].map((id) => `${id}:${randomBytes(32).toString('base64')}`)
+/** The first instance still uses the old key, the second the new one; both know both. */
+const service = await openFactorService({
+  instances: 2,
+  env: { MASTER_KEYS: `${OLD},${NEW}` },
+  envs: [{}, { MASTER_KEYS: `${NEW},${OLD}` }],
+})
+const admin = await service.addCompany()
+
+test('challenges, codes and secrets made under one key pass at an instance that uses the other', async () => {
+  const person = await service.personWithTotp(admin)
+  for (const at of [0, 1]) {
+    const { challenge } = await service.begin(person, { at })
+    const code = codeAt(person.secret, service.clock.now())
+    await must(service.complete({ challenge, method: 'totp', code }, { at: 1 - at }))
+    service.clock.advance(30)
+    const again = await service.begin(person, { at })
+    const given = { challenge: again.challenge, method: 'recovery_code', code: person.recoveryCodes?.[at] }
+    await must(service.complete(given, { at: 1 - at }))
+  }
+  const passkey = await service.personWithPasskey(admin)
+  for (const at of [0, 1]) {
+    const asked = await must(service.call('/auth/login/passkey/options', { at }))
+    const response = passkey.authenticator.get(asked.passkeyOptions)
+    const json = { challenge: asked.challenge, response }
+    await must(service.call('/auth/login/passkey', { json, at: 1 - at }))
+  }
+})
+
+test('the operator seals the secrets of authenticator apps anew', async () => {
+  const person = await service.personWithTotp(admin)
+  const sealed = async () =>
+    (
+      await service.db
+        .selectFrom('second_factors')
+        .select('sealed_secret')
+        .where('factor_id', '=', person.id)
+        .executeTakeFirstOrThrow()
+    ).sealed_secret
+  expect(await sealed()).toMatch(/^old\./)
+  const { masterKeys } = loadConfig({ MASTER_KEYS: `${NEW},${OLD}` })
+  const context = { db: service.db, sealer: createSealer(masterKeys, randomBytes), system: service.clock }
+  expect((await rotateKeys(context)).resealedFactors).toBeGreaterThan(0)
+  expect(await sealed()).toMatch(/^new\./)
+  expect((await rotateKeys(context)).resealedFactors).toBe(0)
+  expect((await service.signInByTotp(person, { at: 1 })).status).toBe(200)
+})

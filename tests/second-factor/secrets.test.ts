@@ -1,0 +1,121 @@
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import { companySecurity } from '../../src/operator/companies.ts'
+import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { type Answer, PASSWORD } from '../support/test-service.ts'
+
+/** What nobody learns: from the answers before the right password, from a copy of the database, from the log. */
+
+const service = await openFactorService()
+const admin = await service.addCompany()
+const { call } = service
+
+/** What a client sees, without what differs between any two answers. */
+function seen({ status, headers, body }: Answer) {
+  const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
+  const { requestId: ____, ...rest } = body
+  return JSON.stringify([status, others, rest])
+}
+
+test('before the right password, nobody learns who has a second factor (ASVS 6.3.8)', async () => {
+  const [plain, byTotp, byPasskey] = [
+    await service.addUser(admin),
+    await service.personWithTotp(admin),
+    await service.personWithPasskey(admin),
+  ]
+  const answers = []
+  for (const headers of [{}, COOKIE_MODE]) {
+    for (const person of [plain, byTotp, byPasskey, { ...plain, email: 'nobody@company.example' }])
+      answers.push(seen(await service.login({ ...person, password: `not ${PASSWORD}` }, { headers })))
+  }
+  expect(new Set(answers).size).toBe(1)
+  const forgotten = []
+  for (const { companyId, email } of [plain, byTotp])
+    forgotten.push(seen(await call('/auth/password/forgot', { json: { companyId, email } })))
+  expect(new Set(forgotten).size).toBe(1)
+})
+
+test('a sealed secret that is moved to another member does not open (ASVS 11.3.3, 11.2.5)', async () => {
+  const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
+  const { sealed_secret } = await service.db
+    .selectFrom('second_factors')
+    .select('sealed_secret')
+    .where('factor_id', '=', one.id)
+    .executeTakeFirstOrThrow()
+  await service.db
+    .updateTable('second_factors')
+    .set({ sealed_secret })
+    .where('factor_id', '=', other.id)
+    .execute()
+  const { challenge } = await service.begin(other)
+  const code = codeAt(one.secret, service.clock.now())
+  // Somebody has changed the database: an operator finds it in the log, and nobody gets in.
+  const { status, body } = await service.complete({ challenge, method: 'totp', code })
+  expect([status, body.code]).toEqual([500, 'internal_error'])
+  const [recoveryCode] = other.recoveryCodes ?? []
+  await must(service.complete({ challenge, method: 'recovery_code', code: recoveryCode }))
+})
+
+test('a copy of the database opens nothing: no secret, no recovery code, no challenge, no mailed code (ASVS 6.5.2)', async () => {
+  const person = await service.personWithTotp(admin)
+  const { challenge } = await service.begin(person)
+  const proof = await must(
+    call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
+  )
+  const { passkeyOptions } = await must(
+    call('/auth/second-factors/passkeys/options', { token: person.token }),
+  )
+  const code = codeAt(person.secret, service.clock.now())
+  const spent = await service.begin(person)
+  await must(service.complete({ challenge: spent.challenge, method: 'totp', code }))
+  const held = await service.addUser(admin)
+  const { accessToken } = await service.loginAs(held)
+  await companySecurity(service.context, admin.companyId, 'everyone', service.clock.now())
+  await must(call('/auth/second-factors/mail-code', { token: accessToken }))
+  const mail = await service.mailbox.mailTo(held.email)
+  const [, one = '', other = ''] = /give this code: (\d{4}) (\d{4})/.exec(mail.email.text ?? '') ?? []
+  expect(one + other).toHaveLength(8)
+
+  const secrets = [
+    person.secret,
+    challenge,
+    proof.challenge,
+    passkeyOptions.challenge,
+    one + other,
+    `${one} ${other}`,
+    ...(person.recoveryCodes ?? []).flatMap((text) => [text, text.replaceAll('-', '')]),
+  ]
+  const raw = secrets.flatMap((text) => {
+    const bytes = [Buffer.from(text), Buffer.from(text, 'base64url'), fromBase32(text)]
+    return bytes.filter(({ length }) => length >= 8).map((form) => form.toString('hex'))
+  })
+  const { rows: tables } = await sql<{ name: string }>`
+    select table_name as name from information_schema.tables
+    where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(service.db)
+  expect(tables.length).toBeGreaterThan(15)
+  for (const { name } of tables) {
+    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(name)} t`.execute(
+      service.db,
+    )
+    const text = rows.map(({ row }) => row).join('\n')
+    const hex = Buffer.from(text).toString('hex')
+    for (const secret of secrets) expect([name, text.includes(secret)]).toEqual([name, false])
+    // As text, and as the hexadecimal in which binary columns are written.
+    for (const form of raw) {
+      expect([name, text.toLowerCase().includes(form)]).toEqual([name, false])
+      expect([name, hex.includes(form)]).toEqual([name, false])
+    }
+  }
+  const log = service.logs.join('')
+  for (const secret of [...secrets, code]) expect(log.includes(`"${secret}`)).toBe(false)
+  for (const secret of secrets) expect(log.includes(secret)).toBe(false)
+})
+
+/** Of letters and digits alone; other texts give few bytes. */
+function fromBase32(text: string): Buffer {
+  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+  const bits = [...text].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0'))
+  if (![...text].every((letter) => alphabet.includes(letter))) return Buffer.alloc(0)
+  const bytes = bits.join('').match(/.{8}/g) ?? []
+  return Buffer.from(bytes.map((byte) => Number.parseInt(byte, 2)))
+}
