@@ -7,7 +7,8 @@ import { insertOfSession, insertSignIn, type NewChallenge } from './challenges-r
 import type { Context, MemberIds, Received } from './context.ts'
 import type { Factor, Method, Passkey } from './factor.ts'
 import { requestOptions } from './passkeys.ts'
-import { countRecoveryCodes, listFactors } from './repository.ts'
+import { countRecoveryCodes } from './recovery-codes-repository.ts'
+import { listFactors } from './repository.ts'
 
 /** Challenges are opaque: 256 random bits, of which a hash is stored. A browser signs the same bytes with a passkey. */
 

@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 
 /** Leaves a member without a password after that many wrong codes, and counts from the start; false if there were fewer. */
@@ -13,4 +14,23 @@ export async function clearGuessedPassword(
     where company_id = ${companyId} and user_id = ${userId} and wrong_codes >= ${wrongCodes} and status <> 'deleted'
     returning user_id`.execute(tx)
   return rows.length > 0
+}
+
+/** Counts a wrong code; returns how many there were in a row. */
+export async function countWrongCode(db: Executor, companyId: string, userId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    update users set wrong_codes = wrong_codes + 1 where company_id = ${companyId} and user_id = ${userId}
+    returning wrong_codes as count`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** Forgets the wrong codes before a right one. */
+export async function forgetWrongCodes(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  await sql`
+    update users set wrong_codes = 0
+    where company_id = ${companyId} and user_id = ${userId} and wrong_codes > 0`.execute(tx)
 }

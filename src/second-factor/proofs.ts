@@ -9,8 +9,10 @@ import { countTry } from './challenges-repository.ts'
 import type { Context, MemberIds, Received } from './context.ts'
 import { type GivenProof, type KeyedDigest, type Method, methodValuesOf, type Passkey } from './factor.ts'
 import { voidPassword } from './guessing.ts'
+import { countWrongCode, forgetWrongCodes } from './guessing-repository.ts'
 import { readAssertion } from './passkeys.ts'
 import { digestsOfCode } from './recovery-codes.ts'
+import { consumeRecoveryCode } from './recovery-codes-repository.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 import { matchTotp } from './totp.ts'
@@ -128,12 +130,12 @@ export async function consumeProof(
   if (verified.method === 'totp') {
     if (!(await repository.consumeTotp(tx, companyId, userId, { ...verified, at }))) return false
   } else {
-    const codesLeft = await repository.consumeRecoveryCode(tx, companyId, userId, verified.digests)
+    const codesLeft = await consumeRecoveryCode(tx, companyId, userId, verified.digests)
     if (codesLeft === undefined) return false
     const data = { ipAddress, codesLeft }
     await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
   }
-  await repository.forgetWrongCodes(tx, companyId, userId)
+  await forgetWrongCodes(tx, companyId, userId)
   return true
 }
 
@@ -145,7 +147,7 @@ async function recordWrong(
 ): Promise<void> {
   await recordRefusal(context, member, method, { client, now }, sessionId)
   if (!isGuess) return
-  const wrongCodes = await repository.countWrongCode(context.db, member.companyId, member.userId)
+  const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)
   await voidPassword(context, member, wrongCodes, { client, now })
 }
 

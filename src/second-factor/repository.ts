@@ -1,9 +1,9 @@
 import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database, FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
-import type { Factor, KeyedDigest } from './factor.ts'
+import type { Factor } from './factor.ts'
 
-/** Authenticator apps, passkeys and recovery codes of a member. Whoever changes them holds the row of the member. */
+/** Authenticator apps and passkeys of a member. Whoever changes them holds the row of the member. */
 
 /** The owner of factors, as the transaction holds them. */
 export interface Owner {
@@ -235,133 +235,4 @@ export async function consumePasskey(
       and (sign_count < ${signCount} or (sign_count = 0 and ${signCount}::bigint = 0))
     returning factor_id`.execute(tx)
   return rows.length > 0
-}
-
-/** Uses up a recovery code; returns how many are left, or undefined if there is none with such a digest. */
-export async function consumeRecoveryCode(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  digests: KeyedDigest[],
-): Promise<number | undefined> {
-  const { rows } = await sql`
-    delete from recovery_codes
-    where company_id = ${companyId} and user_id = ${userId}
-      and digest = any(${digests.map(({ digest }) => digest)}::bytea[])
-    returning digest`.execute(tx)
-  if (rows.length === 0) return undefined
-  const keyIds = digests.map(({ keyId }) => keyId)
-  return await countRecoveryCodes(tx, companyId, userId, keyIds)
-}
-
-/** The recovery codes that are left, but for those under master keys that are not configured any more. */
-export async function countRecoveryCodes(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  keyIds: string[],
-): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int from recovery_codes
-    where company_id = ${companyId} and user_id = ${userId} and key_id = any(${keyIds}::text[])`.execute(db)
-  return rows[0]?.count ?? 0
-}
-
-/** Gives a member these recovery codes alone. */
-export async function replaceRecoveryCodes(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  codes: KeyedDigest[],
-): Promise<void> {
-  await tx
-    .deleteFrom('recovery_codes')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .execute()
-  if (codes.length === 0) return
-  const rows = codes.map(({ digest, keyId }) => ({
-    company_id: companyId,
-    user_id: userId,
-    digest,
-    key_id: keyId,
-  }))
-  await tx.insertInto('recovery_codes').values(rows).execute()
-}
-
-/** Removes all factors, recovery codes, challenges and mailed codes of a member. */
-export async function deleteAllOf(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
-  for (const table of [
-    'second_factor_challenges',
-    'second_factors',
-    'recovery_codes',
-    'mailbox_codes',
-  ] as const)
-    await sql`delete from ${sql.table(table)} where company_id = ${companyId} and user_id = ${userId}`.execute(
-      tx,
-    )
-  await sql`
-    update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
-    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
-}
-
-/** Counts a wrong code; returns how many there were in a row. */
-export async function countWrongCode(db: Executor, companyId: string, userId: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    update users set wrong_codes = wrong_codes + 1 where company_id = ${companyId} and user_id = ${userId}
-    returning wrong_codes as count`.execute(db)
-  return rows[0]?.count ?? 0
-}
-
-/** Forgets the wrong codes before a right one. */
-export async function forgetWrongCodes(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
-  await sql`
-    update users set wrong_codes = 0
-    where company_id = ${companyId} and user_id = ${userId} and wrong_codes > 0`.execute(tx)
-}
-
-/** Leaves a member without a password, until a mailed link gives another one. */
-export async function clearPassword(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
-  await sql`
-    update users set password_hash = '', locked_out_at = null
-    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
-}
-
-/** The next authenticator apps after `last`, with their sealed secrets. */
-export async function listSealedAcrossCompanies(
-  db: Executor,
-  last: { companyId: string; factorId: string },
-  max: number,
-): Promise<{ companyId: string; factorId: string; sealedSecret: string }[]> {
-  const { rows } = await sql<{ companyId: string; factorId: string; sealedSecret: string }>`
-    select company_id as "companyId", factor_id as "factorId", sealed_secret as "sealedSecret" from second_factors
-    where (company_id, factor_id) > (${last.companyId}::uuid, ${last.factorId}::uuid) and kind = 'totp'
-    order by company_id, factor_id limit ${max}`.execute(db)
-  return rows
-}
-
-/** Replaces a sealed secret by the same secret sealed again, unless it is gone. */
-export async function resealSecret(
-  db: Executor,
-  companyId: string,
-  factorId: string,
-  change: { before: string; after: string },
-): Promise<void> {
-  await sql`
-    update second_factors set sealed_secret = ${change.after}
-    where company_id = ${companyId} and factor_id = ${factorId} and sealed_secret = ${change.before}`.execute(
-    db,
-  )
 }

@@ -5,7 +5,7 @@ import { queueMail } from '../mail/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import type { MemberIds } from './context.ts'
-import { clearPassword, deleteAllOf } from './repository.ts'
+import { clearPassword, deleteAllOf } from './reset-repository.ts'
 
 /**
  * For a member who has lost their factors: factors and password are void, the sessions end, and a link is mailed to choose

@@ -8,10 +8,12 @@ import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import type { Session } from '../session/session.ts'
 import type { Context, Received } from './context.ts'
-import * as factors from './factors.ts'
+import * as enrolment from './enrolment.ts'
 import { isHeld, mustProveMailbox } from './held.ts'
 import { mailCode } from './mailbox.ts'
-import { countRecoveryCodes, listFactors } from './repository.ts'
+import { removeFactor, renewRecoveryCodes } from './own-factors.ts'
+import { countRecoveryCodes } from './recovery-codes-repository.ts'
+import { listFactors } from './repository.ts'
 import {
   ConfirmBody,
   ConfirmReply,
@@ -99,7 +101,7 @@ const reading: Routes = (app, { context }) => {
     },
     async (request, reply) => {
       const { session, params } = request
-      await factors.removeFactor(context, session, params.id.toLowerCase(), receivedOf(context, request))
+      await removeFactor(context, session, params.id.toLowerCase(), receivedOf(context, request))
       reply.code(204)
       return null
     },
@@ -149,7 +151,7 @@ const authenticatorApps: Routes = (app, { context }) => {
     },
     async (request, reply) => {
       const { session, body } = request
-      const added = await factors.addTotp(context, session, body?.mailCode, receivedOf(context, request))
+      const added = await enrolment.addTotp(context, session, body?.mailCode, receivedOf(context, request))
       reply.code(201)
       return added
     },
@@ -172,7 +174,7 @@ const authenticatorApps: Routes = (app, { context }) => {
     async (request) => {
       const { session, params, body } = request
       const given = { id: params.id.toLowerCase(), code: body.code }
-      const recoveryCodes = await factors.confirmTotp(context, session, given, receivedOf(context, request))
+      const recoveryCodes = await enrolment.confirmTotp(context, session, given, receivedOf(context, request))
       return { ...(recoveryCodes && { recoveryCodes }) }
     },
   )
@@ -190,7 +192,7 @@ const passkeys: Routes = (app, { context }) => {
         response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
       },
     },
-    async (request) => await factors.beginPasskey(context, request.session, receivedOf(context, request)),
+    async (request) => await enrolment.beginPasskey(context, request.session, receivedOf(context, request)),
   )
 
   app.post(
@@ -208,7 +210,7 @@ const passkeys: Routes = (app, { context }) => {
     },
     async (request, reply) => {
       const { session, body } = request
-      const { id, recoveryCodes } = await factors.addPasskey(
+      const { id, recoveryCodes } = await enrolment.addPasskey(
         context,
         session,
         body,
@@ -234,7 +236,7 @@ const recovery: Routes = (app, { context }) => {
     },
     async (request, reply) => {
       const received = receivedOf(context, request)
-      const recoveryCodes = await factors.renewRecoveryCodes(context, request.session, received)
+      const recoveryCodes = await renewRecoveryCodes(context, request.session, received)
       reply.code(201)
       return { recoveryCodes }
     },

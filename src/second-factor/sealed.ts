@@ -1,6 +1,6 @@
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
-import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
+import { listSealedAcrossCompanies, resealSecret } from './sealed-repository.ts'
 
 /** The secrets of authenticator apps are sealed under the master key. */
 

@@ -69,7 +69,7 @@ const DOORS: Record<string, string[]> = {
     'digests.ts',
     'mailbox.ts',
     'reset.ts',
-    'repository.ts',
+    'reset-repository.ts',
     'policy.ts',
     'lapsed.ts',
     'sealed.ts',

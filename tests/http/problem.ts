@@ -24,3 +24,10 @@ export function expectProblem(
       }),
   })
 }
+
+/** Holds an answer to the refusal of one field. */
+export function expectField(answer: Parameters<typeof expectProblem>[0], path: string): void {
+  expectProblem(answer, [400, 'invalid_request'])
+  const { errors } = answer.body as { errors: { path: string }[] }
+  expect(errors.map((error) => error.path)).toEqual([path])
+}

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import {
@@ -10,7 +10,7 @@ import {
   ORIGIN,
   openFactorService,
 } from '../support/second-factors.ts'
-import { type Answer, countWaiting, PASSWORD, times } from '../support/test-service.ts'
+import { countWaiting, PASSWORD, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
 
 /** Adding and removing one's own second factors (ASVS 6.5.6). */
@@ -30,12 +30,6 @@ async function signedIn(role = 'viewer') {
 const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
 const remove = (id: string, token: string, at = 0) =>
   call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
-
-/** Refused at one field. */
-function expectField(answer: Answer, path: string) {
-  expectProblem(answer, [400, 'invalid_request'])
-  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
-}
 
 describe('an authenticator app', () => {
   test('is in force once its first code is confirmed, and before changes nothing', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { type Credential, codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
@@ -23,10 +23,6 @@ const setPolicy = (secondFactor: string, credential: Credential, at = 0) =>
 const expectHeld = (answer: Answer) => expectProblem(answer, [403, 'second_factor_enrolment_required'])
 const sessions = (credential: Credential, at = 0) =>
   call('/auth/sessions', { method: 'GET', at, ...credential })
-function expectField(answer: Answer, path: string) {
-  expectProblem(answer, [400, 'invalid_request'])
-  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
-}
 
 /** A company with an admin who has a factor, and a session of theirs. */
 async function newCompany() {

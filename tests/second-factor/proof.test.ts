@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import {
   COOKIE_MODE,
   type Credential,
@@ -8,7 +8,7 @@ import {
   must,
   openFactorService,
 } from '../support/second-factors.ts'
-import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { PASSWORD, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
 
 /** Recent proof asks for what sign-in would: password and factor, or a passkey (ASVS 7.5.1, 7.5.3). */
@@ -35,10 +35,6 @@ const expectOld = async (credential: Credential) =>
   expectProblem(await ask(credential), [403, 'reauthentication_required'])
 const expectRecent = async (credential: Credential) => {
   for (const at of [0, 1]) expectProblem(await ask(credential, at), [404, 'not_found'])
-}
-function expectField(answer: Answer, path: string) {
-  expectProblem(answer, [400, 'invalid_request'])
-  expect(answer.body.errors.map((error: { path: string }) => error.path)).toEqual([path])
 }
 
 /** A session of a member with an authenticator app whose proof is 16 minutes old. */

@@ -1,17 +1,11 @@
 import type { Transaction } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
-import { isConcerned } from '../company/account.ts'
 import { checkName } from '../company/checks.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { codeOf } from '../database/faults.ts'
 import type { Database, FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
-import { queueMail } from '../mail/service.ts'
-import { requireActor } from '../session/acting.ts'
-import { endOtherSessions } from '../session/ending-repository.ts'
 import { storeMethods } from '../session/proof-repository.ts'
-import { methodsOf, type Session, sessionEnded } from '../session/session.ts'
+import { methodsOf, type Session } from '../session/session.ts'
 import { newId } from '../system.ts'
 import { challengeOfSession } from './challenges.ts'
 import { consumeEnrolment } from './challenges-repository.ts'
@@ -19,16 +13,13 @@ import type { Context, Received } from './context.ts'
 import { methodValuesOf, type Passkey, type RegistrationResponse } from './factor.ts'
 import { mustProveMailbox } from './held.ts'
 import { checkMailCode } from './mailbox.ts'
+import { type Changed, hold, settle, storeNewCodes } from './own-factors.ts'
 import { challengeIn, creationOptions, readRegistration } from './passkeys.ts'
-import { digestsOfCode, newRecoveryCodes } from './recovery-codes.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 import { describeTotp, matchTotp, newTotpSecret } from './totp.ts'
 
-/**
- * A member adds and removes factors of their own. Each change is decided while the row of the member is held, ends the
- * other sessions, and is audited and mailed in its transaction (ASVS 6.3.7, 7.4.3).
- */
+/** A member adds a factor: an authenticator app in two steps, a passkey by what a browser was asked for. */
 
 /** The most factors of a kind. */
 const MAX: Record<FactorKind, number> = { totp: 2, passkey: 20 }
@@ -176,63 +167,6 @@ const notAccepted = () =>
     'The passkey is not accepted; ask for new options and try again.',
   )
 
-/**
- * Removes one of the member's factors; with the last one, the recovery codes are void.
- * @throws Problem not_found, factor_required, session_ended
- */
-export async function removeFactor(
-  context: Context,
-  session: Session,
-  id: string,
-  received: Received,
-): Promise<void> {
-  const { companyId, userId } = session
-  await context.db.transaction().execute(async (tx) => {
-    const owner = await hold(tx, session, received.now)
-    const removed = await repository.deleteFactor(tx, companyId, userId, id)
-    if (!removed) throw new Problem('not_found', 'You have no second factor with this id.')
-    if (!removed.isConfirmed) return
-    const kinds = await repository.storeKinds(tx, companyId, userId)
-    if (kinds.length === 0) {
-      if (isConcerned(owner))
-        throw new Problem(
-          'factor_required',
-          'Your company asks for a second factor, and this is your last one: add another one first.',
-        )
-      await repository.replaceRecoveryCodes(tx, companyId, userId, [])
-    }
-    await settle(context, tx, session, 'second_factor_remove', { id, ...removed }, received)
-  })
-}
-
-/** New recovery codes, which void the old ones. @throws Problem factor_required, session_ended */
-export async function renewRecoveryCodes(
-  context: Context,
-  session: Session,
-  { client: { ipAddress }, now }: Received,
-): Promise<string[]> {
-  const { companyId, userId, sessionId } = session
-  return await context.db.transaction().execute(async (tx) => {
-    const owner = await hold(tx, session, now)
-    if (owner.secondFactors.length === 0)
-      throw new Problem('factor_required', 'Recovery codes come with a second factor: add one first.')
-    const codes = await storeNewCodes(context, tx, session)
-    const mail = { recipient: owner.email, data: { ipAddress }, now }
-    await queueMail(tx, context.system, companyId, { kind: 'recovery_codes_replaced', ...mail })
-    const about = { action: 'recovery_codes', outcome: 'done', actor: userId, sessionId, ipAddress }
-    await appendAudit(tx, companyId, newEntry(context.system, new Date(now), about))
-    return codes
-  })
-}
-
-/** Holds the member, and confirms that the session is live. @throws Problem session_ended */
-async function hold(tx: Tx, session: Session, now: number): Promise<repository.Owner> {
-  const owner = await repository.holdOwner(tx, session.companyId, session.userId)
-  await requireActor(tx, session, now)
-  if (!owner) throw sessionEnded()
-  return owner
-}
-
 /** @throws Problem permission_denied */
 function requirePerson({ userKind }: Session): void {
   if (userKind === 'service')
@@ -248,13 +182,6 @@ async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorK
     'quota_reached',
     `You have ${MAX[kind]} ${what}, the most there can be: remove one first.`,
   )
-}
-
-interface Changed {
-  id: string
-  kind: FactorKind
-  name: string
-  backupEligible?: boolean
 }
 
 /** What follows an added factor. Returns recovery codes if it is the first. */
@@ -273,41 +200,5 @@ async function settleAdded(
   // The session has proven the new factor; the time of its proof stays that of the password before.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)
-  return codes
-}
-
-/** Ends the other sessions, tells the member, and audits. @throws Problem session_ended */
-async function settle(
-  { system }: Context,
-  tx: Tx,
-  { companyId, userId, sessionId, email: recipient }: Session,
-  action: 'second_factor_add' | 'second_factor_remove',
-  { id, kind, name }: Changed,
-  { client: { ipAddress }, now }: Received,
-): Promise<void> {
-  if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'ended_by_user'))) throw sessionEnded()
-  const mail = action === 'second_factor_add' ? 'second_factor_added' : 'second_factor_removed'
-  const data = { ipAddress, factor: { kind, name } }
-  await queueMail(tx, system, companyId, { kind: mail, recipient, data, now })
-  const about = {
-    action,
-    outcome: 'done',
-    actor: userId,
-    subject: id,
-    sessionId,
-    ipAddress,
-    details: { kind },
-  }
-  await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
-}
-
-async function storeNewCodes(
-  { system, digests }: Context,
-  tx: Tx,
-  { companyId, userId }: Session,
-): Promise<string[]> {
-  const codes = newRecoveryCodes(system)
-  const stored = codes.flatMap((code) => digestsOfCode(digests, { companyId, userId }, code).slice(0, 1))
-  await repository.replaceRecoveryCodes(tx, companyId, userId, stored)
   return codes
 }
