@@ -21,6 +21,58 @@ async function admin(
   return { stdout, stderr, code, json: () => JSON.parse(stdout) }
 }
 
+describe('second factors', () => {
+  test('company security shows and changes the policy', async () => {
+    const { companyId } = await service.addCompany()
+    const first = await admin(`company security ${companyId} --json`)
+    const concerned = { optional: 0, admins: 1, everyone: 1 }
+    expect([first.code, first.json()]).toEqual([0, { companyId, secondFactor: 'optional', concerned }])
+    const changed = await admin(`company security ${companyId} --second-factor everyone --json`)
+    expect(changed.json()).toEqual({ companyId, secondFactor: 'everyone', concerned })
+    expect((await admin(`company show ${companyId} --json`)).json().secondFactor).toBe('everyone')
+    const { json } = await admin(`audit --company ${companyId} --json`)
+    expect(JSON.stringify(json())).toContain('security_policy')
+  })
+
+  test.each([
+    [
+      'a policy that is none',
+      'company security 01890a5d-ac96-774b-bcce-b302099a8057 --second-factor all',
+      /one of/,
+    ],
+    ['a company that is none', 'company security 01890a5d-ac96-774b-bcce-b302099a8057', /no company/],
+    [
+      'a user that is none',
+      'user reset-second-factors --company 01890a5d-ac96-774b-bcce-b302099a8057 --email a@x.example',
+      /no such user/,
+    ],
+  ])('%s is refused with the reason', async (_what, line, reason) => {
+    const { code, stdout, stderr } = await admin(line)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(reason)
+  })
+
+  test('user reset-second-factors helps who has lost them, also the last admin', async () => {
+    const person = await service.addCompany()
+    const { accessToken: token } = await service.loginAs(person)
+    await service.db
+      .updateTable('users')
+      .set({ second_factors: ['totp'] })
+      .where('user_id', '=', person.userId)
+      .execute()
+    const of = `--company ${person.companyId} --email ${person.email} --json`
+    expect((await admin(`user show ${of}`)).json().secondFactors).toEqual(['totp'])
+    const { code, json } = await admin(`user reset-second-factors ${of}`)
+    expect([code, json()]).toEqual([
+      0,
+      { companyId: person.companyId, userId: person.userId, status: 'reset; mail queued' },
+    ])
+    expect((await service.getSession({ token })).body.reason).toBe('ended_by_operator')
+    expect((await service.login(person)).status).toBe(401)
+    expect((await admin(`user show ${of}`)).json().secondFactors).toEqual([])
+  })
+})
+
 describe('company create', () => {
   test('takes the password from standard input and prints one JSON object without it', async () => {
     const { stdout, code, json } = await admin(

@@ -5,11 +5,11 @@ import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { changeUserRole, changeUserStatus, deleteUser, unlockUser } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
-import { openMailbox } from '../support/mailbox.ts'
+import { openFactorService } from '../support/second-factors.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-const mailbox = await openMailbox()
-const service = await openTestService({ instances: 2, env: { SMTP_URL: `${mailbox.url}` } })
+const service = await openFactorService({ instances: 2 })
+const { mailbox } = service
 const { db, clock, context } = service
 const DAY = 86_400
 
@@ -37,6 +37,7 @@ describe('the deletion of a company', () => {
     const session = await service.loginAs(user)
     await service.login({ ...user, password: 'wrong' })
     await service.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: user.email } })
+    await service.begin(await service.personWithTotp(admin))
     await sql`
       insert into events (company_id, event_id, type, received_at, data)
       select ${admin.companyId}, 'event' || n, 'a.b', now(), '{}' from generate_series(1, 2500) n`.execute(db)
@@ -47,7 +48,7 @@ describe('the deletion of a company', () => {
     const { admin, user, secret, session } = await openBusyCompany()
     const { companyId } = admin
     const deleted = await deleteCompany(context, companyId, clock.now())
-    expect(deleted).toEqual({ events: 2500, sessions: 2, users: 2 })
+    expect(deleted).toEqual({ events: 2500, sessions: 3, users: 3 })
     expect((await service.login(user)).status).toBe(401)
     expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(401)
     expect((await service.refresh(session.refreshToken)).status).toBe(401)

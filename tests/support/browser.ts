@@ -55,6 +55,33 @@ export async function fill(page: Page, values: Record<string, string>): Promise<
     await page.getByLabel(label, { exact: true }).first().fill(value)
 }
 
+/** A device whose user is known to it, and which keeps passkeys. What asks for one gets it at once. */
+export async function addDevice(page: Page) {
+  const cdp = await page.context().newCDPSession(page)
+  await cdp.send('WebAuthn.enable', { enableUI: false })
+  const { authenticatorId } = await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
+  return {
+    /** From now on the user refuses, or is not the one that the device knows. */
+    refuse: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: false }),
+    accept: () => cdp.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified: true }),
+    passkeys: async () => (await cdp.send('WebAuthn.getCredentials', { authenticatorId })).credentials,
+  }
+}
+
+/** The device answers at once, also where passkeys are only offered. So those who press a button get no offer. */
+export async function offerNothing(page: Page): Promise<void> {
+  await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
+}
+
 async function openBrowser() {
   const browser = await launchBrowser()
   afterAll(() => browser.close())
