@@ -6,7 +6,7 @@ import { type Kysely, sql } from 'kysely'
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   const statements = [
-    // In the order in which requests lock them.
+    // In the order in which requests lock them that come from a company; those that begin with a mail wait at most.
     sql`lock table companies, users, mail_outbox in access exclusive mode`,
 
     sql`alter table companies

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import type { BrowserContext, Page } from 'playwright-core'
+import { Secret, TOTP } from 'otpauth'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { findFreePort } from '../src/http/acceptors.ts'
 import { launchBrowser } from './browser.ts'
 
@@ -22,14 +23,30 @@ const OPEN = [
   'confirm-email',
   'nothing',
 ]
-const SIGNED_IN = ['developer', 'members', 'activity', 'account']
+const SIGNED_IN = ['developer', 'members', 'security', 'activity', 'account']
+
+const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) =>
+  [1280, 360].map((width) => ({ colorScheme, width })),
+)
+
+/** A browser of its own with one look, and what saves pictures of its pages. */
+async function open(browser: Browser, { colorScheme, width }: (typeof LOOKS)[number]) {
+  const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } })
+  const name = (page: string) => `${page}-${colorScheme}-${width}`
+  const saver =
+    (page: Page): Save =>
+    (state) =>
+      page.screenshot({ path: join(FOLDER, `${name(state)}.png`), fullPage: true })
+  return { context, name, saver }
+}
 
 /** Starts the service with a database of its own. Resolves with the link that it prints, and the password. */
 async function startService(dataDir: string) {
   const freePort = async () => String(await findFreePort({ host: '127.0.0.1', port: 0 }))
   const ports = { PORT: await freePort(), OPS_PORT: await freePort() }
   const service = spawn(join(PROJECT, 'scripts/start'), {
-    env: { PATH: process.env['PATH'], DATA_DIR: dataDir, ...ports },
+    // Each look asks for as much as a person in an hour.
+    env: { PATH: process.env['PATH'], DATA_DIR: dataDir, RATE_LIMIT_SCALE: '10', ...ports },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let output = ''
@@ -53,26 +70,117 @@ async function take(page: Page, url: string, name: string): Promise<void> {
   await page.screenshot({ path: join(FOLDER, `${name}.png`), fullPage: true })
 }
 
+type Save = (state: string) => Promise<unknown>
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
+
 /** What pages show once something is pressed. */
-async function takeStates(page: Page, origin: string, name: (state: string) => string): Promise<void> {
-  const save = (state: string) =>
-    page.screenshot({ path: join(FOLDER, `${name(state)}.png`), fullPage: true })
+async function takeStates(page: Page, origin: string, save: Save): Promise<void> {
   await page.goto(`${origin}/developer`)
-  await page.getByRole('button', { name: 'Replace the secret…' }).click()
+  await press(page, 'Replace the secret…')
   await save('developer-replace')
   await page.goto(`${origin}/members`)
   await page.getByText('Billing worker').click()
   await page.getByRole('button', { name: 'Delete…' }).first().click()
   await save('members-open')
+  await page.goto(`${origin}/security`)
+  await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+  await press(page, 'Save')
+  await page.locator('dialog[open]').waitFor()
+  await save('security-stricter')
 }
 
-async function signIn(context: BrowserContext, link: string, password: string): Promise<Page> {
+/** Adds second factors, signs in with them, and removes them, so that the next look begins as this one. */
+async function takeFactors(page: Page, origin: string, link: string, password: string, save: Save) {
+  const cdp = await page.context().newCDPSession(page)
+  await cdp.send('WebAuthn.enable', { enableUI: false })
+  await cdp.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  })
+  await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
+  await page.goto(`${origin}/account`)
+  await press(page, 'Add a passkey')
+  await save('account-passkey')
+  await press(page, 'Make the passkey')
+  await page.locator('.codes').waitFor()
+  await save('account-codes')
+  await press(page, 'I have stored them')
+  await press(page, 'Add an app')
+  await page.locator('.qr').waitFor()
+  await save('account-app')
+  const secret = ((await page.locator('.secret code').textContent()) ?? '').replaceAll(' ', '')
+  await page.getByLabel('Code', { exact: true }).fill(TOTP.generate({ secret: Secret.fromBase32(secret) }))
+  await press(page, 'Add the app')
+  await page.getByRole('button', { name: 'Remove Authenticator app' }).waitFor()
+  await save('account-factors')
+  // As if the sign-in was long ago.
+  const refusal = { code: 'reauthentication_required', detail: '', type: '', title: '', status: 403 }
+  await page.route('**/email/change', (route) => route.fulfill({ status: 403, json: refusal }))
+  await page.getByLabel('New e-mail').fill('new@demo.example')
+  await press(page, 'Send me a link')
+  await page.getByRole('button', { name: 'Use a passkey' }).waitFor()
+  await save('account-proof')
+  await press(page, 'Cancel')
+
+  await press(page, 'Sign out')
+  await page.goto(link)
+  await page.getByLabel('Password').fill(password)
+  await press(page, 'Sign in')
+  await page.getByRole('button', { name: 'Use your passkey' }).waitFor()
+  await save('second-step')
+  await press(page, 'Use an authenticator app')
+  await page.getByLabel('Code', { exact: true }).fill('000000')
+  await press(page, 'Continue')
+  await page.locator('[aria-invalid=true]').waitFor()
+  await save('second-step-code')
+  await press(page, 'Use a passkey')
+  await press(page, 'Use your passkey')
+  await page.getByRole('link', { name: 'Account' }).click()
+  await press(page, 'Remove Authenticator app')
+  await page.getByRole('button', { name: /^Remove… / }).click()
+  await save('account-last')
+  await press(page, 'Remove the last one')
+  await page.getByText('You have none').waitFor()
+}
+
+/** What a member sees whom the policy holds. The mailed code is read when it is used, so any will do here. */
+async function takeEnrolment(page: Page, save: Save): Promise<void> {
+  await page.getByRole('heading', { name: 'First, your mailbox' }).waitFor()
+  await save('enrolment')
+  await press(page, 'Mail me a code')
+  await page.getByLabel('Code from the mail').fill('12345678')
+  await save('enrolment-code')
+  await press(page, 'Continue')
+  await page.locator('.ways').waitFor()
+  await save('enrolment-choice')
+}
+
+async function signIn(
+  context: BrowserContext,
+  link: string,
+  password: string,
+  home = 'Developer settings',
+): Promise<Page> {
   const page = await context.newPage()
   await page.goto(link)
   await page.getByLabel('Password').fill(password)
-  await page.getByRole('button', { name: 'Sign in' }).click()
-  await page.getByRole('heading', { level: 1, name: 'Developer settings' }).waitFor()
+  await press(page, 'Sign in')
+  await page.getByRole('heading', { level: 1, name: home }).waitFor()
   return page
+}
+
+async function askEveryone(page: Page): Promise<void> {
+  await page.getByRole('link', { name: 'Security' }).click()
+  await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+  await press(page, 'Save')
+  await press(page, 'Ask for it')
+  await page.getByText('Saved.').waitFor()
 }
 
 /** Something to see on each page. */
@@ -98,17 +206,23 @@ try {
   const companyId = new URLSearchParams(hash.slice(1)).get('company') ?? ''
   const first = await browser.newContext()
   await live(await signIn(first, link, password), origin, companyId)
-  for (const colorScheme of ['light', 'dark'] as const) {
-    for (const width of [1280, 360]) {
-      const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } })
-      const name = (page: string) => `${page}-${colorScheme}-${width}`
-      const page = await context.newPage()
-      for (const path of OPEN) await take(page, `${origin}/${path}`, name(path))
-      const signedIn = await signIn(context, link, password)
-      for (const path of SIGNED_IN) await take(signedIn, `${origin}/${path}`, name(path))
-      await takeStates(signedIn, origin, name)
-      await context.close()
-    }
+  for (const look of LOOKS) {
+    const { context, name, saver } = await open(browser, look)
+    const page = await context.newPage()
+    for (const path of OPEN) await take(page, `${origin}/${path}`, name(path))
+    const signedIn = await signIn(context, link, password)
+    for (const path of SIGNED_IN) await take(signedIn, `${origin}/${path}`, name(path))
+    await takeStates(signedIn, origin, saver(signedIn))
+    await takeFactors(signedIn, origin, link, password, saver(signedIn))
+    await context.close()
+  }
+  const admin = await signIn(first, link, password)
+  await askEveryone(admin)
+  for (const look of LOOKS) {
+    const { context, saver } = await open(browser, look)
+    const held = await signIn(context, link, password, 'Your company asks for a second factor')
+    await takeEnrolment(held, saver(held))
+    await context.close()
   }
   console.log(`${(await readdir(FOLDER)).length} pictures are in ${FOLDER}`)
 } finally {

@@ -31,6 +31,7 @@ export function startBackground(context: Context): Background {
   mail.start()
   const { config, db, system, log } = context
   const stopping = new AbortController()
+  let settling = Promise.resolve()
   repeat(PRUNE_EVERY_MS, async () => {
     try {
       const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
@@ -41,7 +42,8 @@ export function startBackground(context: Context): Background {
   })
   repeat(SETTLE_EVERY_MS, async () => {
     try {
-      await settleLapsedAcrossCompanies({ db, system }, system.now())
+      settling = settleLapsedAcrossCompanies({ db, system }, system.now(), stopping.signal)
+      await settling
     } catch (error) {
       log.warn({ err: error }, 'sign-ins without their second factor could not be settled')
     }
@@ -56,9 +58,9 @@ export function startBackground(context: Context): Background {
     setTimeout(run, everyMs * randomFraction(system)).unref()
   }
   return {
-    stop() {
+    async stop() {
       stopping.abort()
-      return mail.stop()
+      await Promise.all([mail.stop(), settling.catch(() => {})])
     },
   }
 }

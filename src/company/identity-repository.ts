@@ -37,6 +37,11 @@ function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'us
   )
 }
 
+/** Whether the policy of the company asks the user for a second factor, and the user has none. */
+const mustProveMailbox = sql<boolean>`(users.second_factors = '{}' and exists (
+  select from companies c where c.company_id = users.company_id
+    and (c.second_factor_policy = 'everyone' or (c.second_factor_policy = 'admins' and users.role = 'admin'))))`
+
 /** Replaces the hash `before`; false if the stored hash differs, or user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
@@ -46,7 +51,7 @@ export async function replacePasswordHash(
 ): Promise<boolean> {
   const updated = await db
     .updateTable('users')
-    .set({ password_hash: change.after })
+    .set({ password_hash: change.after, wrong_codes: 0 })
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('password_hash', '=', change.before)
@@ -75,6 +80,7 @@ export async function proveEmail(
         password_hash: passwordHash,
         locked_out_at: null,
         pending_email: null,
+        wrong_codes: 0,
       }),
     }))
     .where('company_id', '=', companyId)
@@ -131,7 +137,8 @@ export async function askForEmail(
 
 /**
  * Gives a user the e-mail that was asked for. False if another one was asked for since, or user or company is not
- * active; a unique constraint refuses the e-mail of somebody else.
+ * active, or the company asks the user for a second factor and there is none: the mail to the old e-mail is then what shows
+ * who adds the first. A unique constraint refuses the e-mail of somebody else.
  */
 export async function takePendingEmail(
   tx: Transaction<Database>,
@@ -147,6 +154,7 @@ export async function takePendingEmail(
     .where('pending_email', '=', email)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
+    .where(({ not }) => not(mustProveMailbox))
     .returning('user_id')
     .executeTakeFirst()
   return updated !== undefined

@@ -137,6 +137,16 @@ export async function updateUser(
   return updated !== undefined
 }
 
+export async function lockUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+  await tx
+    .selectFrom('users')
+    .select('user_id')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .forNoKeyUpdate()
+    .execute()
+}
+
 /** Leaves nothing of a user but the id; false if the company has no such user. */
 export async function eraseUser(db: Executor, companyId: string, userId: string): Promise<boolean> {
   const erased = await db

@@ -125,6 +125,11 @@ export async function rename(
   if (!(await repository.updateUser(tx, companyId, userId, { name }))) throw noSuchUser()
 }
 
+/** Holds a user until the transaction ends. */
+export async function holdUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+  await repository.lockUser(tx, companyId, userId)
+}
+
 /** Leaves nothing of the user but the id. @throws Problem not_found */
 export async function eraseUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
   if (!(await repository.eraseUser(tx, companyId, userId))) throw noSuchUser()

@@ -20,6 +20,11 @@ const POOL_MESSAGES =
  */
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
+/** Whether a unique constraint has refused a row. */
+export function isUniqueViolation(error: unknown): boolean {
+  return codeOf(error) === '23505'
+}
+
 export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }

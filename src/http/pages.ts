@@ -20,6 +20,7 @@ const PATHS = [
   '/confirm-email',
   '/developer',
   '/members',
+  '/security',
   '/activity',
   '/account',
 ]

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { type MailKind, RESET_KINDS } from './letters.ts'
+import type { MailKind } from './letters.ts'
 
 /** Queues mail in the statement that causes it, so that both are committed together. */
 
@@ -38,7 +38,7 @@ export function deleteUnsentResets(accounts: RawBuilder<unknown>) {
     with locked as (
       select m.company_id, m.mail_id
       from (${accounts}) a join mail_outbox m on m.company_id = a.company_id and m.recipient = a.email
-      where m.kind = any(${RESET_KINDS}::text[]) and m.sent_at is null and m.failed_at is null
+      where m.kind = 'password_reset' and m.sent_at is null and m.failed_at is null
       order by m.mail_id
       for update of m
     )

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import { LINKED_LETTERS, type MailData, type MailKind } from './letters.ts'
+import type { MailData } from './letter-context.ts'
+import { LINKED_LETTERS, type MailKind } from './letters.ts'
 
 /**
  * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a

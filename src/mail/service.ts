@@ -1,7 +1,8 @@
 import type { Executor } from '../database/connect.ts'
 import { widerNetworkOf } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
-import type { MailData, MailKind } from './letters.ts'
+import type { MailData } from './letter-context.ts'
+import type { MailKind } from './letters.ts'
 import { deleteInvitationMails, deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'
 
 interface NewMail {

@@ -1,7 +1,7 @@
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
-import { requireActor } from '../session/acting.ts'
-import { type Actor, auditOf, type Context, countChange } from './acting.ts'
+import { countChange, requireActor } from '../session/acting.ts'
+import { type Actor, auditOf, type Context } from './acting.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /**
@@ -11,7 +11,7 @@ import { lockActorAndMember } from './repository.ts'
 export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
   const { companyId, userId } = actor.session
   const name = checkName('name', given)
-  await countChange(context, actor)
+  await countChange(context, actor.session, actor.now)
   await context.db.transaction().execute(async (tx) => {
     const member = await lockActorAndMember(tx, companyId, userId, userId)
     await requireActor(tx, actor.session, actor.now)

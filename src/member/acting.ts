@@ -6,7 +6,7 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
-import { requireActor } from '../session/acting.ts'
+import { countChange, requireActor } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
@@ -86,7 +86,7 @@ async function act<Result>(
   prepare: Prepare = async () => {},
 ): Promise<Result> {
   const { companyId, userId } = actor.session
-  await countChange(context, actor)
+  await countChange(context, actor.session, actor.now)
   return await context.db.transaction().execute(async (tx) => {
     await prepare(tx)
     const member = await lockActorAndMember(tx, companyId, userId, memberId)
@@ -94,11 +94,6 @@ async function act<Result>(
     if (!member) throw noSuchMember()
     return await work(tx, member, auditOf(context, tx, actor))
   })
-}
-
-/** Each change leaves a row in the trail. @throws Problem rate_limited */
-export async function countChange({ counters, config }: Context, { session, now }: Actor): Promise<void> {
-  await counters.consume(config.limits.memberChanges, [session.companyId, session.userId], now)
 }
 
 export function auditOf(

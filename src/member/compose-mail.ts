@@ -9,14 +9,8 @@ import { activeCompanyName } from '../company/service.ts'
 import type { Config } from '../config.ts'
 import type { Database } from '../database/schema.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
-import {
-  isLinked,
-  type LetterContext,
-  LINKED_LETTERS,
-  type LinkedKind,
-  writeLinkedLetter,
-  writeNotice,
-} from '../mail/letters.ts'
+import type { LetterContext } from '../mail/letter-context.ts'
+import { isLinked, LINKED_LETTERS, type LinkedKind, writeLinkedLetter, writeNotice } from '../mail/letters.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { createDigests } from '../second-factor/digests.ts'

@@ -4,7 +4,7 @@ import { appendAudit } from '../audit/repository.ts'
 import { checkEmail } from '../company/checks.ts'
 import { askForEmail, takePendingEmail } from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
-import { codeOf } from '../database/faults.ts'
+import { isUniqueViolation } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
@@ -89,8 +89,6 @@ export async function confirmEmailChange(
   return limit
 }
 
-const UNIQUE_VIOLATION = '23505'
-
 /** @throws Problem invalid_request if somebody else has the e-mail by now */
 async function take(
   tx: Transaction<Database>,
@@ -99,7 +97,7 @@ async function take(
   change: { email: string; at: Date },
 ): Promise<boolean> {
   return await takePendingEmail(tx, companyId, userId, change).catch((error: unknown) => {
-    if (codeOf(error) === UNIQUE_VIOLATION)
+    if (isUniqueViolation(error))
       throw invalidField('token', 'is for an e-mail address that another member has')
     throw error
   })

@@ -4,7 +4,7 @@ import * as companies from '../company/service.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { IsBreached } from '../crypto/password-policy.ts'
 import type { CompanyStatus, Database, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
-import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
+import { detailsOf, holdPolicy, requireSecurity, storePolicy } from '../second-factor/policy.ts'
 import type { Security } from '../second-factor/policy-repository.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
@@ -101,21 +101,11 @@ export async function companySecurity(
 ): Promise<Security> {
   if (policy !== undefined) {
     await db.transaction().execute(async (tx) => {
-      await changePolicy(
-        tx,
-        system,
-        companyId,
-        { policy, now },
-        {
-          // Operators are not asked for a permission.
-          confirm: async () => {},
-          audit: async (details) =>
-            await auditOperator(tx, system, companyId, new Date(now), {
-              action: 'security_policy',
-              details: { ...details },
-            }),
-        },
-      )
+      const before = await holdPolicy(tx, companyId)
+      if (before === policy) return
+      await storePolicy(tx, system, companyId, { policy, now })
+      const act = { action: 'security_policy', details: detailsOf(before, policy) }
+      await auditOperator(tx, system, companyId, new Date(now), act)
     })
   }
   return await requireSecurity(db, companyId)

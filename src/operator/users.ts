@@ -141,10 +141,14 @@ export async function resetSecondFactors(
   now: number,
 ): Promise<{ userId: string }> {
   return await db.transaction().execute(async (tx) => {
-    const { userId, email, kind } = await requireUser(tx, companyId, user)
+    const { userId, email: before, kind } = await requireUser(tx, companyId, user)
     if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
     // In one order: mails, tokens, users.
-    await deleteResetTokens(tx, companyId, email)
+    await deleteResetTokens(tx, companyId, before)
+    await companies.holdUser(tx, companyId, userId)
+    const { email } = await requireUser(tx, companyId, { userId })
+    // It was changed meanwhile.
+    if (email !== before) await deleteResetTokens(tx, companyId, email)
     await resetFactors(tx, system, { companyId, userId, email }, { reason: 'ended_by_operator', now })
     const act = { action: 'second_factors_reset', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)

@@ -3,6 +3,17 @@ import type { AuditReply, DailyReply } from '../audit/schemas.ts'
 import type { ProblemReply } from '../errors.ts'
 import type { InvitationsReply, MemberReply, MembersReply, ServiceMemberReply } from '../member/schemas.ts'
 import type { AcceptReply, PreviewReply } from '../onboarding/schemas.ts'
+import type {
+  ChallengeReply,
+  ConfirmReply,
+  CreationOptionsReply,
+  FactorsReply,
+  PasskeyChallengeReply,
+  PasskeyReply,
+  PolicyReply,
+  RecoveryCodesReply,
+  TotpReply,
+} from '../second-factor/schemas.ts'
 import type { SessionReply, SessionsReply } from '../session/schemas.ts'
 import type { RefusalsReply, RegenerateReply, StatusReply } from '../signing-secret/schemas.ts'
 
@@ -23,31 +34,42 @@ export type Audit = Of<typeof AuditReply>
 export type Daily = Of<typeof DailyReply>
 export type Invitation = Of<typeof PreviewReply>
 export type NewMember = Of<typeof AcceptReply>
+export type SecondFactors = Of<typeof FactorsReply>
+export type Challenge = Of<typeof ChallengeReply>
+export type PasskeyChallenge = Of<typeof PasskeyChallengeReply>
+export type CreationOptions = Of<typeof CreationOptionsReply>
+export type NewPasskey = Of<typeof PasskeyReply>
+export type NewAuthenticator = Of<typeof TotpReply>
+export type ConfirmedAuthenticator = Of<typeof ConfirmReply>
+export type NewRecoveryCodes = Of<typeof RecoveryCodesReply>
+export type Security = Of<typeof PolicyReply>
 type Problem = Of<typeof ProblemReply>
+
+interface Details {
+  /** What is wrong, by the name of a field of the body. */
+  fields?: Record<string, string>
+  reason?: string | undefined
+  /** Of HTTP; 0 without an answer. */
+  status?: number
+  /** What the second factor answers, if one is asked for. */
+  challenge?: Challenge | undefined
+}
 
 /** An answer that is no success, or none at all. `message` is for people. */
 export class ApiError extends Error {
   readonly code: string
-  /** What is wrong, by the name of a field of the body. */
   readonly fields: Record<string, string>
   readonly reason: string | undefined
-  /** Of HTTP; 0 without an answer. */
   readonly status: number
+  readonly challenge: Challenge | undefined
 
-  constructor(
-    code: string,
-    message: string,
-    {
-      fields = {},
-      reason,
-      status = 0,
-    }: { fields?: Record<string, string>; reason?: string | undefined; status?: number } = {},
-  ) {
+  constructor(code: string, message: string, { fields = {}, reason, status = 0, challenge }: Details = {}) {
     super(message)
     this.code = code
     this.fields = fields
     this.reason = reason
     this.status = status
+    this.challenge = challenge
   }
 }
 
@@ -57,12 +79,19 @@ interface Call {
   headers?: Record<string, string>
 }
 
-/** What happens when a session has ended, and when a change asks for a recent proof. The application sets both. */
+/** What happens when a session has ended or is held, and when a change asks for a recent proof. The application sets it. */
 export const session = {
   ended: (_reason: string | undefined) => {},
+  /** The policy of the company asks for a second factor, which this session has not proven. */
+  held: () => {},
   /** Resolves once the user has proven who they are; false if they do not want to. */
   prove: async (): Promise<boolean> => false,
 }
+
+/** Refusals of 401 that tell nothing of the session: they answer a sign-in. */
+const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']
+
+const HELD = 'second_factor_enrolment_required'
 
 /** Calls the interface. The caller names the schema's type of the answer. @throws ApiError */
 export async function call<Answer>(path: string, options: Call = {}, isAgain = false): Promise<Answer> {
@@ -71,9 +100,10 @@ export async function call<Answer>(path: string, options: Call = {}, isAgain = f
   const error = await toError(answer)
   if (error.code === 'reauthentication_required') {
     if (await session.prove()) return await call(path, options)
-    throw new ApiError(error.code, 'Nothing is changed: this needs your password again.')
+    throw new ApiError(error.code, 'Nothing is changed: this needs a proof that it is you.')
   }
-  if (answer.status === 401 && error.code !== 'invalid_credentials') {
+  if (error.code === HELD) session.held()
+  if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
     // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
     if (!isAgain && path !== SESSION && (await isSignedIn())) return await call(path, options, true)
     session.ended(error.reason)
@@ -93,8 +123,17 @@ async function isSignedIn(): Promise<boolean> {
 /** Saves what the interface streams. The cookie goes with the request, so it is fetched and then saved. @throws ApiError */
 export async function download(path: string, accept: string, name: string): Promise<void> {
   const answer = await send(path, { method: 'GET', headers: { accept } })
-  if (!answer.ok) throw await toError(answer)
-  const url = URL.createObjectURL(await answer.blob().catch(failOffline))
+  if (!answer.ok) {
+    const error = await toError(answer)
+    if (error.code === HELD) session.held()
+    throw error
+  }
+  saveFile(await answer.blob().catch(failOffline), name)
+}
+
+/** Saves what the page has, as a file. */
+export function saveFile(content: Blob, name: string): void {
+  const url = URL.createObjectURL(content)
   const link = document.createElement('a')
   link.href = url
   link.download = name
@@ -135,7 +174,13 @@ async function toError(answer: Response): Promise<ApiError> {
   const fields = Object.fromEntries(
     (problem.errors ?? []).map(({ path, message }) => [path.slice(1), message]),
   )
-  return new ApiError(problem.code, problem.detail, { fields, reason: problem.reason, status })
+  const { code, detail, reason } = problem
+  return new ApiError(code, detail, { fields, reason, status, challenge: challengeOf(problem) })
+}
+
+function challengeOf({ challenge, methods, passkeyOptions }: Problem): Challenge | undefined {
+  if (challenge === undefined || methods === undefined) return undefined
+  return { challenge, methods, ...(passkeyOptions && { passkeyOptions }) }
 }
 
 function inWords(seconds: number): string {

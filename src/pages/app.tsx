@@ -12,8 +12,10 @@ import { isMarked, mark } from './session-mark.ts'
 import { Account } from './signed-in/account.tsx'
 import { Activity } from './signed-in/activity.tsx'
 import { Developer } from './signed-in/developer.tsx'
+import { Enrolment } from './signed-in/enrolment.tsx'
 import { MembersPage } from './signed-in/members.tsx'
 import { ProofDialog } from './signed-in/proof-dialog.tsx'
+import { SecurityPage } from './signed-in/security.tsx'
 import { Shell } from './signed-in/shell.tsx'
 
 /** Which page is at which path, and who is signed in. */
@@ -37,6 +39,7 @@ interface PageProps {
 const SIGNED_IN: Record<string, { needs?: string; show: (props: PageProps) => ComponentChild }> = {
   '/developer': { needs: 'webhook-secret:manage', show: (props) => <Developer {...props} /> },
   '/members': { needs: 'members:manage', show: (props) => <MembersPage {...props} /> },
+  '/security': { needs: 'members:manage', show: (props) => <SecurityPage {...props} /> },
   '/activity': { needs: 'audit:read', show: () => <Activity /> },
   '/account': { show: (props) => <Account {...props} /> },
 }
@@ -63,6 +66,8 @@ export function App() {
   const [notice, setNotice] = useState<string | null>(null)
   const [fault, setFault] = useState<string | null>(null)
   const [returnTo, setReturnTo] = useState<string | null>(null)
+  /** The session that the policy of its company holds: it shows nothing before it has proven a second factor. */
+  const [held, setHeld] = useState<string | null>(null)
   const current = useRef(session)
   current.current = session
   const isPublic = path in PUBLIC
@@ -88,8 +93,12 @@ export function App() {
       setSession(null)
       tabs.postMessage('out')
     }
+    sessionEvents.held = () => setHeld(current.current?.session.id ?? null)
     // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
-    tabs.onmessage = ask
+    tabs.onmessage = () => {
+      setHeld(null)
+      ask()
+    }
     // A page that comes back by the back button shows what it was left with.
     addEventListener('pageshow', (event) => {
       if (event.persisted) ask()
@@ -153,16 +162,25 @@ export function App() {
   }
   const page = SIGNED_IN[path]
   if (!page) return isAtHome ? null : <NotFound />
+  const isHeld = held === session.session.id
   const isAllowed = page.needs === undefined || session.permissions.includes(page.needs)
   return (
     // Nothing of one session is shown in another.
-    <Shell key={session.session.id} session={session} path={path} onSignOut={signOut}>
+    <Shell key={session.session.id} session={session} path={path} isHeld={isHeld} onSignOut={signOut}>
       {fault && (
         <p class="error box" role="alert">
           {fault}
         </p>
       )}
-      {isAllowed ? (
+      {isHeld ? (
+        <Enrolment
+          session={session}
+          onDone={() => {
+            setHeld(null)
+            tabs.postMessage('in')
+          }}
+        />
+      ) : isAllowed ? (
         page.show({ session, onChanged: ask })
       ) : (
         <p class="notice">Your role, {session.user.role}, does not include this page. Ask an admin.</p>

@@ -1,9 +1,17 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import { ApiError } from './api.ts'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { navigate } from './router.ts'
 
 /** What several pages are made of. */
+
+/** A button among links: it goes nowhere, but shows something else. */
+export function LinkButton({ onClick, children }: { onClick: () => void; children: ComponentChildren }) {
+  return (
+    <button type="button" class="link" onClick={onClick}>
+      {children}
+    </button>
+  )
+}
 
 /** A link within the application. */
 export function Link({ to, children }: { to: string; children: ComponentChildren }) {
@@ -35,130 +43,14 @@ export function Title({ children }: { children: string }) {
   )
 }
 
-interface FieldProps {
-  label: string
-  name: string
-  type?: 'text' | 'email' | 'password'
-  autoComplete?: string
-  value?: string
-  hint?: ComponentChildren
-  error?: string | undefined
-  isOptional?: boolean
-}
-
-export function Field(props: FieldProps) {
-  const { label, name, type = 'text', autoComplete = 'off', value, hint, error, isOptional = false } = props
-  const id = useId()
-  const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
-  const input = {
-    id,
-    name,
-    autoComplete,
-    required: !isOptional,
-    spellcheck: false,
-    defaultValue: value,
-    'aria-invalid': error !== undefined,
-    'aria-describedby': described || undefined,
-  }
-  const inputs = {
-    text: () => <input {...input} type="text" />,
-    email: () => <input {...input} type="email" />,
-    password: () => <input {...input} type="password" />,
-  }
+/** The title of a step that takes the place of another one. The focus goes to it, so that a screen reader goes on there. */
+export function StepTitle({ children }: { children: string }) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => heading.current?.focus(), [])
   return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      {inputs[type]()}
-      {hint && (
-        <p class="hint" id={`${id}-hint`}>
-          {hint}
-        </p>
-      )}
-      {error && (
-        <p class="error" id={`${id}-error`}>
-          {label} {error}.
-        </p>
-      )}
-    </div>
-  )
-}
-
-type NewPasswordProps = Pick<FieldProps, 'label' | 'name' | 'error'>
-
-/** A password that somebody chooses. */
-export function NewPassword(props: NewPasswordProps) {
-  const hint = 'At least 8 characters that nobody guesses: four words that have nothing to do with you, say.'
-  return <Field {...props} type="password" autoComplete="new-password" hint={hint} />
-}
-
-interface FormProps {
-  /** What the button says, and what it says meanwhile. */
-  action: string
-  children: (fields: Record<string, string>) => ComponentChildren
-  /** Gets the values by name. */
-  onSubmit: (values: Record<string, string>) => Promise<void>
-  isDanger?: boolean
-  /** Without it there is no button to cancel. */
-  onCancel?: () => void
-  cancel?: string
-}
-
-/** A form that says what is wrong, at the field if it is known, and moves the focus there. */
-export function Form(props: FormProps) {
-  const { action, children, onSubmit, isDanger = false, onCancel, cancel = 'Cancel' } = props
-  const form = useRef<HTMLFormElement>(null)
-  const [error, setError] = useState<ApiError | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  useEffect(() => {
-    if (error) form.current?.querySelector<HTMLElement>('[aria-invalid=true], [role=alert]')?.focus()
-  }, [error])
-
-  async function submit(event: SubmitEvent): Promise<void> {
-    event.preventDefault()
-    if (isBusy || !form.current) return
-    const values = Object.fromEntries(
-      [...new FormData(form.current)].map(([name, value]) => [name, String(value)]),
-    )
-    const missing = [...form.current.querySelectorAll<HTMLInputElement>(':required')].filter(
-      ({ value }) => !value,
-    )
-    if (missing.length > 0) {
-      const fields = Object.fromEntries(missing.map(({ name }) => [name, 'is missing']))
-      return setError(new ApiError('invalid_request', 'Fill in what is missing.', { fields }))
-    }
-    setBusy(true)
-    setError(null)
-    try {
-      await onSubmit(values)
-    } catch (fault) {
-      if (!(fault instanceof ApiError)) throw fault
-      setError(fault)
-    } finally {
-      setBusy(false)
-    }
-  }
-
-  const names = new Set([...(form.current?.elements ?? [])].map((element) => element.getAttribute('name')))
-  const isAtField = Object.keys(error?.fields ?? {}).some((name) => names.has(name))
-  return (
-    <form ref={form} onSubmit={submit} noValidate>
-      {error && !isAtField && (
-        <p class="error box" role="alert" tabIndex={-1}>
-          {error.message}
-        </p>
-      )}
-      {children(error?.fields ?? {})}
-      <div class="choices">
-        <button type="submit" class={isDanger ? 'danger' : 'primary'} disabled={isBusy}>
-          {isBusy ? 'One moment…' : action}
-        </button>
-        {onCancel && (
-          <button type="button" onClick={onCancel}>
-            {cancel}
-          </button>
-        )}
-      </div>
-    </form>
+    <h3 ref={heading} tabIndex={-1}>
+      {children}
+    </h3>
   )
 }
 
@@ -203,13 +95,21 @@ interface SectionProps {
   id: string
   title: string
   children: ComponentChildren
+  /** It takes the place of another one, so that the focus goes to it. */
+  hasFocus?: boolean
 }
 
 /** A part of a page, with its heading. */
-export function Section({ id, title, children }: SectionProps) {
+export function Section({ id, title, children, hasFocus = false }: SectionProps) {
+  const heading = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    if (hasFocus) heading.current?.focus()
+  }, [hasFocus])
   return (
     <section aria-labelledby={id}>
-      <h2 id={id}>{title}</h2>
+      <h2 id={id} ref={heading} tabIndex={hasFocus ? -1 : undefined}>
+        {title}
+      </h2>
       {children}
     </section>
   )

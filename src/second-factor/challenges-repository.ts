@@ -224,47 +224,54 @@ export async function useUnstored(
   return rows.length > 0
 }
 
-/** Deletes the sign-ins of a member that wait for a second factor. */
-export async function deleteSignIns(
+/** Deletes the challenges of a member that came after the password. */
+export async function deletePasswordProven(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
 ): Promise<void> {
   await sql`
     delete from second_factor_challenges
-    where company_id = ${companyId} and user_id = ${userId} and purpose = 'sign_in'`.execute(tx)
+    where company_id = ${companyId} and user_id = ${userId} and password_proven`.execute(tx)
 }
 
-/** A sign-in that has not been completed in time. */
-export interface Lapsed {
+/** Members with challenges that have expired, in the order of their keys after `last`, at most `max`. */
+export async function listLapsedAcrossCompanies(
+  db: Executor,
+  now: Date,
+  last: MemberKey,
+  max: number,
+): Promise<MemberKey[]> {
+  const { rows } = await sql<MemberKey>`
+    select distinct company_id as "companyId", user_id as "userId" from second_factor_challenges
+    where expires_at <= ${now} and (company_id, user_id) > (${last.companyId}::uuid, ${last.userId}::uuid)
+    order by 1, 2 limit ${max}`.execute(db)
+  return rows
+}
+
+interface MemberKey {
   companyId: string
   userId: string
-  ipAddress: string
-  network: string
-  createdAt: Date
 }
 
-/** Deletes at most `max` challenges that have expired, and returns the sign-ins among them whose password still holds. */
-export async function takeLapsedAcrossCompanies(
+/**
+ * Deletes the challenges of a member that have expired; returns the IP addresses of the sign-ins among them whose password
+ * still holds. The member is held.
+ */
+export async function deleteLapsed(
   tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
   now: Date,
-  max: number,
-): Promise<{ deleted: number; signIns: Lapsed[] }> {
-  const { rows } = await sql<Lapsed & { isSignIn: boolean }>`
-    with lapsed as (
-      select company_id, user_id, challenge_hash from second_factor_challenges
-      where expires_at <= ${now} limit ${max} for update skip locked
-    ), gone as (
-      delete from second_factor_challenges h using lapsed l
-      where h.company_id = l.company_id and h.user_id = l.user_id and h.challenge_hash = l.challenge_hash
-      returning h.*
-    )
-    select g.company_id as "companyId", g.user_id as "userId", g.ip_address as "ipAddress", g.network,
-      g.created_at as "createdAt",
-      g.purpose = 'sign_in' and u.session_epoch = g.user_epoch as "isSignIn"
-    from gone g join users u on u.company_id = g.company_id and u.user_id = g.user_id
-    order by g.company_id, g.user_id, g.created_at`.execute(tx)
-  return { deleted: rows.length, signIns: rows.filter(({ isSignIn }) => isSignIn) }
+): Promise<string[]> {
+  const { rows } = await sql<{ ipAddress: string; isOpen: boolean }>`
+    delete from second_factor_challenges h using users u
+    where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
+      and u.company_id = h.company_id and u.user_id = h.user_id
+    returning h.ip_address as "ipAddress", h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(
+    tx,
+  )
+  return rows.filter(({ isOpen }) => isOpen).map(({ ipAddress }) => ipAddress)
 }
 
 /** Notes that a member is told of such a sign-in, at most once a day; the e-mail to tell, or undefined. */

@@ -75,10 +75,9 @@ async function describe(
   challenge: string,
 ): Promise<SecondFactorRequest> {
   const factors = await listFactors(db, companyId, userId)
-  const keyIds = digests.of('').map(({ keyId }) => keyId)
   const passkeys = factors.filter((factor): factor is Passkey => factor.kind === 'passkey')
   const methods: Method[] = kindsOf(factors)
-  if ((await countRecoveryCodes(db, companyId, userId, keyIds)) > 0) methods.push('recovery_code')
+  if ((await countRecoveryCodes(db, companyId, userId, digests.keyIds)) > 0) methods.push('recovery_code')
   return {
     challenge,
     methods,

@@ -5,6 +5,7 @@ import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
+import type { LimitState } from '../limits/list.ts'
 import type { System } from '../system.ts'
 import type { Digests } from './digests.ts'
 
@@ -31,9 +32,10 @@ export interface MemberIds {
 }
 
 /** The one answer to a second factor that is not right, whatever is wrong with it. */
-export function invalidSecondFactor(): Problem {
+export function invalidSecondFactor(limit?: LimitState): Problem {
   return new Problem(
     'invalid_second_factor',
     'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
+    limit && { limit },
   )
 }

@@ -9,6 +9,8 @@ import type { KeyedDigest } from './factor.ts'
  */
 
 export interface Digests {
+  /** The master keys that are configured. */
+  keyIds: string[]
   /** The digest of a text by each master key. The first is the one to store. */
   of(...parts: string[]): KeyedDigest[]
   /** The digest to store. */
@@ -25,6 +27,7 @@ export function createDigests(masterKeys: readonly MasterKey[]): Digests {
       digest: createHmac('sha256', key).update(JSON.stringify(parts)).digest(),
     }))
   return {
+    keyIds: keys.map(({ keyId }) => keyId),
     of,
     current(...parts) {
       const [current] = of(...parts)

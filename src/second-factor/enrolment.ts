@@ -1,19 +1,20 @@
 import type { Transaction } from 'kysely'
 import { checkName } from '../company/checks.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
-import { codeOf } from '../database/faults.ts'
+import { isUniqueViolation } from '../database/faults.ts'
 import type { Database, FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
+import { countChange } from '../session/acting.ts'
 import { storeMethods } from '../session/proof-repository.ts'
-import { methodsOf, type Session } from '../session/session.ts'
+import { methodsOf, type Session, sessionEnded } from '../session/session.ts'
 import { newId } from '../system.ts'
 import { challengeOfSession } from './challenges.ts'
 import { consumeEnrolment } from './challenges-repository.ts'
 import type { Context, Received } from './context.ts'
 import { methodValuesOf, type Passkey, type RegistrationResponse } from './factor.ts'
 import { mustProveMailbox } from './held.ts'
-import { checkMailCode } from './mailbox.ts'
-import { type Changed, hold, settle, storeNewCodes } from './own-factors.ts'
+import { checkMailCode, proveMailbox } from './mailbox.ts'
+import { type Changed, type Held, hold, settle, storeNewCodes } from './own-factors.ts'
 import { challengeIn, creationOptions, readRegistration } from './passkeys.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
@@ -40,22 +41,16 @@ export async function addTotp(
   const { db, system, sealer } = context
   const { companyId, userId, email, companyName } = session
   requirePerson(session)
-  const consumeMailCode = await checkMailCode(context, session, mailCode, now)
+  await countChange(context, session, now)
+  const mailDigest = await checkMailCode(context, session, mailCode, now)
   const [id, secret] = [newId(system), newTotpSecret(system.randomBytes)]
   const sealedSecret = sealer.seal(secret, sealingContext(companyId, id))
   await db.transaction().execute(async (tx) => {
-    await hold(tx, session, now)
+    const owner = await hold(tx, session, now)
     await requireRoom(tx, session, 'totp')
-    await consumeMailCode(tx)
-    const mailboxProven = mustProveMailbox(session)
-    const at = new Date(now)
-    await repository.insertTotp(tx, companyId, userId, {
-      factorId: id,
-      name: APP_NAME,
-      sealedSecret,
-      mailboxProven,
-      at,
-    })
+    const mailboxProven = await proveMailbox(tx, session, owner, mailDigest)
+    const app = { factorId: id, name: APP_NAME, sealedSecret, mailboxProven, at: new Date(now) }
+    await repository.insertTotp(tx, companyId, userId, app)
   })
   return { id, ...describeTotp(secret, { issuer: companyName, email }) }
 }
@@ -73,15 +68,10 @@ export async function confirmTotp(
   const { db, sealer } = context
   const { companyId, userId } = session
   const { now } = received
+  await countChange(context, session, now)
   const since = new Date(now - SETUP_MS)
   const app = await repository.findUnconfirmedTotp(db, companyId, userId, { factorId: id, since })
   if (!app) throw notWaiting()
-  // The policy can have come after the app, which would then be in force without the mailed code.
-  if (mustProveMailbox(session) && !app.mailboxProven)
-    throw invalidField(
-      'code',
-      'is for an authenticator app that was begun without a mailed code; begin again',
-    )
   const secret = sealer.open(app.sealedSecret, sealingContext(companyId, id))
   const step = matchTotp(secret, code.replaceAll(' ', ''), now)
   if (step === null)
@@ -91,10 +81,17 @@ export async function confirmTotp(
       'The code is wrong. Check that the clock of the device is right, and send the next code.',
     )
   return await db.transaction().execute(async (tx) => {
-    await hold(tx, session, now)
+    const owner = await hold(tx, session, now)
+    // The policy can have come after the app, which would then be in force without the mailed code.
+    if (mustProveMailbox(owner) && !app.mailboxProven)
+      throw invalidField(
+        'code',
+        'is for an authenticator app that was begun without a mailed code; begin again',
+      )
     const confirmed = { factorId: id, step, at: new Date(now) }
     if (!(await repository.confirmTotp(tx, companyId, userId, confirmed))) throw notWaiting()
-    return await settleAdded(context, tx, session, { id, kind: 'totp', name: APP_NAME }, received)
+    const added = { id, kind: 'totp', name: APP_NAME } as const
+    return await settleAdded(context, tx, { session, owner }, added, received)
   })
 }
 
@@ -110,7 +107,9 @@ export async function beginPasskey(
   const { db, system, config } = context
   const { companyId, userId, email, name } = session
   requirePerson(session)
+  await countChange(context, session, received.now)
   const handle = await repository.giveHandle(db, companyId, userId, system.randomBytes(HANDLE_BYTES))
+  if (!handle) throw sessionEnded()
   const about = { purpose: 'enrolment', isPasswordProven: false } as const
   const challenge = await challengeOfSession(context, session, about, received)
   const factors = await repository.listFactors(db, companyId, userId)
@@ -133,31 +132,30 @@ export async function addPasskey(
   const { db, system, config } = context
   const { companyId, userId, sessionId } = session
   const { now } = received
+  await countChange(context, session, now)
   const name = checkName('name', given.name)
   const { response } = given
   const challenge = challengeIn(response)
   const hash = challenge === undefined ? null : hashOpaque(challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
-  const consumeMailCode = await checkMailCode(context, session, given.mailCode, now)
+  const mailDigest = await checkMailCode(context, session, given.mailCode, now)
   const [id, at] = [newId(system), new Date(now)]
   const adding = db.transaction().execute(async (tx) => {
-    await hold(tx, session, now)
+    const owner = await hold(tx, session, now)
     if (!(await consumeEnrolment(tx, companyId, { userId, sessionId, hash, now: at }))) throw notAccepted()
     await requireRoom(tx, session, 'passkey')
-    await consumeMailCode(tx)
+    await proveMailbox(tx, session, owner, mailDigest)
     await repository.insertPasskey(tx, companyId, userId, { ...passkey, factorId: id, name, at })
     const added = { id, kind: 'passkey', name, backupEligible: passkey.backupEligible } as const
-    return { id, recoveryCodes: await settleAdded(context, tx, session, added, received) }
+    return { id, recoveryCodes: await settleAdded(context, tx, { session, owner }, added, received) }
   })
   return await adding.catch((error: unknown) => {
     // Somebody has this passkey already. Nobody is told who.
-    if (codeOf(error) === UNIQUE_VIOLATION) throw notAccepted()
+    if (isUniqueViolation(error)) throw notAccepted()
     throw error
   })
 }
-
-const UNIQUE_VIOLATION = '23505'
 
 /** The one answer to a registration that is not in order, whatever is wrong with it. */
 const notAccepted = () =>
@@ -188,15 +186,16 @@ async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorK
 async function settleAdded(
   context: Context,
   tx: Tx,
-  session: Session,
+  held: Held,
   added: Changed,
   received: Received,
 ): Promise<string[] | undefined> {
+  const { session } = held
   const { companyId, userId, sessionId } = session
   const factors = await repository.listFactors(tx, companyId, userId)
   await repository.storeKinds(tx, companyId, userId)
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
-  await settle(context, tx, session, 'second_factor_add', added, received)
+  await settle(context, tx, held, 'second_factor_add', added, received)
   // The session has proven the new factor; the time of its proof stays that of the password before.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)

@@ -24,13 +24,14 @@ export async function countWrongCode(db: Executor, companyId: string, userId: st
   return rows[0]?.count ?? 0
 }
 
-/** Forgets the wrong codes before a right one. */
+/** Forgets the wrong codes before a right one. Returns the e-mail of the member. */
 export async function forgetWrongCodes(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
-): Promise<void> {
-  await sql`
-    update users set wrong_codes = 0
-    where company_id = ${companyId} and user_id = ${userId} and wrong_codes > 0`.execute(tx)
+): Promise<string> {
+  const { rows } = await sql<{ email: string }>`
+    update users set wrong_codes = 0 where company_id = ${companyId} and user_id = ${userId}
+    returning email`.execute(tx)
+  return rows[0]?.email ?? ''
 }

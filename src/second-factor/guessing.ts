@@ -2,17 +2,17 @@ import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
-import { deleteSignIns } from './challenges-repository.ts'
+import { deletePasswordProven } from './challenges-repository.ts'
 import type { Context, MemberIds, Received } from './context.ts'
 import { clearGuessedPassword } from './guessing-repository.ts'
 
-/** Whoever guesses codes knows the password. */
+/** Who guesses codes knows the password. */
 
 /** Wrong codes in a row after which the password is void. */
 const MAX_WRONG_CODES = 30
 
 /**
- * Makes the password of a member void after too many wrong codes, with the sign-ins that wait for a code, and mails a link to
+ * Makes the password of a member void after too many wrong codes, with what waits for a code after it, and mails a link to
  * choose another one. The member's sessions and passkeys go on: who guesses has neither.
  */
 export async function voidPassword(
@@ -22,13 +22,21 @@ export async function voidPassword(
   { client: { ipAddress }, now }: Received,
 ): Promise<void> {
   if (wrongCodes < MAX_WRONG_CODES) return
-  await db.transaction().execute(async (tx) => {
+  const voiding = db.transaction().execute(async (tx) => {
     // In one order: mails, tokens, users.
     await deleteResetTokens(tx, companyId, recipient)
-    if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) return
-    await deleteSignIns(tx, companyId, userId)
-    await queueMail(tx, system, companyId, { kind: 'code_guessing', recipient, data: { ipAddress }, now })
+    if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw new NotVoided()
+    await deletePasswordProven(tx, companyId, userId)
+    const mail = { recipient, data: { ipAddress }, now }
+    await queueMail(tx, system, companyId, { kind: 'code_guessing', ...mail })
+    await queueMail(tx, system, companyId, { kind: 'password_reset', ...mail })
     const about = { action: 'password_void', outcome: 'done', actor: null, subject: userId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
   })
+  await voiding.catch((error: unknown) => {
+    if (!(error instanceof NotVoided)) throw error
+  })
 }
+
+/** Rolls back the transaction: another request has made the password void, and its mails must go out. */
+class NotVoided extends Error {}

@@ -1,35 +1,53 @@
 import type { Kysely } from 'kysely'
+import { holdUser } from '../company/service.ts'
 import type { Database } from '../database/schema.ts'
 import { queueMail } from '../mail/service.ts'
 import type { System } from '../system.ts'
-import { noteTold, takeLapsedAcrossCompanies } from './challenges-repository.ts'
+import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './challenges-repository.ts'
+import type { MemberIds } from './context.ts'
 
-/** Sign-ins whose second factor never came. Whoever began one knows the password, so its member is told, once a day. */
+/** Sign-ins whose second factor never came. Who began one knows the password, so its member is told, once a day. */
 
 const MAX = 200
+const NIL = '00000000-0000-0000-0000-000000000000'
 
 interface Context {
   db: Kysely<Database>
   system: System
 }
 
-/** Deletes the challenges that have expired, and tells the members. Returns how many were deleted. */
-export async function settleLapsedAcrossCompanies({ db, system }: Context, now: number): Promise<number> {
-  let total = 0
-  for (let deleted = MAX; deleted === MAX; total += deleted) deleted = await settleSome({ db, system }, now)
-  return total
+/**
+ * Deletes the challenges that have expired, and tells the members, until the signal aborts. One member that fails does not
+ * keep the others from their turn.
+ * @throws the first error, at the end
+ */
+export async function settleLapsedAcrossCompanies(
+  context: Context,
+  now: number,
+  signal?: AbortSignal,
+): Promise<void> {
+  const failures: unknown[] = []
+  for (let last: MemberIds = { companyId: NIL, userId: NIL }; ; ) {
+    const members = await listLapsedAcrossCompanies(context.db, new Date(now), last, MAX)
+    for (const member of members) {
+      if (signal?.aborted) return
+      await settle(context, member, now).catch((error: unknown) => failures.push(error))
+    }
+    const end = members.at(-1)
+    if (!end || members.length < MAX) break
+    last = end
+  }
+  if (failures.length > 0) throw failures[0]
 }
 
-async function settleSome({ db, system }: Context, now: number): Promise<number> {
-  return await db.transaction().execute(async (tx) => {
-    const { deleted, signIns } = await takeLapsedAcrossCompanies(tx, new Date(now), MAX)
-    for (const { companyId, userId, ipAddress } of signIns) {
-      // In the order of their keys, so that two machines never deadlock.
-      const recipient = await noteTold(tx, companyId, userId, new Date(now))
-      if (recipient === undefined) continue
-      const mail = { kind: 'second_factor_missing', recipient, data: { ipAddress }, now } as const
-      await queueMail(tx, system, companyId, mail)
-    }
-    return deleted
+/** The member is held first, as in a sign-in, so that the two never deadlock. */
+async function settle({ db, system }: Context, { companyId, userId }: MemberIds, now: number): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await holdUser(tx, companyId, userId)
+    const ipAddress = (await deleteLapsed(tx, companyId, userId, new Date(now))).at(-1)
+    const recipient = ipAddress && (await noteTold(tx, companyId, userId, new Date(now)))
+    if (!recipient) return
+    const mail = { kind: 'second_factor_missing', recipient, data: { ipAddress }, now } as const
+    await queueMail(tx, system, companyId, mail)
   })
 }

@@ -4,16 +4,18 @@ import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { queueMail } from '../mail/service.ts'
+import { countChange } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import type { Context, Received } from './context.ts'
 import type { Digests } from './digests.ts'
 import { mustProveMailbox } from './held.ts'
 import { consumeCode, countTry, storeCode } from './mailbox-repository.ts'
+import type { Owner } from './repository.ts'
 
 /**
- * A member whom the policy holds proves their mailbox before the first factor: otherwise whoever knows the password could
- * add a factor of their own. The code is made when its mail is sent, so no row ever holds it.
+ * A member whom the policy concerns proves their mailbox before the first factor: otherwise somebody who knows the password
+ * could add a factor of their own. The code is made when its mail is sent, so no row ever holds it.
  */
 
 const LIFETIME_MS = 600_000
@@ -29,6 +31,7 @@ export async function mailCode(
   if (!mustProveMailbox(session))
     throw new Problem('permission_denied', 'You need no code: add a second factor without one.')
   const { companyId, userId, email: recipient } = session
+  await countChange({ counters, config }, session, now)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
     const data = { ipAddress, userId }
     await queueMail(db, system, companyId, { kind: 'mailbox_code', recipient, data, now })
@@ -53,11 +56,8 @@ function randomDigits({ randomBytes }: System): string {
   return String(randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
 }
 
-/** Consumes a code in the transaction of its effect. */
-export type ConsumeMailCode = (tx: Transaction<Database>) => Promise<void>
-
 /**
- * Checks the code that a member must send; a member who needs none needs to send none.
+ * Checks the code of a member who must prove their mailbox. Returns its digest, to be consumed; null if none is needed.
  * @throws Problem invalid_request
  */
 export async function checkMailCode(
@@ -65,21 +65,39 @@ export async function checkMailCode(
   session: Session,
   code: string | undefined,
   now: number,
-): Promise<ConsumeMailCode> {
+): Promise<Buffer | null> {
   const { companyId, userId } = session
-  if (!mustProveMailbox(session)) return async () => {}
-  if (code === undefined)
-    throw invalidField(
-      'mailCode',
-      'is missing',
-      'Your company asks for a second factor: prove your mailbox first, by the code of POST /auth/second-factors/mail-code.',
-    )
+  if (!mustProveMailbox(session)) return null
+  if (code === undefined) throw missingCode()
   const digest = await countTry(db, companyId, userId, new Date(now))
-  const isRight = digest && digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', ''))
-  if (!isRight) throw wrongCode()
-  return async (tx) => {
-    if (!(await consumeCode(tx, companyId, userId, digest))) throw wrongCode()
-  }
+  if (!digest || !digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', '')))
+    throw wrongCode()
+  return digest
+}
+
+/**
+ * Consumes a code that was checked, once the member is held; whether the mailbox was proven by it. The policy can have come
+ * since.
+ * @throws Problem invalid_request
+ */
+export async function proveMailbox(
+  tx: Transaction<Database>,
+  { companyId, userId }: Session,
+  owner: Owner,
+  digest: Buffer | null,
+): Promise<boolean> {
+  if (!mustProveMailbox(owner)) return false
+  if (!digest) throw missingCode()
+  if (!(await consumeCode(tx, companyId, userId, digest))) throw wrongCode()
+  return true
+}
+
+function missingCode() {
+  return invalidField(
+    'mailCode',
+    'is missing',
+    'Your company asks for a second factor: prove your mailbox first, by the code of POST /auth/second-factors/mail-code.',
+  )
 }
 
 function wrongCode() {

@@ -5,7 +5,7 @@ import { isConcerned } from '../company/account.ts'
 import type { Database, FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
-import { requireActor } from '../session/acting.ts'
+import { countChange, requireActor } from '../session/acting.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import type { Context, Received } from './context.ts'
@@ -31,6 +31,7 @@ export async function removeFactor(
   received: Received,
 ): Promise<void> {
   const { companyId, userId } = session
+  await countChange(context, session, received.now)
   await context.db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, received.now)
     const removed = await repository.deleteFactor(tx, companyId, userId, id)
@@ -45,7 +46,7 @@ export async function removeFactor(
         )
       await replaceRecoveryCodes(tx, companyId, userId, [])
     }
-    await settle(context, tx, session, 'second_factor_remove', { id, ...removed }, received)
+    await settle(context, tx, { session, owner }, 'second_factor_remove', { id, ...removed }, received)
   })
 }
 
@@ -56,6 +57,7 @@ export async function renewRecoveryCodes(
   { client: { ipAddress }, now }: Received,
 ): Promise<string[]> {
   const { companyId, userId, sessionId } = session
+  await countChange(context, session, now)
   return await context.db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, now)
     if (owner.secondFactors.length === 0)
@@ -77,6 +79,12 @@ export async function hold(tx: Tx, session: Session, now: number): Promise<repos
   return owner
 }
 
+/** A member who is held, by the session that acts. */
+export interface Held {
+  session: Session
+  owner: repository.Owner
+}
+
 export interface Changed {
   id: string
   kind: FactorKind
@@ -88,7 +96,7 @@ export interface Changed {
 export async function settle(
   { system }: Context,
   tx: Tx,
-  { companyId, userId, sessionId, email: recipient }: Session,
+  { session: { companyId, userId, sessionId }, owner: { email: recipient } }: Held,
   action: 'second_factor_add' | 'second_factor_remove',
   { id, kind, name }: Changed,
   { client: { ipAddress }, now }: Received,

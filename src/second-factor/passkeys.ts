@@ -21,6 +21,8 @@ const KEYS: Record<number, { type: number; curve: number | undefined }> = {
   [-257]: { type: 3, curve: undefined },
 }
 const ALGORITHMS = [-8, -7, -257]
+/** Of a credential id (section 7.1, step 25). */
+const MAX_ID_BYTES = 1023
 
 /** A passkey that was made, or its use. */
 export interface NewPasskey {
@@ -88,7 +90,7 @@ function toDescriptor({ credentialId, transports }: Stored) {
 
 /** The challenge that a browser signed; undefined if there is none. It is not verified. */
 export function challengeIn({ response }: RegistrationResponse): string | undefined {
-  const { challenge } = readClientData(response.clientDataJSON)
+  const challenge = readClientData(response.clientDataJSON)?.['challenge']
   return typeof challenge === 'string' ? challenge : undefined
 }
 
@@ -111,9 +113,11 @@ export async function readRegistration(
     })
     if (!verified || !registrationInfo) return null
     const { credential, credentialDeviceType } = registrationInfo
-    if (credential.id !== response.id || !(await isKeyOfAlgorithm(credential.publicKey))) return null
+    const credentialId = Buffer.from(credential.id, 'base64url')
+    if (credential.id !== response.id || credentialId.length > MAX_ID_BYTES) return null
+    if (!(await isKeyOfAlgorithm(credential.publicKey))) return null
     return {
-      credentialId: Buffer.from(credential.id, 'base64url'),
+      credentialId,
       publicKey: Buffer.from(credential.publicKey),
       signCount: credential.counter,
       backupEligible: credentialDeviceType === 'multiDevice',
@@ -203,15 +207,16 @@ export async function readAssertion(
 
 /** Whether the page that called the authenticator stood in no frame of another origin (section 5.8.1). */
 function isFromOwnPage(clientDataJson: string): boolean {
-  const { crossOrigin = false, topOrigin } = readClientData(clientDataJson)
+  const { crossOrigin = false, topOrigin } = readClientData(clientDataJson) ?? { crossOrigin: 'unknown' }
   return crossOrigin === false && topOrigin === undefined
 }
 
-function readClientData(encoded: string): Record<string, unknown> {
+/** Null unless it is an object in JSON. The library's reader is more tolerant, so nothing may pass that this one refuses. */
+function readClientData(encoded: string): Record<string, unknown> | null {
   try {
     const data: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))
-    return typeof data === 'object' && data !== null ? { ...data } : {}
+    return typeof data === 'object' && data !== null ? { ...data } : null
   } catch {
-    return {}
+    return null
   }
 }

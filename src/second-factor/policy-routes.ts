@@ -1,9 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import { clientOf } from '../limits/client.ts'
-import { requireActor } from '../session/acting.ts'
 import type { Context } from './context.ts'
 import { changePolicy, requireSecurity } from './policy.ts'
 import { PolicyBody, PolicyReply } from './schemas.ts'
@@ -16,7 +13,6 @@ const tags = ['second factors']
 
 /** The policy of the company; behind the permission guard and that of recent proof. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
-  const { db, system, config, counters } = context
   app.get(
     '/auth/company/security',
     {
@@ -28,7 +24,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
         response: { 200: PolicyReply },
       },
     },
-    async ({ session }) => await requireSecurity(db, session.companyId),
+    async ({ session }) => await requireSecurity(context.db, session.companyId),
   )
 
   app.patch(
@@ -46,21 +42,9 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
     },
     async (request) => {
       const { session, body } = request
-      const { companyId, userId, sessionId } = session
-      const [{ ipAddress }, now] = [clientOf(request), system.now()]
-      await counters.consume(config.limits.memberChanges, [companyId, userId], now)
-      await db.transaction().execute(async (tx) => {
-        const change = { policy: body.secondFactor, ipAddress, now }
-        await changePolicy(tx, system, companyId, change, {
-          confirm: async () => await requireActor(tx, session, now, 'members:manage'),
-          async audit(details) {
-            const about = { action: 'security_policy', outcome: 'done', actor: userId, sessionId, ipAddress }
-            const entry = newEntry(system, new Date(now), { ...about, details: { ...details } })
-            await appendAudit(tx, companyId, entry)
-          },
-        })
-      })
-      return await requireSecurity(db, companyId)
+      const received = { client: clientOf(request), now: context.system.now() }
+      await changePolicy(context, session, body.secondFactor, received)
+      return await requireSecurity(context.db, session.companyId)
     },
   )
 }

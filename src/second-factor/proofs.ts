@@ -39,28 +39,35 @@ interface Attempt extends Received {
   sessionId?: string
 }
 
+/** Why nothing came of a second factor: its challenge is not good, or it is itself wrong, which is recorded. */
+export type Refused = { refused: 'challenge' | 'wrong'; limit: LimitState | undefined }
+
+/** What a transaction makes of a second factor that was verified. `used` is one that was used before, or was removed. */
+export type Effect<Result> = Result | 'challenge_gone' | 'used'
+
 /**
- * Counts a try, verifies what was given, and runs `effect`, which consumes it and returns null if that fails. Null if it is
- * wrong, which is recorded, or the challenge is not good.
+ * Counts a try, verifies what was given, and runs `effect`, which consumes challenge and factor.
  * @throws Problem rate_limited
  */
-export async function answerChallenge<Result>(
+export async function answerChallenge<Result extends object>(
   context: Context,
   attempt: Attempt,
-  effect: (verified: Verified) => Promise<Result | null>,
-): Promise<{ result: Result; limit: LimitState | undefined } | null> {
+  effect: (verified: Verified) => Promise<Effect<Result>>,
+): Promise<{ result: Result; limit: LimitState | undefined } | Refused> {
   const { member, given, hash, now } = attempt
   const limit = given.method === 'passkey' ? undefined : await countCode(context, member, now)
   let isGuess = false
   try {
-    if (!(await countTry(context.db, member, hash, new Date(now)))) return null
+    if (!(await countTry(context.db, member, hash, new Date(now)))) return { refused: 'challenge', limit }
     const verified = await verify(context, attempt)
-    const result = verified && (await effect(verified))
-    if (result !== null) return { result, limit }
-    // A code that was right and is used already is not guessed.
-    isGuess = given.method === 'recovery_code' || (given.method === 'totp' && !verified)
+    const result = verified ? await effect(verified) : 'wrong'
+    if (typeof result === 'object') return { result, limit }
+    // Another request has answered it meanwhile, which can be the same one again.
+    if (result === 'challenge_gone') return { refused: 'challenge', limit }
+    // A code of an app that was used is not guessed. A recovery code that was used is not known any more.
+    isGuess = given.method === 'recovery_code' || (given.method === 'totp' && result === 'wrong')
     await recordWrong(context, attempt, isGuess)
-    return null
+    return { refused: 'wrong', limit }
   } finally {
     // The answer stands, whether or not the use of the limit can be given back.
     if (limit && !isGuess) await refundCode(context, member, now)
@@ -120,7 +127,7 @@ export async function verifyPasskey(
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
   tx: Transaction<Database>,
-  { companyId, userId, email: recipient }: MemberIds & { email: string },
+  { companyId, userId }: MemberIds,
   verified: Verified,
   { client: { ipAddress }, now }: Received,
 ): Promise<boolean> {
@@ -133,7 +140,10 @@ export async function consumeProof(
     const codesLeft = await consumeRecoveryCode(tx, companyId, userId, verified.digests)
     if (codesLeft === undefined) return false
     const data = { ipAddress, codesLeft }
+    // That of this moment: it can have been changed since the challenge was found.
+    const recipient = await forgetWrongCodes(tx, companyId, userId)
     await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
+    return true
   }
   await forgetWrongCodes(tx, companyId, userId)
   return true

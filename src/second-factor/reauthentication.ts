@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
+import type { LimitState } from '../limits/list.ts'
 import { matchOwnPassword } from '../session/own-password.ts'
 import { type ProofRequest, type Renewed, renewCredentials } from '../session/proof.ts'
 import type { RotationContext } from '../session/rotation.ts'
@@ -10,7 +11,7 @@ import { askForProof } from './challenges.ts'
 import { answerProof, findProof } from './challenges-repository.ts'
 import type { Context } from './context.ts'
 import type { GivenProof } from './factor.ts'
-import { answerChallenge, consumeProof, type Verified } from './proofs.ts'
+import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
 import { holdOwner } from './repository.ts'
 
 /**
@@ -39,10 +40,15 @@ export async function proveByPassword(
   if ((await matchOwnPassword(context, session, password, act)) === null)
     throw invalidField('password', 'is wrong')
   if (session.secondFactors.length > 0) return await askForProof(context, session, true, request)
-  // A factor that is added meanwhile ends this session, so it cannot be renewed without it.
-  const renewed = await renewCredentials(context, session, request, { amr: BY_PASSWORD })
-  if (!renewed) throw new Error('a proof without anything to consume was not given')
-  return renewed
+  const renewed = await renewCredentials(context, session, request, {
+    amr: BY_PASSWORD,
+    // This session itself can have added a factor meanwhile.
+    consume: async (tx) => {
+      const owner = await holdOwner(tx, session.companyId, session.userId)
+      return owner?.secondFactors.length === 0
+    },
+  })
+  return renewed ?? (await askForProof(context, session, true, request))
 }
 
 /** Begins a proof by passkey, without the password. @throws Problem factor_required, session_ended */
@@ -72,6 +78,7 @@ export async function proveBySecondFactor(
   const answeredBy = digestOf(given, request)
   const begun = hash && (await findProof(context.db, session, hash, new Date(now)))
   if (!begun) throw deadChallenge()
+  const challengeHash = hash
   const methods = begun.isPasswordProven ? BY_PASSWORD : []
   if (isAnswer(begun.answeredBy)) return await repeat()
   if (!begun.isPasswordProven && given.method !== 'passkey')
@@ -79,28 +86,32 @@ export async function proveBySecondFactor(
   const answered = await answerChallenge(
     context,
     { member: session, given, challenge, hash, sessionId, client, now },
-    async (verified) => await renew(verified),
+    renew,
   )
-  if (answered) return answered.result
+  if ('result' in answered) return answered.result
   // Another attempt of the same client can have completed it meanwhile.
   const after = await findProof(context.db, session, hash, new Date(now))
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
-  throw after?.answeredBy
-    ? deadChallenge()
-    : given.method === 'passkey'
-      ? invalidField('response', 'is not accepted')
-      : invalidField('code', 'is wrong, or its challenge has had too many tries')
+  const { refused, limit } = answered
+  if (refused === 'challenge') throw deadChallenge(limit)
+  throw given.method === 'passkey'
+    ? wrongAt('response', 'is not accepted')
+    : wrongAt('code', 'is wrong', limit)
 
-  async function renew(verified: Verified): Promise<Renewed | null> {
-    return await renewCredentials(context, session, request, {
+  async function renew(verified: Verified): Promise<Effect<Renewed>> {
+    let refused: 'challenge_gone' | 'used' = 'used'
+    const renewed = await renewCredentials(context, session, request, {
       amr: [...methods, ...verified.amr, 'mfa'],
       consume: async (tx) => {
-        if (!(await holdOwner(tx, companyId, userId)) || !hash) return false
-        if (!(await answerProof(tx, companyId, { userId, hash, answeredBy, now: new Date(now) })))
-          return false
-        return await consumeProof(context, tx, session, verified, request)
+        const answer = { userId, hash: challengeHash, answeredBy, now: new Date(now) }
+        const isOwner = await holdOwner(tx, companyId, userId)
+        if (isOwner && (await answerProof(tx, companyId, answer)))
+          return await consumeProof(context, tx, session, verified, request)
+        refused = 'challenge_gone'
+        return false
       },
     })
+    return renewed ?? refused
   }
 
   function isAnswer(digest: Buffer | null): boolean {
@@ -126,10 +137,11 @@ function digestOf(given: GivenProof, { idempotencyKey, cookie }: ProofRequest): 
     .digest()
 }
 
-function deadChallenge() {
-  return invalidField(
-    'challenge',
-    'is unknown, used or expired',
-    'Begin again: the challenge is used or expired.',
-  )
+function wrongAt(field: string, message: string, limit?: LimitState): Problem {
+  const errors = [{ path: `/${field}`, message }]
+  return new Problem('invalid_request', `${field} ${message}`, { errors, ...(limit && { limit }) })
+}
+
+function deadChallenge(limit?: LimitState): Problem {
+  return wrongAt('challenge', 'is unknown, used or expired, or has had its tries: begin again', limit)
 }

@@ -3,7 +3,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Database, FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
 import type { Factor } from './factor.ts'
 
-/** Authenticator apps and passkeys of a member. Whoever changes them holds the row of the member. */
+/** Authenticator apps and passkeys of a member. What changes them holds the row of the member. */
 
 /** The owner of factors, as the transaction holds them. */
 export interface Owner {
@@ -181,18 +181,22 @@ export async function storeKinds(
   return rows[0]?.kinds ?? []
 }
 
-/** The user handle of the member's passkeys, which is `handle` unless there is one. */
+/** The user handle of an active member's passkeys, which is `handle` unless there is one. */
 export async function giveHandle(
   db: Executor,
   companyId: string,
   userId: string,
   handle: Buffer,
-): Promise<Buffer> {
-  const { rows } = await sql<{ handle: Buffer }>`
-    update users set passkey_handle = coalesce(passkey_handle, ${handle}::bytea)
-    where company_id = ${companyId} and user_id = ${userId}
-    returning passkey_handle as handle`.execute(db)
-  return rows[0]?.handle ?? handle
+): Promise<Buffer | undefined> {
+  await sql`
+    update users set passkey_handle = ${handle}
+    where company_id = ${companyId} and user_id = ${userId} and passkey_handle is null and status = 'active'`.execute(
+    db,
+  )
+  const { rows } = await sql<{ handle: Buffer | null }>`
+    select passkey_handle as handle from users
+    where company_id = ${companyId} and user_id = ${userId}`.execute(db)
+  return rows[0]?.handle ?? undefined
 }
 
 /**

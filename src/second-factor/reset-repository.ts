@@ -3,12 +3,15 @@ import type { Database } from '../database/schema.ts'
 
 /** What a reset removes. */
 
-/** Removes all factors, recovery codes, challenges and mailed codes of a member. */
+/** Removes all factors, recovery codes, challenges and mailed codes of a member, who is held first. */
 export async function deleteAllOf(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
 ): Promise<void> {
+  await sql`
+    update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
+    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
   for (const table of [
     'second_factor_challenges',
     'second_factors',
@@ -18,9 +21,6 @@ export async function deleteAllOf(
     await sql`delete from ${sql.table(table)} where company_id = ${companyId} and user_id = ${userId}`.execute(
       tx,
     )
-  await sql`
-    update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
-    where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }
 
 /** Leaves a member without a password, until a mailed link gives another one. */

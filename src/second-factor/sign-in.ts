@@ -12,7 +12,7 @@ import * as challenges from './challenges-repository.ts'
 import { type Context, invalidSecondFactor, type Received } from './context.ts'
 import type { AssertionResponse, GivenProof, Passkey } from './factor.ts'
 import { requestOptions } from './passkeys.ts'
-import { answerChallenge, consumeProof, recordRefusal, verifyPasskey } from './proofs.ts'
+import { answerChallenge, consumeProof, recordRefusal, type Verified, verifyPasskey } from './proofs.ts'
 import { listFactors } from './repository.ts'
 import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 
@@ -50,22 +50,24 @@ export async function completeSignIn(
   const { identity, mode } = found
   requireMode(request, mode)
   const recognized = await recognize(context, identity, mode, request)
+  const opening = { identity, mode, recognized }
   const answered = await answerChallenge(
     context,
     { member: identity, given, challenge, hash, client, now },
-    async (verified) =>
-      await openAs(
-        context,
-        { identity, mode, recognized, amr: ['pwd', ...verified.amr, 'mfa'] },
-        request,
-        async (tx) => {
-          const consumed = { userId: identity.userId, hash, network: client.network, now: new Date(now) }
-          if (!(await challenges.consumeSignIn(tx, identity.companyId, consumed))) return false
+    async (verified) => {
+      let refused: 'challenge_gone' | 'used' = 'used'
+      const amr = ['pwd', ...verified.amr, 'mfa']
+      const opened = await openAs(context, { ...opening, amr }, request, async (tx) => {
+        const consumed = { userId: identity.userId, hash, network: client.network, now: new Date(now) }
+        if (await challenges.consumeSignIn(tx, identity.companyId, consumed))
           return await consumeProof(context, tx, identity, verified, request)
-        },
-      ),
+        refused = 'challenge_gone'
+        return false
+      })
+      return opened ?? refused
+    },
   )
-  if (!answered) throw invalidSecondFactor()
+  if ('refused' in answered) throw invalidSecondFactor(answered.limit)
   return { ...answered.result, limit: answered.limit }
 }
 
@@ -94,40 +96,45 @@ export async function signInByPasskey(
   const credentialId = Buffer.from(response.id, 'base64url')
   const identity = begun && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
   const recognized = identity && (await recognize(context, identity, begun.mode, request))
-  const limit = await countAttempt(context, recognized?.device, request)
-  if (!recognized) throw invalidSecondFactor()
-  const factors = await listFactors(db, identity.companyId, identity.userId)
-  const passkey = factors.find(
-    (factor): factor is Passkey => factor.kind === 'passkey' && factor.credentialId.equals(credentialId),
-  )
-  const use = passkey && { response, challenge, passkey, isDiscovered: true }
-  const verified = use && (await verifyPasskey(context, use))
-  if (!verified) {
+  return await countAttempt(context, recognized?.device, request, async (limit) => {
+    if (!recognized) throw invalidSecondFactor(limit)
+    const { mode } = begun
+    const verified = await verifyDiscovered(context, identity, { challenge, response })
+    const opening = { identity, mode, recognized, amr: [...(verified?.amr ?? []), 'mfa'] }
+    const opened =
+      verified &&
+      (await openAs(context, opening, request, async (tx) => {
+        if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
+        return await consumeProof(context, tx, identity, verified, request)
+      }))
+    if (opened) return { ...opened, limit }
     await recordRefusal(context, identity, 'passkey', request)
-    throw invalidSecondFactor()
-  }
-  const { mode } = begun
-  const opened = await openAs(
-    context,
-    { identity, mode, recognized, amr: [...verified.amr, 'mfa'] },
-    request,
-    async (tx) => {
-      if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
-      return await consumeProof(context, tx, identity, verified, request)
-    },
+    throw invalidSecondFactor(limit)
+  })
+}
+
+async function verifyDiscovered(
+  context: SignInContext,
+  { companyId, userId }: Identity,
+  { challenge, response }: { challenge: string; response: AssertionResponse },
+): Promise<Verified | null> {
+  const factors = await listFactors(context.db, companyId, userId)
+  const passkey = factors.find(
+    (factor): factor is Passkey =>
+      factor.kind === 'passkey' && factor.credentialId.toString('base64url') === response.id,
   )
-  if (!opened) throw invalidSecondFactor()
-  return { ...opened, limit }
+  return passkey ? await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true }) : null
 }
 
 /** A known device has attempts of its own, which others of its network cannot use up. @throws Problem rate_limited */
-async function countAttempt(
+async function countAttempt<Result>(
   { counters, config }: SignInContext,
   device: string | undefined,
   { client: { network }, now }: SignInRequest,
-): Promise<LimitState> {
+  attempt: (limit: LimitState) => Promise<Result>,
+): Promise<Result> {
   const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
-  return await counters.consume(config.limits.signInAttempts, subject, now)
+  return await counters.consumeFor(config.limits.signInAttempts, subject, now, attempt)
 }
 
 /** @throws Problem invalid_second_factor if the request asks for another mode; cross_site_request */

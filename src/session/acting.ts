@@ -1,8 +1,19 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
+import type { Counters } from '../limits/counters.ts'
+import type { Limit } from '../limits/list.ts'
 import { holdSession } from './acting-repository.ts'
 import { type Session, sessionEnded } from './session.ts'
+
+/** Each change leaves rows, so a user makes a bounded number of them. @throws Problem rate_limited */
+export async function countChange(
+  { counters, config }: { counters: Counters; config: { limits: { memberChanges: Limit } } },
+  { companyId, userId }: Pick<Session, 'companyId' | 'userId'>,
+  now: number,
+): Promise<void> {
+  await counters.consume(config.limits.memberChanges, [companyId, userId], now)
+}
 
 /**
  * Confirms, in the transaction of an act and after all that it has waited for, that the session of who acts is live and that

@@ -61,9 +61,9 @@ function entryOf(
 
 /** Rolls back the transaction: the session has not moved on. */
 class NotRotated extends Error {
-  readonly outcome: RotationOutcome | null
+  readonly outcome: RotationOutcome | null | 'not_consumed'
 
-  constructor(outcome: RotationOutcome | null) {
+  constructor(outcome: RotationOutcome | null | 'not_consumed') {
     super()
     this.outcome = outcome
   }
@@ -81,16 +81,17 @@ async function nextPair(
   const token = { companyId, sessionId, userId, generation: null }
   const rotation = toRotation(context, token, { idempotencyKey, ipAddress: client.ipAddress, now })
   const rotating = context.db.transaction().execute(async (tx) => {
-    if (proof.consume && !(await proof.consume(tx))) return 'not_consumed'
+    if (proof.consume && !(await proof.consume(tx))) throw new NotRotated('not_consumed')
     const [found = null] = await createRotation(tx, policyOf(context.config), proof)([rotation])
     if (found?.verdict === 'repeated') return found
-    if (found?.verdict !== 'rotated' || cause === 'given_before') throw new NotRotated(found)
+    if (found?.verdict === 'rotated' && cause === 'given_before') throw new NotRotated('not_consumed')
+    if (found?.verdict !== 'rotated') throw new NotRotated(found)
     await appendAudit(tx, companyId, entryOf(context, session, request, proof))
     return found
   })
   const outcome = await rotating.catch((error: unknown) => {
-    if (!(error instanceof NotRotated)) throw error
-    return error.outcome?.verdict === 'rotated' ? 'not_consumed' : error.outcome
+    if (error instanceof NotRotated) return error.outcome
+    throw error
   })
   return outcome === 'not_consumed' ? null : await toAnswer(context, outcome, now)
 }
@@ -106,10 +107,14 @@ async function nextCookie(
   const cookie = generateOpaque(system.randomBytes)
   const former = request.cookie === undefined ? null : hashOpaque(request.cookie)
   const change = { before: former, after: hashOpaque(cookie), at: new Date(request.now), amr: proof.amr }
-  return await db.transaction().execute(async (tx) => {
-    if (proof.consume && !(await proof.consume(tx))) return null
+  const proving = db.transaction().execute(async (tx) => {
+    if (proof.consume && !(await proof.consume(tx))) throw new NotRotated('not_consumed')
     if (!(await proveByCookie(tx, companyId, sessionId, change))) throw sessionEnded()
     await appendAudit(tx, companyId, entryOf(context, session, request, proof))
     return { cookie }
+  })
+  return await proving.catch((error: unknown) => {
+    if (error instanceof NotRotated) return null
+    throw error
   })
 }

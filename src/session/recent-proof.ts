@@ -20,6 +20,6 @@ export function requireRecentProof(
   if (session.userKind === 'service' || (isWhole && now - provenAt <= RECENT_MS)) return
   throw new Problem(
     'reauthentication_required',
-    'This needs you to prove again who you are, since you did so more than 15 minutes ago: POST /auth/reauthenticate, then try again.',
+    'This needs you to prove again who you are, since that was more than 15 minutes ago, or without your second factor: POST /auth/reauthenticate, then try again.',
   )
 }

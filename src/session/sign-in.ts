@@ -25,7 +25,7 @@ import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 import { type Counted, countersOf, readCounts } from './sign-in-counters.ts'
 import { type Candidate, findAndCount, findCandidates, type SignInItem } from './sign-in-repository.ts'
 
-/** Sign-in: the only way to open a session. A refusal does not reveal which of the values was wrong. */
+/** Sign-in by password; second-factor/sign-in.ts opens sessions too. A refusal does not reveal which of the values was wrong. */
 
 /** Begins the second step of a sign-in by password; null if password or factors have changed meanwhile. */
 export type AskForSecondFactor = (

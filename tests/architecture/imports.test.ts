@@ -34,7 +34,7 @@ const LINES = [
 const DOORS: Record<string, string[]> = {
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
-  mail: ['service.ts', 'letters.ts', 'fragments.ts'],
+  mail: ['service.ts', 'letters.ts', 'letter-context.ts', 'fragments.ts'],
   'one-time-token': ['service.ts', 'repository.ts'],
   company: [
     'service.ts',
@@ -98,6 +98,8 @@ const MODELS = [
   'company/account.ts',
   'audit/entry.ts',
   'mail/letters.ts',
+  'mail/letter-context.ts',
+  'mail/notices.ts',
   'mail/render.ts',
   'signing-secret/refusal-reasons.ts',
   'second-factor/factor.ts',

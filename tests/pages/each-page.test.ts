@@ -2,16 +2,25 @@ import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { REFUSAL_REASONS } from '../../src/signing-secret/refusal-reasons.ts'
-import { enter, heading, openPages, press, say } from '../support/browser.ts'
+import { enter, fill, go, heading, offerNothing, openPages, press, say } from '../support/browser.ts'
+import { codeAt } from '../support/second-factors.ts'
 import { times } from '../support/test-service.ts'
+import { begin, signOut, useFactors } from './factor-steps.ts'
 
 /** What holds for each page, in a real browser. */
 
 const { origin, service, openPage, openMailed } = await openPages()
+const { addApp } = useFactors(service)
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 
 describe('on each page', async () => {
   const company = await service.addCompany({ name: 'Plain' })
+  const strict = await service.addCompany({ name: 'Strict' })
+  await service.db
+    .updateTable('companies')
+    .set({ second_factor_policy: 'everyone' })
+    .where('company_id', '=', strict.companyId)
+    .execute()
   const OPEN = [
     '/sign-in',
     '/register',
@@ -23,7 +32,7 @@ describe('on each page', async () => {
     '/confirm-email',
     '/nothing',
   ]
-  const SIGNED_IN = ['/developer', '/members', '/activity', '/account']
+  const SIGNED_IN = ['/developer', '/members', '/security', '/activity', '/account']
 
   /** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
   async function visit(page: Page, paths: string[], look: (path: string) => Promise<void>): Promise<void> {
@@ -34,6 +43,51 @@ describe('on each page', async () => {
       for (const summary of await page.locator('details > summary').all()) await summary.click()
       await look(path)
     }
+  }
+  /** Goes where pages lead once something is pressed: second factors, and what holds those who have none. */
+  async function visitSteps(page: Page, look: (step: string) => Promise<void>): Promise<void> {
+    const [member, held] = [await service.addUser(company), await service.addUser(strict)]
+    await page.goto(`${origin}/sign-in`)
+    await enter(page, member)
+    await press(page, 'Add a passkey')
+    await look('adding a passkey')
+    await press(page, 'Cancel')
+    await addApp(page, { look })
+    await page.getByRole('button', { name: 'Remove…' }).click()
+    await look('removing the last one')
+    service.clock.advance(16 * 60)
+    await press(page, 'Remove the last one')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Password').waitFor()
+    await look('the proof')
+    await press(dialog, 'Cancel')
+    await signOut(page)
+    await begin(page, member)
+    await look('a code')
+    await press(page, 'Use a recovery code')
+    await look('a recovery code')
+    await press(page, 'Start again')
+
+    await enter(page, held)
+    await heading(page, 'Your company asks for a second factor')
+    await press(page, 'Mail me a code')
+    await page.getByLabel('Code from the mail').waitFor()
+    await look('a mailed code')
+    await fill(page, { 'Code from the mail': '12345678' })
+    await press(page, 'Continue')
+    await look('adding the first one')
+    await signOut(page)
+
+    await enter(page, company)
+    await go(page, 'Members')
+    await page.locator('summary', { hasText: member.email }).click()
+    await press(page, 'Reset second factors…')
+    await look('a reset')
+    await go(page, 'Security')
+    await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+    await press(page, 'Save')
+    await page.locator('dialog[open]').waitFor()
+    await look('a stricter policy')
   }
   async function signIn(page: Page): Promise<void> {
     await page.goto(`${origin}/sign-in`)
@@ -54,6 +108,8 @@ describe('on each page', async () => {
     await visit(page, OPEN, look)
     await signIn(page)
     await visit(page, SIGNED_IN, look)
+    await signOut(page)
+    await visitSteps(page, look)
     expect(complaints).toEqual([])
     expectClean()
   })
@@ -151,6 +207,24 @@ describe('on each page', async () => {
     await tabTo('Sign out')
     await page.keyboard.press('Enter')
     await say(page, 'You are signed out.')
+
+    // With a second factor: the focus is in the field for the code already.
+    const member = await service.addUser(company)
+    await offerNothing(page)
+    await page.reload()
+    await enter(page, member)
+    const { secret } = await addApp(page)
+    await signOut(page)
+    await begin(page, member)
+    await tabTo('Use a recovery code')
+    await page.keyboard.press('Enter')
+    await page.locator('input[name=code]:focus').waitFor()
+    await tabTo('Use an authenticator app')
+    await page.keyboard.press('Enter')
+    await page.locator('input[name=code]:focus').waitFor()
+    await page.keyboard.type(codeAt(secret, service.clock.now()))
+    await page.keyboard.press('Enter')
+    await heading(page, 'Your account')
     expectClean()
   })
 
@@ -174,6 +248,8 @@ describe('on each page', async () => {
     await visit(page, OPEN, measure)
     await signIn(page)
     await visit(page, SIGNED_IN, measure)
+    await signOut(page)
+    await visitSteps(page, measure)
     expect(wide).toEqual([])
   })
 })

@@ -149,7 +149,16 @@ describe.for(ELSEWHERE)('a page at %s', ([elsewhere, refused]) => {
     const { context } = await openVictim()
     const page = await context.newPage()
     await page.goto(elsewhere)
-    const paths = ['/', '/sign-in', '/developer', '/members', '/account', '/nothing', '/api/auth/session']
+    const paths = [
+      '/',
+      '/sign-in',
+      '/developer',
+      '/members',
+      '/security',
+      '/account',
+      '/nothing',
+      '/api/auth/session',
+    ]
     for (const path of paths) {
       await page.evaluate(`new Promise((resolve) => {
         const frame = document.body.appendChild(document.createElement('iframe'))

@@ -15,6 +15,16 @@ const { call, begin, complete } = service
 const now = () => service.clock.now()
 const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 
+/** The mails to an address until one has a link: its token, and the subjects of them all. */
+async function linkTo(address: string): Promise<{ token: string; subjects: string[] }> {
+  const subjects: string[] = []
+  for (;;) {
+    const { email, token } = await service.mailbox.mailTo(address)
+    subjects.push(email.subject ?? '')
+    if (token !== '') return { token, subjects }
+  }
+}
+
 const NEW_PASSWORD = 'another fine battery'
 const resetBy = (token: string, newPassword = NEW_PASSWORD) =>
   call('/auth/password/reset', { json: { token, newPassword } })
@@ -38,9 +48,9 @@ describe('an admin resets the factors of a member who has lost them (ASVS 6.4.4,
       await complete({ challenge: open.challenge, method: 'totp', code: codeAt(person.secret, now()) }),
     )
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
-    const mail = await service.mailbox.mailTo(person.email)
-    expect(mail.email.subject).toContain('Your sign-in to')
-    expect((await resetBy(mail.token)).status).toBe(204)
+    const { token: link, subjects } = await linkTo(person.email)
+    expect(subjects.join()).toContain('Your sign-in to')
+    expect((await resetBy(link)).status).toBe(204)
     const again = { ...person, password: NEW_PASSWORD }
     const { accessToken: token } = await service.loginAs(again)
     const { body: factors } = await call('/auth/second-factors', { method: 'GET', token })
@@ -68,8 +78,7 @@ describe('an admin resets the factors of a member who has lost them (ASVS 6.4.4,
       400,
       'invalid_request',
     ])
-    const { token } = await service.mailbox.mailTo(person.email)
-    expect((await resetBy(token)).status).toBe(204)
+    expect((await resetBy((await linkTo(person.email)).token)).status).toBe(204)
   })
 
   test('is audited, and not for oneself, a server, somebody of another company, or without the right', async () => {
@@ -103,8 +112,7 @@ test('an operator can help the last admin', async () => {
   await service.mailbox.mailTo(last.email)
   await resetSecondFactors(service.context, last.companyId, { email: last.email }, now())
   expect((await service.getSession({ token })).body.reason).toBe('ended_by_operator')
-  const mail = await service.mailbox.mailTo(last.email)
-  expect((await resetBy(mail.token)).status).toBe(204)
+  expect((await resetBy((await linkTo(last.email)).token)).status).toBe(204)
   const { user } = await service.loginAs({ ...last, password: NEW_PASSWORD })
   expect(user.role).toBe('admin')
 })
@@ -167,7 +175,7 @@ describe('codes that are guessed (ASVS 6.6.3)', () => {
     }
   })
 
-  test('thirty in a row make the password void: whoever guesses knows it', async () => {
+  test('thirty in a row make the password void: who guesses knows it', async () => {
     expect(scale).toBeGreaterThan(30)
     const person = await service.personWithPasskey(admin)
     await service.addTotp({ token: person.token })
@@ -191,14 +199,14 @@ describe('codes that are guessed (ASVS 6.6.3)', () => {
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
     const given = { challenge: waiting.challenge, method: 'recovery_code', code: person.recoveryCodes?.[1] }
     expectWrong(await complete(given))
-    const mail = await service.mailbox.mailTo(person.email)
-    expect(mail.email.subject).toContain('Somebody knows your password')
+    const { token: link, subjects } = await linkTo(person.email)
+    expect(subjects.join()).toContain('Somebody knows your password')
     // The member's own sessions and passkeys go on.
     expect((await service.getSession({ token: person.token })).status).toBe(200)
     const { challenge, passkeyOptions } = await must(call('/auth/login/passkey/options', {}))
     const response = person.authenticator.get(passkeyOptions)
     expect((await call('/auth/login/passkey', { json: { challenge, response } })).status).toBe(200)
-    expect((await resetBy(mail.token)).status).toBe(204)
+    expect((await resetBy(link)).status).toBe(204)
     const [entry] = await selectAudit(service.db)
       .select(['outcome', 'actor'])
       .where('action', '=', 'password_void')

@@ -51,6 +51,10 @@ const inBoth: [what: string, falsified: Falsified][] = [
   ['another relying party', { rpId: 'evil.example' }],
   ['no user', { userPresent: false }],
   ['no verified user', { userVerified: false }],
+  [
+    'client data after a byte order mark, which some readers skip',
+    { clientBytes: (json) => `\ufeff${json}` },
+  ],
   ['client data that is a list', { clientData: () => [] }],
   ['client data without an origin', { clientData: ({ origin: _origin, ...data }) => data }],
   ['client data whose challenge is a number', { clientData: (data) => ({ ...data, challenge: 1 }) }],
@@ -103,6 +107,19 @@ describe('a registration is refused if it says (WebAuthn section 7.1; ASVS 6.5.7
     expectProblem(answer, [400, 'invalid_request'])
     expect(answer.body.errors).toEqual([{ path: '/response', message: 'is not accepted' }])
   }
+
+  test('a longer id than there can be (section 7.1, step 25)', async () => {
+    for (const [length, status] of [
+      [1023, 201],
+      [1024, 400],
+      [2800, 400],
+    ] as const) {
+      const { token } = await newMember()
+      const authenticator = createAuthenticator(ORIGIN, { idBytes: length })
+      const answer = await register(token, authenticator.create(await creationOptions(token)))
+      expect([length, answer.status]).toEqual([length, status])
+    }
+  })
 
   test('another id than the key has', async () => {
     const { token } = await newMember()

@@ -5,7 +5,7 @@ import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { type Credential, codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
-import { type Answer, PASSWORD, times } from '../support/test-service.ts'
+import { type Answer, countWaiting, PASSWORD, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
 
 /** A company asks its admins, or everyone, for a second factor (ASVS 6.3.3). */
@@ -297,6 +297,73 @@ describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 
     expectField(await call(`${totp}/${id}/confirm`, { token, json: { code } }), '/code')
     const response = createAuthenticator(ORIGIN).create(passkeyOptions)
     expectField(await call(passkeys, { token, json: { response, name: 'Key' } }), '/mailCode')
+  })
+
+  test('also if the policy comes while a factor is added (ASVS 15.4.2)', async () => {
+    const admin = await newCompany()
+    const [one, other, third] = [
+      await service.addUser(admin),
+      await service.addUser(admin),
+      await service.addUser(admin),
+    ]
+    const tokenOf = async (person: typeof one) => (await service.loginAs(person)).accessToken as string
+    const [byApp, byKey, byCode] = [await tokenOf(one), await tokenOf(other), await tokenOf(third)]
+    const { passkeyOptions } = await must(call(`${passkeys}/options`, { token: byKey }))
+    const response = createAuthenticator(ORIGIN).create(passkeyOptions)
+    const begun = await must(call(totp, { token: byCode }))
+    const code = codeAt(begun.secret, now())
+    const answers = await service.db.transaction().execute(async (tx) => {
+      await tx
+        .updateTable('companies')
+        .set({ second_factor_policy: 'everyone' })
+        .where('company_id', '=', admin.companyId)
+        .execute()
+      const waiting = [
+        call(totp, { token: byApp }),
+        call(passkeys, { token: byKey, json: { response, name: 'Key' } }),
+        call(`${totp}/${begun.id}/confirm`, { token: byCode, json: { code } }),
+      ]
+      await expect.poll(() => countWaiting(service.db)).toBe(3)
+      return waiting
+    })
+    const [app, key, confirmed] = await Promise.all(answers)
+    if (app && key && confirmed) {
+      expectField(app, '/mailCode')
+      expectField(key, '/mailCode')
+      expectField(confirmed, '/code')
+    }
+    expect(answers).toHaveLength(3)
+  })
+
+  test('who has removed the last factor before, needs one for the next', async () => {
+    const admin = await newCompany()
+    const person = await service.personWithTotp(admin)
+    await must(call(`/auth/second-factors/${person.id}`, { method: 'DELETE', token: person.token }))
+    await must(setPolicy('everyone', { token: admin.token }))
+    expectField(await call(totp, { token: person.token }), '/mailCode')
+    expect(await must(call('/auth/second-factors', { method: 'GET', token: person.token }))).toMatchObject({
+      secondFactors: [],
+      required: true,
+      mailCodeRequired: true,
+    })
+  })
+
+  test('an e-mail that was asked for before the policy came is not confirmed meanwhile', async () => {
+    const admin = await newCompany()
+    const person = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(person)
+    const newEmail = `new-${person.email}`
+    await must(call('/auth/email/change', { token, json: { newEmail } }))
+    const { token: link } = await service.mailbox.mailTo(newEmail)
+    await service.mailbox.mailTo(person.email)
+    await must(setPolicy('everyone', { token: admin.token }))
+    const confirm = () => call('/auth/email/confirm', { json: { token: link } })
+    expectProblem(await confirm(), [400, 'invalid_request'])
+    await must(askForCode(token))
+    const mailCode = await mailedCode(person.email)
+    await service.addTotp({ token }, { mailCode })
+    // Nothing was consumed: with the second factor, the link works.
+    expect((await confirm()).status).toBe(204)
   })
 
   test('nobody else is mailed one, nor needs one', async () => {

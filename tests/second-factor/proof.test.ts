@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
 import {
   COOKIE_MODE,
   type Credential,
@@ -143,9 +144,63 @@ describe('with an authenticator app', () => {
     for (const _ of times(5, () => 0))
       expectField(await prove({ token }, { challenge, method: 'totp', code: '000000' }), '/code')
     const right = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
-    expectField(await prove({ token }, right), '/code')
+    expectField(await prove({ token }, right), '/challenge')
     await expectOld({ token })
     expect((await service.refresh(refreshToken)).status).toBe(200)
+  })
+
+  test('a code that was used costs a try, and not the challenge (RFC 6238 section 5.2)', async () => {
+    for (const mode of ['token', 'cookie'] as const) {
+      const person = await service.personWithTotp(admin)
+      const used = codeAt(person.secret, now())
+      const { challenge: first } = await service.begin(
+        person,
+        mode === 'cookie' ? { headers: COOKIE_MODE } : {},
+      )
+      const opened = await service.complete({ challenge: first, method: 'totp', code: used })
+      const credential =
+        mode === 'cookie' ? { cookie: cookieFrom(opened) } : { token: opened.body.accessToken }
+      const { challenge } = await beginProof(credential)
+      expectField(await prove(credential, { challenge, method: 'totp', code: used }), '/code')
+      service.clock.advance(30)
+      const code = codeAt(person.secret, now())
+      const answer = await prove(credential, { challenge, method: 'totp', code })
+      expect(answer.status).toBe(mode === 'cookie' ? 204 : 200)
+    }
+  })
+
+  test('requests that overlap with one recovery code and one key are no guesses', async () => {
+    const { person, token } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
+    const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'slow', at: n % 2 })))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    const user = await service.db
+      .selectFrom('users')
+      .select('wrong_codes')
+      .where('user_id', '=', person.userId)
+      .executeTakeFirst()
+    expect(user?.wrong_codes).toBe(0)
+    const refused = await selectAudit(service.db)
+      .select('outcome')
+      .where('action', '=', 'second_factor')
+      .where('actor', '=', person.userId)
+      .execute()
+    expect(refused).toEqual([])
+  })
+
+  test('the password alone renews no session that has added a factor meanwhile', async () => {
+    const person = await service.addUser(admin)
+    const { accessToken: token, refreshToken } = await service.loginAs(person)
+    const { id, secret } = await must(call('/auth/second-factors/totp', { token }))
+    const json = { code: codeAt(secret, now()) }
+    const [proof, confirmed] = await Promise.all([
+      prove({ token }, { password: PASSWORD }),
+      call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
+    ])
+    expect([proof.status, confirmed.status]).toEqual([200, 200])
+    const last = await must(service.refresh(proof.body.refreshToken ?? refreshToken))
+    expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
   })
 
   test('a challenge is that of its session, for five minutes', async () => {

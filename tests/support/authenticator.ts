@@ -28,6 +28,7 @@ export interface Falsified {
   attestationObject?: (bytes: Buffer) => Buffer
   signature?: (bytes: Buffer) => Buffer
   clientData?: (data: Record<string, unknown>) => unknown
+  clientBytes?: (json: string) => string
   /** The attestation statement's format, and the statement. */
   format?: string
   statement?: Map<string, unknown>
@@ -40,11 +41,15 @@ export type Authenticator = ReturnType<typeof createAuthenticator>
 
 export function createAuthenticator(
   origin: string,
-  { backupEligible = true, counts = false }: { backupEligible?: boolean; counts?: boolean } = {},
+  {
+    backupEligible = true,
+    counts = false,
+    idBytes = 32,
+  }: { backupEligible?: boolean; counts?: boolean; idBytes?: number } = {},
 ) {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const { x = '', y = '' } = publicKey.export({ format: 'jwk' })
-  const credentialId = randomBytes(32)
+  const credentialId = randomBytes(idBytes)
   let handle: string | null = null
   let counter = 0
 
@@ -56,7 +61,8 @@ export function createAuthenticator(
       crossOrigin: falsified.crossOrigin ?? false,
       ...(falsified.topOrigin !== undefined && { topOrigin: falsified.topOrigin }),
     }
-    return Buffer.from(JSON.stringify(falsified.clientData ? falsified.clientData(data) : data))
+    const json = JSON.stringify(falsified.clientData ? falsified.clientData(data) : data)
+    return Buffer.from(falsified.clientBytes ? falsified.clientBytes(json) : json)
   }
 
   function authenticatorData(rpId: string, falsified: Falsified, attested = Buffer.alloc(0)): Buffer {

@@ -1,10 +1,11 @@
 import { useState } from 'preact/hooks'
-import { Field, Link } from '../parts.tsx'
+import { Field } from '../form.tsx'
+import { Link } from '../parts.tsx'
 import { readCompany, rememberCompany } from '../remembered-company.ts'
 import { fragment } from '../router.ts'
 
 /** Which company a form is about: the remembered one by its name, or that of the link, or one that is typed. */
-export function useCompany() {
+export function useCompany(typed = '') {
   const [company, setCompany] = useState(readCompany())
   const linked = fragment.get('company')
   const known = linked && linked !== company?.id ? null : company
@@ -33,7 +34,7 @@ export function useCompany() {
           label="Company id"
           name="companyId"
           autoComplete="organization"
-          value={linked ?? ''}
+          value={typed || (linked ?? '')}
           error={error}
           hint={
             <>

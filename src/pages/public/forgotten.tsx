@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, Link } from '../parts.tsx'
+import { Field, Form } from '../form.tsx'
+import { Link } from '../parts.tsx'
 import { useCompany } from './company-field.tsx'
 import { Done, Frame } from './frame.tsx'
 

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, Link, NewPassword } from '../parts.tsx'
+import { Field, Form, NewPassword } from '../form.tsx'
+import { Link } from '../parts.tsx'
 import { rememberCompany } from '../remembered-company.ts'
 import { Done, Frame } from './frame.tsx'
 

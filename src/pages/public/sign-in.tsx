@@ -1,9 +1,12 @@
-import { call, type Session } from '../api.ts'
-import { Field, Form, Link } from '../parts.tsx'
+import { useState } from 'preact/hooks'
+import { ApiError, type Challenge, call, type Session } from '../api.ts'
+import { Link } from '../parts.tsx'
 import { rememberCompany } from '../remembered-company.ts'
 import { fragment } from '../router.ts'
-import { useCompany } from './company-field.tsx'
+import { SecondStep } from '../second-step.tsx'
 import { Frame } from './frame.tsx'
+import { PasskeySignIn } from './passkey-sign-in.tsx'
+import { PasswordStep } from './password-step.tsx'
 
 interface Props {
   /** Why the user is here, if a session has ended. */
@@ -11,53 +14,66 @@ interface Props {
   onSignedIn: (session: Session) => void
 }
 
-export function SignIn({ notice, onSignedIn }: Props) {
-  const company = useCompany()
+const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
-  async function signIn({ email, password, remember, ...values }: Record<string, string>): Promise<void> {
-    const session = await call<Session>('/auth/login', {
-      body: { companyId: company.of(values), email: email?.trim(), password },
-      headers: { 'x-session-mode': 'cookie' },
-    })
+/** Sign-in by password and, where one is asked for, a second factor; or by passkey alone. */
+export function SignIn({ notice, onSignedIn }: Props) {
+  const [said, setSaid] = useState(notice)
+  const [typed, setTyped] = useState({ companyId: '', email: fragment.get('email') ?? '' })
+  const [isRemembered, setRemembered] = useState(false)
+  const [asked, setAsked] = useState<Challenge | null>(null)
+
+  function enter(session: Session): void {
     const { companyId: id, companyName: name } = session.accessContext
-    if (remember) rememberCompany({ id, name })
+    if (isRemembered) rememberCompany({ id, name })
     onSignedIn(session)
   }
 
+  async function givePassword(body: { companyId: string; email: string; password: string }): Promise<void> {
+    const { companyId, email } = body
+    setTyped({ companyId, email })
+    try {
+      enter(await call<Session>('/auth/login', { body, headers: COOKIE_MODE }))
+    } catch (error) {
+      if (!(error instanceof ApiError && error.challenge)) throw error
+      setSaid(null)
+      setAsked(error.challenge)
+    }
+  }
+
+  function beginAgain(why: string | null): void {
+    setSaid(why)
+    setAsked(null)
+  }
+
+  if (asked)
+    return (
+      <Frame title="Your second factor">
+        <SecondStep
+          asked={asked}
+          send={async (body) =>
+            enter(await call<Session>('/auth/login/second-factor', { body, headers: COOKIE_MODE }))
+          }
+          onDead={beginAgain}
+          onCancel={() => beginAgain(null)}
+          cancel="Start again"
+        />
+      </Frame>
+    )
   return (
     <Frame title="Sign in">
-      {notice && (
+      {said && (
         <p class="notice" role="status">
-          {notice}
+          {said}
         </p>
       )}
-      <Form action="Sign in" onSubmit={signIn}>
-        {(fields) => (
-          <>
-            {company.field(fields['companyId'])}
-            <Field
-              label="E-mail"
-              name="email"
-              type="email"
-              autoComplete="username"
-              value={fragment.get('email') ?? ''}
-              error={fields['email']}
-            />
-            <Field
-              label="Password"
-              name="password"
-              type="password"
-              autoComplete="current-password"
-              error={fields['password']}
-            />
-            {!company.isKnown && (
-              <label class="check">
-                <input type="checkbox" name="remember" /> Remember the company on this device
-              </label>
-            )}
-          </>
-        )}
-      </Form>
+      <PasswordStep
+        typed={typed}
+        isRemembered={isRemembered}
+        onRemember={setRemembered}
+        give={givePassword}
+      />
+      <PasskeySignIn onSignedIn={enter} />
       <p class="links">
         <Link to="/forgot-password">Forgot your password?</Link>
         <Link to="/register">Register a company</Link>

@@ -1,16 +1,21 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call, type OwnSessions, type Session } from '../api.ts'
+import { Field, Form, NewPassword } from '../form.tsx'
 import { useChange, useLoaded, Waiting } from '../loading.tsx'
-import { CopyButton, Field, Form, NewPassword, Section, Time, Title } from '../parts.tsx'
+import { CopyButton, Section, Time, Title } from '../parts.tsx'
+import { browserNameOf } from './browser-name.ts'
+import { SecondFactorSection } from './second-factors.tsx'
 
 interface Props {
   session: Session
   onChanged: () => void
 }
 
-/** One's own name, address, password and sessions. */
+/** One's own name, e-mail, password, second factors and sessions. */
 export function Account({ session, onChanged }: Props) {
   const { user } = session
+  // Changes when the other sessions have ended.
+  const [turn, setTurn] = useState(0)
   return (
     <>
       <Title>Your account</Title>
@@ -72,7 +77,8 @@ export function Account({ session, onChanged }: Props) {
           )}
         </Change>
       </Section>
-      <OwnSessionList />
+      <SecondFactorSection session={session} onChanged={() => setTurn(turn + 1)} />
+      <OwnSessionList turn={turn} />
       <Company session={session} />
     </>
   )
@@ -107,16 +113,6 @@ function Company({ session }: { session: Session }) {
   )
 }
 
-/** A browser and its system, as far as they tell; the whole text of another program. */
-function nameOf(userAgent: string | null): string {
-  if (userAgent === null) return 'A program without a name'
-  const [, browser] = /(Edg|OPR|Firefox|Chrome|Safari)\w*\//.exec(userAgent) ?? []
-  const [, system] = /(Windows|Android|iPhone|iPad|Mac OS X|Linux)/.exec(userAgent) ?? []
-  return browser && system ? `${BROWSERS[browser] ?? browser} on ${system}` : userAgent
-}
-
-const BROWSERS: Record<string, string> = { Edg: 'Edge', OPR: 'Opera' }
-
 interface ChangeProps {
   action: string
   done: string
@@ -146,8 +142,14 @@ function Change({ action, done, submit, children }: ChangeProps) {
   )
 }
 
-function OwnSessionList() {
-  const loaded = useLoaded(() => call<OwnSessions>('/auth/sessions', { method: 'GET' }))
+/** The browser and its system, or the whole text of another program. */
+function nameOf(userAgent: string | null): string {
+  if (userAgent === null) return 'A program without a name'
+  return browserNameOf(userAgent) ?? userAgent
+}
+
+function OwnSessionList({ turn }: { turn: number }) {
+  const loaded = useLoaded(() => call<OwnSessions>('/auth/sessions', { method: 'GET' }), [turn])
   const { run, isBusy, shown } = useChange()
   const others = loaded.value?.sessions.filter(({ current }) => !current) ?? []
 

@@ -5,9 +5,14 @@ export const ACTIONS: Record<string, string> = {
   session_end: 'ended a session',
   sessions_end: 'ended sessions',
   refresh: 'refreshed a session',
-  reauthenticate: 'gave the password again',
+  reauthenticate: 'proved again who they are',
+  second_factor: 'gave a second factor',
+  second_factor_add: 'added a second factor',
+  second_factor_remove: 'removed a second factor',
+  recovery_codes: 'made recovery codes',
   password_change: 'changed the password',
   password_reset: 'reset the password',
+  password_void: 'made a password void after too many wrong codes',
   name_change: 'changed the name',
   email_change_request: 'asked for another e-mail',
   email_change: 'changed the e-mail',
@@ -26,9 +31,23 @@ export const ACTIONS: Record<string, string> = {
   user_enable: 'enabled a member',
   user_delete: 'deleted a member',
   user_unlock: 'unlocked a member',
+  second_factors_reset: 'reset the second factors of a member',
+  security_policy: 'changed who needs a second factor',
   signing_secret_regenerate: 'made a signing secret',
   subscription_set: 'changed the subscription',
   company_create: 'opened the company, with',
   company_suspend: 'suspended the company',
   company_resume: 'resumed the company',
+}
+
+/** What details are called, and how somebody proved who they are (RFC 8176). */
+export const DETAILS: Record<string, string> = { method: 'by', methods: 'by', secondFactor: 'second factor' }
+export const METHODS: Record<string, string> = {
+  passkey: 'passkey',
+  totp: 'authenticator app',
+  recovery_code: 'recovery code',
+  pwd: 'password',
+  otp: 'code',
+  hwk: 'passkey',
+  swk: 'passkey',
 }

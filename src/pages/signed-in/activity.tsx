@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { type Audit, call, download, type Member } from '../api.ts'
 import { useChange, usePages, Waiting } from '../loading.tsx'
 import { Time, Title } from '../parts.tsx'
-import { ACTIONS } from './actions.ts'
+import { ACTIONS, DETAILS, METHODS } from './actions.ts'
 import { Chart } from './activity-chart.tsx'
 import { FilterBar } from './activity-filter.tsx'
 
@@ -70,7 +70,7 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
       <td>
         {outcome !== 'done' && `was ${outcome}: `}
         {ACTIONS[action] ?? action}
-        {subject && subject !== actor && (
+        {subject && subject !== actor && !isOfFactor(action) && (
           <>
             {' '}
             <Who id={subject} names={names} />
@@ -82,15 +82,29 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
   )
 }
 
+/** Whether the subject is a second factor, which only its owner knows. */
+function isOfFactor(action: string): boolean {
+  return action === 'second_factor_add' || action === 'second_factor_remove'
+}
+
 /** What was changed: from what to what, or what was said besides. */
 function inWords(details: object): string {
   const { before, after, ...others }: { before?: object; after?: object } = { ...details }
-  const text = (value: unknown) => (Array.isArray(value) ? value.join(', ') : String(value))
+  const nameOf = (name: string) => DETAILS[name] ?? name
   const changes = Object.entries(after ?? {}).map(
-    ([name, value]) => `${name}: ${text(before?.[name as keyof typeof before])} → ${text(value)}`,
+    ([name, value]) => `${nameOf(name)}: ${textOf(before?.[name as keyof typeof before])} → ${textOf(value)}`,
   )
-  return [...changes, ...Object.entries(others).map(([name, value]) => `${name}: ${text(value)}`)].join('; ')
+  const said = Object.entries(others).map(([name, value]) => {
+    const isOfProof = ['kind', 'method', 'methods'].includes(name)
+    return `${nameOf(name)}: ${isOfProof ? methodsOf(value) : textOf(value)}`
+  })
+  return [...changes, ...said].join('; ')
 }
+
+const textOf = (value: unknown) => [value].flat().join(', ')
+/** Without what follows from the others: that there were several, or that the device verified its user. */
+const methodsOf = (value: unknown) =>
+  textOf([value].flat().flatMap((method) => METHODS[String(method)] ?? []))
 
 /** A member by name; whoever is gone, by id. */
 function Who({ id, names }: { id: string; names: Map<string, string> }) {
@@ -102,7 +116,9 @@ function Who({ id, names }: { id: string; names: Map<string, string> }) {
 function useNames(rows: Entry[]): Map<string, string> {
   const [names, setNames] = useState(new Map<string, string>())
   useEffect(() => {
-    const ids = new Set(rows.flatMap(({ actor, subject }) => [actor, subject]))
+    const ids = new Set(
+      rows.flatMap(({ action, actor, subject }) => (isOfFactor(action) ? [actor] : [actor, subject])),
+    )
     const unknown = [...ids].filter((id): id is string => id !== null && UUID.test(id) && !names.has(id))
     if (unknown.length === 0) return
     const read = (id: string) =>

@@ -1,7 +1,8 @@
 import { Fragment } from 'preact'
 import { useState } from 'preact/hooks'
 import { call, type ServiceCredential, type Session } from '../api.ts'
-import { CopyButton, Field, Form, Section } from '../parts.tsx'
+import { Field, Form } from '../form.tsx'
+import { CopyButton, Section } from '../parts.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 interface Props {

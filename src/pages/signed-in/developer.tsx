@@ -1,7 +1,8 @@
 import { useRef, useState } from 'preact/hooks'
 import { ApiError, call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
+import { Field, Form } from '../form.tsx'
 import { useLoaded, usePolling, Waiting } from '../loading.tsx'
-import { CopyButton, Field, Form, Section, Time, Title } from '../parts.tsx'
+import { CopyButton, Section, Time, Title } from '../parts.tsx'
 import { SendExamples } from './send-examples.tsx'
 
 const POLL_MS = 2_000

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
 import { call, type OpenInvitations } from '../api.ts'
+import { Field, Form } from '../form.tsx'
 import { useChange, useLoaded, usePolling, Waiting } from '../loading.tsx'
-import { Field, Form, Section, Time } from '../parts.tsx'
+import { Section, Time } from '../parts.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 export function Invite({ onInvited }: { onInvited: () => void }) {

@@ -1,7 +1,9 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call, type Member } from '../api.ts'
-import { useChange } from '../loading.tsx'
-import { CopyButton, Field, Form, Time } from '../parts.tsx'
+import { Field, Form } from '../form.tsx'
+import { Time } from '../parts.tsx'
+import { KINDS } from './factor-list.tsx'
+import { MemberActs } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 
 interface Props {
@@ -13,7 +15,7 @@ interface Props {
 
 /** What an admin sees of a member, and can change. */
 export function MemberDetails(props: Props) {
-  const { lastSignInAt, createdAt } = props.member
+  const { kind, secondFactors, lastSignInAt, createdAt } = props.member
   return (
     <>
       <dl class="facts">
@@ -23,13 +25,26 @@ export function MemberDetails(props: Props) {
         <dd>
           <Time at={createdAt} />
         </dd>
+        {kind === 'person' && (
+          <>
+            <dt>Second factors</dt>
+            <dd class="tags">
+              {secondFactors.length === 0 && 'none'}
+              {secondFactors.map((factor) => (
+                <span key={factor} class="tag">
+                  {KINDS[factor]}
+                </span>
+              ))}
+            </dd>
+          </>
+        )}
       </dl>
       {props.isSelf ? (
         <p class="quiet">This is you. Another admin can change your role.</p>
       ) : (
         <>
           <Rights {...props} />
-          <Acts {...props} />
+          <MemberActs {...props} />
         </>
       )}
     </>
@@ -81,77 +96,4 @@ function nameAssignments(error: unknown): never {
   if (!isOfOne) throw error
   const assignments = 'takes letters, digits and : . _ / - in each name'
   throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
-}
-
-function Acts({ member, onChanged, onDeleted }: Props) {
-  const { id, kind, name, status } = member
-  const { run, isBusy, shown } = useChange()
-  const [done, setDone] = useState<string | null>(null)
-  const [password, setPassword] = useState<string | null>(null)
-  const [isDeleting, setDeleting] = useState(false)
-  const path = `/auth/members/${id}`
-
-  const changeStatus = (next: 'active' | 'disabled', words: string) =>
-    run(async () => {
-      onChanged(await call<Member>(path, { method: 'PATCH', body: { status: next } }))
-      setDone(words)
-    })
-  const replacePassword = () =>
-    run(async () => {
-      const replaced = await call<{ password: string }>(`${path}/password`)
-      setPassword(replaced.password)
-      setDone(null)
-    })
-  const endSessions = () =>
-    run(async () => {
-      await call(`${path}/sessions`, { method: 'DELETE' })
-      setDone('All sessions have ended.')
-    })
-  const remove = () =>
-    run(async () => {
-      await call(path, { method: 'DELETE' })
-      onDeleted()
-    })
-
-  const act = (label: string, onClick: () => void) => (
-    <button type="button" class="small" disabled={isBusy} onClick={onClick}>
-      {label}
-    </button>
-  )
-  return (
-    <>
-      {shown}
-      {password && (
-        <p class="fresh secret" role="status">
-          The new password, shown this once: <code>{password}</code>{' '}
-          <CopyButton text={password} what="the password" />
-        </p>
-      )}
-      <div class="choices">
-        {kind === 'service' && act('Replace the password', replacePassword)}
-        {status === 'active'
-          ? act('Disable', () => changeStatus('disabled', 'Disabled, and all sessions have ended.'))
-          : act('Enable', () => changeStatus('active', 'Enabled: can sign in again.'))}
-        {act('End all sessions', endSessions)}
-        {act('Delete…', () => setDeleting(true))}
-      </div>
-      <p role="status" class="done">
-        {done}
-      </p>
-      {isDeleting && (
-        <div class="notice">
-          <p>
-            Name, e-mail and password are gone for good, all sessions end, and open invitations of this member
-            die. In the activity, a bare id stays.
-          </p>
-          <div class="choices">
-            <button type="button" class="danger small" disabled={isBusy} onClick={remove}>
-              Delete {name}
-            </button>
-            {act('Cancel', () => setDeleting(false))}
-          </div>
-        </div>
-      )}
-    </>
-  )
 }

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call, session } from '../api.ts'
-import { Field, Form } from '../parts.tsx'
+import { session } from '../api.ts'
+import { ProofSteps } from './proof-steps.tsx'
 
-/** Asks for the password again where a change needs a recent proof; then the change goes on where it was. */
+/** Asks again who one is where a change needs a recent proof; then the change goes on where it was. */
 export function ProofDialog({ email }: { email: string }) {
   const dialog = useRef<HTMLDialogElement>(null)
   /** Who waits. Several changes at once wait for one proof. */
@@ -32,28 +32,8 @@ export function ProofDialog({ email }: { email: string }) {
       {isOpen && (
         <>
           <h2 id="proof-title">Is it you?</h2>
-          <p>You gave your password a while ago. Give it again for this change.</p>
-          <Form
-            action="Continue"
-            onCancel={() => close(false)}
-            onSubmit={async ({ password }) => {
-              await call('/auth/reauthenticate', { body: { password } })
-              close(true)
-            }}
-          >
-            {(fields) => (
-              <>
-                <input type="hidden" name="username" autoComplete="username" value={email} />
-                <Field
-                  label="Password"
-                  name="password"
-                  type="password"
-                  autoComplete="current-password"
-                  error={fields['password']}
-                />
-              </>
-            )}
-          </Form>
+          <p>You signed in a while ago. This change needs a proof that it is still you.</p>
+          <ProofSteps email={email} onProven={() => close(true)} onCancel={() => close(false)} />
         </>
       )}
     </dialog>

@@ -5,6 +5,7 @@ import { Link } from '../parts.tsx'
 const PAGES: [path: string, title: string, needs?: string][] = [
   ['/developer', 'Developer', 'webhook-secret:manage'],
   ['/members', 'Members', 'members:manage'],
+  ['/security', 'Security', 'members:manage'],
   ['/activity', 'Activity', 'audit:read'],
   ['/account', 'Account'],
 ]
@@ -12,12 +13,14 @@ const PAGES: [path: string, title: string, needs?: string][] = [
 interface Props {
   session: Session
   path: string
+  /** No page can be opened before the policy of the company is met. */
+  isHeld: boolean
   onSignOut: () => void
   children: ComponentChildren
 }
 
 /** What surrounds the pages behind sign-in. */
-export function Shell({ session, path, onSignOut, children }: Props) {
+export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
   const { accessContext, user, permissions } = session
   const pages = PAGES.filter(([, , needs]) => needs === undefined || permissions.includes(needs))
   return (
@@ -29,15 +32,17 @@ export function Shell({ session, path, onSignOut, children }: Props) {
         <p class="brand">
           gatehouse <span class="company">{accessContext.companyName}</span>
         </p>
-        <nav aria-label="Pages">
-          <ul>
-            {pages.map(([to, title]) => (
-              <li key={to} aria-current={to === path ? 'page' : undefined}>
-                <Link to={to}>{title}</Link>
-              </li>
-            ))}
-          </ul>
-        </nav>
+        {!isHeld && (
+          <nav aria-label="Pages">
+            <ul>
+              {pages.map(([to, title]) => (
+                <li key={to} aria-current={to === path ? 'page' : undefined}>
+                  <Link to={to}>{title}</Link>
+                </li>
+              ))}
+            </ul>
+          </nav>
+        )}
         <p class="who">
           <span class="quiet">{user.email}</span>
           <button type="button" class="small" onClick={onSignOut}>

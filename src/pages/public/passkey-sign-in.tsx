@@ -1,0 +1,83 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { ApiError, call, type PasskeyChallenge, type Session } from '../api.ts'
+import { useChange } from '../loading.tsx'
+import { PasskeyButton, type PasskeyProof } from '../passkey-button.tsx'
+import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
+
+const COOKIE_MODE = { 'x-session-mode': 'cookie' }
+/** Options are good for five minutes. New ones take their place before. */
+const RENEWED_MS = 4 * 60_000
+const LOOK_MS = 10_000
+
+const begin = () => call<PasskeyChallenge>('/auth/login/passkey/options', { headers: COOKIE_MODE })
+
+/** Sign-in by passkey alone: by a button, and where the e-mail is typed. */
+export function PasskeySignIn({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+  const [isAsking, setAsking] = useState(false)
+  const offered = useChange()
+
+  async function give(body: PasskeyProof): Promise<void> {
+    onSignedIn(await call<Session>('/auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain))
+  }
+  useOffer((proof) => offered.run(() => give(proof)), !isAsking)
+
+  if (!canUsePasskeys()) return null
+  return (
+    <>
+      <p class="or">or</p>
+      {offered.shown}
+      <PasskeyButton
+        action="Sign in with a passkey"
+        begin={() => {
+          setAsking(true)
+          return begin()
+        }}
+        give={give}
+        onEnd={() => setAsking(false)}
+      />
+    </>
+  )
+}
+
+function explain(error: unknown): never {
+  const isRefused = error instanceof ApiError && error.code === 'invalid_second_factor'
+  if (!isRefused) throw error
+  throw new ApiError(
+    error.code,
+    'This passkey is not accepted. Perhaps it was removed here. Try again, or use your password.',
+  )
+}
+
+/** Lets the browser offer passkeys as it offers passwords, while nothing else asks for one. */
+function useOffer(onChosen: (proof: PasskeyProof) => Promise<void>, isActive: boolean): void {
+  const current = useRef(onChosen)
+  current.current = onChosen
+  useEffect(() => {
+    if (!isActive) return
+    let isOver = false
+    let begunAt = 0
+
+    async function offer(): Promise<void> {
+      if (document.hidden || Date.now() - begunAt < RENEWED_MS) return
+      begunAt = Date.now()
+      if (!(await canOfferPasskeys())) return
+      const { challenge, passkeyOptions } = await begin()
+      if (isOver) return
+      const response = await offerPasskeys(passkeyOptions)
+      if (!response) return
+      await current.current({ challenge, response })
+      // Another one can be chosen if that was refused.
+      begunAt = 0
+    }
+    // Nobody has asked for it yet, so nobody is told that it does not work.
+    const look = () => offer().catch(() => {})
+    look()
+    const timer = setInterval(look, LOOK_MS)
+    document.addEventListener('visibilitychange', look)
+    return () => {
+      isOver = true
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', look)
+    }
+  }, [isActive])
+}

@@ -1,0 +1,92 @@
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError, call, type SecondFactors, type Session } from '../api.ts'
+import { useLoaded, Waiting } from '../loading.tsx'
+import { Section, Title } from '../parts.tsx'
+import { AddFactor } from './add-factor.tsx'
+import { MailboxProof } from './mailbox-proof.tsx'
+import { ProofSteps } from './proof-steps.tsx'
+import { RecoveryCodes } from './recovery-codes.tsx'
+
+interface Props {
+  session: Session
+  /** The session is not held any more. */
+  onDone: () => void
+}
+
+/** What a member sees whom the policy of the company holds, in place of all pages. */
+export function Enrolment({ session, onDone }: Props) {
+  const loaded = useLoaded(() => call<SecondFactors>('/auth/second-factors', { method: 'GET' }))
+  const [codes, setCodes] = useState<string[] | null>(null)
+  const { value } = loaded
+  const isOver = value !== null && !value.enrolmentRequired
+  useEffect(() => {
+    // Another tab has done it, or the policy was changed.
+    if (isOver) onDone()
+  }, [isOver])
+
+  return (
+    <>
+      <Title>Your company asks for a second factor</Title>
+      <Waiting of={loaded} />
+      {codes && (
+        <Section id="added" title="It is added">
+          <RecoveryCodes codes={codes} session={session} onStored={onDone} />
+        </Section>
+      )}
+      {!codes && value?.enrolmentRequired && step(value)}
+    </>
+  )
+
+  function step({ secondFactors, mailCodeRequired }: SecondFactors) {
+    const { email } = session.user
+    if (secondFactors.length === 0)
+      return (
+        <AddFirst
+          email={email}
+          needsMailCode={mailCodeRequired}
+          onAdded={(first) => (first ? setCodes(first) : onDone())}
+        />
+      )
+    return (
+      <Section id="prove" title="Prove yours">
+        <p class="lead">You have one. Give it once in this session, then you go on where you were.</p>
+        <ProofSteps email={email} onProven={onDone} />
+      </Section>
+    )
+  }
+}
+
+interface AddFirstProps {
+  email: string
+  needsMailCode: boolean
+  onAdded: (recoveryCodes: string[] | undefined) => void
+}
+
+function AddFirst({ email, needsMailCode, onAdded }: AddFirstProps) {
+  const [mailCode, setMailCode] = useState<string | undefined>()
+  const [fault, setFault] = useState<string | undefined>()
+
+  /** The code is checked with the factor: if it is wrong, that is said where it was typed. */
+  function refuse(error: unknown): never {
+    if (error instanceof ApiError && error.fields['mailCode']) {
+      setFault(error.fields['mailCode'])
+      setMailCode(undefined)
+    }
+    throw error
+  }
+  if (needsMailCode && mailCode === undefined)
+    return (
+      <Section id="mailbox" title="First, your mailbox">
+        <p class="lead">
+          Until you have a second factor, a mail to <strong>{email}</strong> shows that it is you.
+        </p>
+        <MailboxProof fault={fault} onGiven={setMailCode} />
+      </Section>
+    )
+  return (
+    <Section id="add" title="Add your second factor" hasFocus={mailCode !== undefined}>
+      <p class="lead">You need it to go on, and each time you sign in. You can add others later.</p>
+      <AddFactor mailCode={mailCode} onAdded={onAdded} onRefused={refuse} />
+    </Section>
+  )
+}

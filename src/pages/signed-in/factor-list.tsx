@@ -1,0 +1,96 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { call, type SecondFactors } from '../api.ts'
+import { useChange } from '../loading.tsx'
+import { Time } from '../parts.tsx'
+import { Confirm } from './confirm.tsx'
+
+type Factor = SecondFactors['secondFactors'][number]
+
+/** What each kind is called. */
+export const KINDS: Record<Factor['kind'], string> = { passkey: 'passkey', totp: 'authenticator app' }
+
+interface Props {
+  factors: SecondFactors
+  onBegin: () => void
+  onRemoved: () => void
+  /** What recovery codes are left. */
+  children: ComponentChildren
+}
+
+/** The second factors that somebody has, each with a button to remove it. */
+export function FactorList({ factors: { secondFactors, required }, onBegin, onRemoved, children }: Props) {
+  const { run, isBusy, shown } = useChange()
+  const [leaving, setLeaving] = useState<string | null>(null)
+  const isLast = secondFactors.length === 1
+  const label = isLast ? 'Remove…' : 'Remove'
+  const remove = (id: string) =>
+    run(async () => {
+      await call(`/auth/second-factors/${id}`, { method: 'DELETE' })
+      setLeaving(null)
+      onRemoved()
+    })
+  function begin(id: string): void {
+    onBegin()
+    if (isLast) setLeaving(id)
+    else remove(id)
+  }
+
+  if (secondFactors.length === 0)
+    return <p class="empty">You have none: whoever learns your password can sign in as you.</p>
+  return (
+    <>
+      {shown}
+      <ul class="sessions">
+        {secondFactors.map((factor) => (
+          <li key={factor.id}>
+            <About factor={factor} />
+            {isLast && required ? null : (
+              <button
+                type="button"
+                class="small"
+                disabled={isBusy}
+                aria-label={`${label} ${factor.name}`}
+                onClick={() => begin(factor.id)}
+              >
+                {label}
+              </button>
+            )}
+          </li>
+        ))}
+        <li>{children}</li>
+      </ul>
+      {isLast && required && (
+        <p class="hint">Your company asks for a second factor. To remove this one, add another one first.</p>
+      )}
+      {isLast && leaving !== null && (
+        <Confirm
+          action="Remove the last one"
+          isBusy={isBusy}
+          onConfirm={() => remove(leaving)}
+          onCancel={() => setLeaving(null)}
+        >
+          After that, whoever learns your password can sign in as you. Your recovery codes stop working too.
+        </Confirm>
+      )}
+    </>
+  )
+}
+
+function About({ factor: { kind, name, createdAt, lastUsedAt } }: { factor: Factor }) {
+  return (
+    <div>
+      <strong>{name}</strong> {name.toLowerCase() !== KINDS[kind] && <span class="tag">{KINDS[kind]}</span>}
+      <p class="quiet">
+        added <Time at={createdAt} />,{' '}
+        {lastUsedAt ? (
+          <>
+            last used <Time at={lastUsedAt} />
+          </>
+        ) : (
+          'not used yet'
+        )}
+      </p>
+    </div>
+  )
+}

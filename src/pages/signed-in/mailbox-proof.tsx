@@ -1,0 +1,58 @@
+import { useState } from 'preact/hooks'
+import { ApiError, call } from '../api.ts'
+import { Field, Form } from '../form.tsx'
+import { useChange } from '../loading.tsx'
+
+interface Props {
+  /** What was wrong with the code that was given last. */
+  fault: string | undefined
+  onGiven: (code: string) => void
+}
+
+/** Mails a code, and takes it. Whether it is right is found out when it is used. */
+export function MailboxProof({ fault, onGiven }: Props) {
+  const [mailed, setMailed] = useState(0)
+  const { run, isBusy, shown } = useChange()
+  const mail = () =>
+    run(async () => {
+      await call('/auth/second-factors/mail-code')
+      setMailed(mailed + 1)
+    })
+
+  async function take({ mailCode = '' }: Record<string, string>): Promise<void> {
+    const code = mailCode.replaceAll(/\s/g, '')
+    const fields = { mailCode: 'must be the eight digits of the mail' }
+    if (!/^\d{8}$/.test(code)) throw new ApiError('invalid_request', 'That is no code.', { fields })
+    onGiven(code)
+  }
+
+  if (mailed === 0 && fault === undefined)
+    return (
+      <>
+        {shown}
+        <button type="button" class="primary" disabled={isBusy} onClick={mail}>
+          {isBusy ? 'One moment…' : 'Mail me a code'}
+        </button>
+      </>
+    )
+  return (
+    <>
+      {shown}
+      <p role="status" class="done">
+        {mailed > 0 && `${mailed > 1 ? 'Another code' : 'A code'} is on its way. It works for ten minutes.`}
+      </p>
+      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Mail me another one">
+        {(fields) => (
+          <Field
+            label="Code from the mail"
+            name="mailCode"
+            autoComplete="one-time-code"
+            isNumeric
+            hasFocus
+            error={fields['mailCode'] ?? (mailed === 0 ? fault : undefined)}
+          />
+        )}
+      </Form>
+    </>
+  )
+}

@@ -1,0 +1,18 @@
+import { generate } from 'lean-qr'
+
+/** The quiet zone that readers need around a code (ISO/IEC 18004). */
+const MARGIN = 4
+
+/** A QR code. Dark on white in both themes, since not every reader takes the opposite. */
+export function QrCode({ text, label }: { text: string; label: string }) {
+  const { size, get } = generate(text)
+  const width = size + 2 * MARGIN
+  const places = Array.from({ length: size * size }, (_, n) => [n % size, Math.floor(n / size)] as const)
+  const path = places.filter(([x, y]) => get(x, y)).map(([x, y]) => `M${x + MARGIN} ${y + MARGIN}h1v1h-1z`)
+  return (
+    <svg class="qr" viewBox={`0 0 ${width} ${width}`} role="img" aria-label={label}>
+      <rect width={width} height={width} fill="#fff" />
+      <path d={path.join('')} fill="#000" />
+    </svg>
+  )
+}

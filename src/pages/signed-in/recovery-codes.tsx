@@ -1,0 +1,45 @@
+import { type Session, saveFile } from '../api.ts'
+import { CopyButton, StepTitle } from '../parts.tsx'
+
+interface Props {
+  codes: string[]
+  session: Session
+  onStored: () => void
+}
+
+/** New recovery codes, until the user says that they are stored. */
+export function RecoveryCodes({ codes, session, onStored }: Props) {
+  const text = `${codes.join('\n')}\n`
+  function save(): void {
+    const { user, accessContext } = session
+    const about = `Recovery codes of ${user.email} at ${accessContext.companyName}, for ${location.origin}\nEach works once in place of a second factor.\n\n`
+    saveFile(new Blob([about, text], { type: 'text/plain' }), 'recovery-codes.txt')
+  }
+  return (
+    <div class="fresh">
+      <StepTitle>Store your recovery codes</StepTitle>
+      <p>
+        If you lose your second factor, you sign in with your password and one of these. Each works once. They
+        are not shown again, so store them now, where nobody else looks.
+      </p>
+      <ul class="codes">
+        {codes.map((code) => (
+          <li key={code}>
+            <code>{code}</code>
+          </li>
+        ))}
+      </ul>
+      <div class="choices">
+        <CopyButton text={text} what="the recovery codes" />
+        <button type="button" class="small" onClick={save}>
+          Download
+        </button>
+      </div>
+      <div class="choices">
+        <button type="button" class="primary" onClick={onStored}>
+          I have stored them
+        </button>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,89 @@
+import { useState } from 'preact/hooks'
+import { call, type NewRecoveryCodes, type SecondFactors, type Session } from '../api.ts'
+import { useChange, useLoaded, Waiting } from '../loading.tsx'
+import { Section } from '../parts.tsx'
+import { AddFactor } from './add-factor.tsx'
+import { FactorList } from './factor-list.tsx'
+import { RecoveryCodes } from './recovery-codes.tsx'
+
+const FEW_CODES = 3
+
+interface Props {
+  session: Session
+  /** The other sessions have ended. */
+  onChanged: () => void
+}
+
+/** One's own second factors and recovery codes. */
+export function SecondFactorSection({ session, onChanged }: Props) {
+  const loaded = useLoaded(() => call<SecondFactors>('/auth/second-factors', { method: 'GET' }))
+  const [codes, setCodes] = useState<string[] | null>(null)
+  const [done, setDone] = useState<string | null>(null)
+
+  function settle(words: string | null, newCodes: string[] | null = null): void {
+    setDone(words)
+    setCodes(newCodes)
+    loaded.reload()
+  }
+  const { value } = loaded
+  return (
+    <Section id="second-factors" title="Second factors">
+      <p class="lead">
+        You sign in with your password and one of these, or with a passkey alone. So a password that somebody
+        learns is not enough.
+      </p>
+      <Waiting of={loaded} />
+      {value && (
+        <FactorList
+          factors={value}
+          onBegin={() => setDone(null)}
+          onRemoved={() => {
+            settle('It is removed, and your other sessions have ended.')
+            onChanged()
+          }}
+        >
+          <CodesLeft left={value.recoveryCodes} onRenewed={(renewed) => settle(null, renewed)} />
+        </FactorList>
+      )}
+      <p role="status" class="done">
+        {done}
+      </p>
+      {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
+      {value && !codes && (
+        <AddFactor
+          onBegin={() => setDone(null)}
+          onAdded={(first) => {
+            settle('It is added, and your other sessions have ended.', first ?? null)
+            onChanged()
+          }}
+        />
+      )}
+    </Section>
+  )
+}
+
+function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: string[]) => void }) {
+  const { run, isBusy, shown } = useChange()
+  const renew = () =>
+    run(async () => {
+      const { recoveryCodes } = await call<NewRecoveryCodes>('/auth/second-factors/recovery-codes')
+      onRenewed(recoveryCodes)
+    })
+  const isFew = left <= FEW_CODES
+  return (
+    <>
+      <div>
+        <strong>Recovery codes</strong> <span class="tag">{left || 'none'} left</span>
+        <p class={isFew ? 'error' : 'quiet'}>
+          {isFew
+            ? 'Make new ones before you need them.'
+            : 'For when you have lost the others. New ones take the place of these.'}
+        </p>
+        {shown}
+      </div>
+      <button type="button" class="small" disabled={isBusy} onClick={renew}>
+        Make new ones
+      </button>
+    </>
+  )
+}

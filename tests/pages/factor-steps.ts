@@ -1,0 +1,78 @@
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+import { fill, heading, press, say, tracesIn } from '../support/browser.ts'
+import { codeAt } from '../support/second-factors.ts'
+import type { Person, TestService } from '../support/test-service.ts'
+
+/** What people do with second factors on the pages. */
+
+/** The section of the account's page. */
+export const own = (page: Page) => page.getByRole('region', { name: 'Second factors' })
+
+/** Reads the recovery codes, and says that they are stored. */
+export async function storeCodes(page: Page): Promise<string[]> {
+  const shown = page.locator('.codes code')
+  await shown.nth(9).waitFor()
+  const codes = await shown.allTextContents()
+  await press(page, 'I have stored them')
+  await shown.first().waitFor({ state: 'detached' })
+  return codes
+}
+
+export async function signOut(page: Page): Promise<void> {
+  await press(page, 'Sign out')
+  await say(page, 'You are signed out.')
+}
+
+/** Gives the password, and waits for the second step. */
+export async function begin(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
+  const company = page.getByLabel('Company id')
+  if (await company.isVisible()) await company.fill(companyId)
+  await fill(page, { 'E-mail': email, Password: password })
+  await press(page, 'Sign in')
+  await heading(page, 'Your second factor')
+}
+
+/** The pages leave nothing of this behind (ASVS 14.2.1). */
+export async function expectNoTraces(page: Page, secrets: string[]): Promise<void> {
+  const traces = await tracesIn(page)
+  for (const secret of secrets) expect(traces).not.toContain(secret)
+}
+
+export function useFactors({ clock }: TestService) {
+  async function addPasskey(page: Page): Promise<string[]> {
+    await press(page, 'Add a passkey')
+    await press(page, 'Make the passkey')
+    return await storeCodes(page)
+  }
+
+  /** Adds an authenticator app, whose secret is read off the page. `look` looks at each step. */
+  async function addApp(
+    page: Page,
+    {
+      isFirst = true,
+      look = async () => {},
+    }: { isFirst?: boolean; look?: (step: string) => Promise<void> } = {},
+  ) {
+    await press(page, 'Add an app')
+    await page.getByRole('img', { name: /QR code/ }).waitFor()
+    await look('adding an app')
+    const secret = ((await page.locator('.secret code').textContent()) ?? '').replaceAll(' ', '')
+    await giveCode(page, secret, 'Add the app')
+    await say(page, isFirst ? 'Store your recovery codes' : 'It is added')
+    await look('what an added app gives')
+    return { secret, recoveryCodes: isFirst ? await storeCodes(page) : [] }
+  }
+
+  /** Gives the code of this moment. The next one is another. */
+  async function giveCode(page: Page, secret: string, action = 'Continue'): Promise<string> {
+    const code = codeAt(secret, clock.now())
+    await fill(page, { Code: code })
+    await press(page, action)
+    // The service reads the clock when it answers.
+    await expect.poll(() => page.getByRole('button', { name: 'One moment…' }).count()).toBe(0)
+    clock.advance(30)
+    return code
+  }
+  return { addPasskey, addApp, giveCode }
+}

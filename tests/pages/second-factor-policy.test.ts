@@ -1,0 +1,219 @@
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import {
+  addDevice,
+  enter,
+  fill,
+  go,
+  heading,
+  offerNothing,
+  openPages,
+  press,
+  say,
+} from '../support/browser.ts'
+import { PASSWORD, type Person } from '../support/test-service.ts'
+import { begin, expectNoTraces, own, signOut, useFactors } from './factor-steps.ts'
+
+/** What admins do about second factors on the pages, and what that means to others, in real browsers. */
+
+const { origin, service, mailbox, openPage, openMailed } = await openPages()
+const { addPasskey, addApp, giveCode } = useFactors(service)
+
+const HELD = 'Your company asks for a second factor'
+
+/** Somebody who is signed in, on a device that makes passkeys. */
+async function openAs(person: Person, home = 'Developer settings') {
+  const browser = await openPage(origin)
+  const { page } = browser
+  await offerNothing(page)
+  const device = await addDevice(page)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, person)
+  await heading(page, home)
+  return { ...browser, device }
+}
+
+/** Changes the policy on the page for it. */
+async function choose(page: Page, setting: string): Promise<void> {
+  await go(page, 'Security')
+  await page.getByRole('radio', { name: setting }).check()
+  await press(page, 'Save')
+}
+
+/** Asks for the mailed code, and reads it. */
+async function mailedCode(page: Page, person: Person): Promise<string> {
+  await press(page, 'Mail me a code')
+  return await readCode(page, person)
+}
+
+async function readCode(page: Page, { email }: Person): Promise<string> {
+  await say(page, 'A code is on its way.')
+  const { email: mail } = await mailbox.mailTo(email)
+  const [code = ''] = /\d{4} \d{4}/.exec(mail.text ?? '') ?? []
+  expect(code).not.toBe('')
+  return code
+}
+
+test('an admin asks everyone for a second factor, who are held at their next click until they have one (ASVS 6.3.3)', async () => {
+  const admin = await service.addCompany()
+  const [member, other] = [await service.addUser(admin), await service.addUser(admin)]
+  const atMember = await openAs(member, 'Your account')
+  const { page, expectClean } = await openAs(admin)
+
+  await go(page, 'Security')
+  await say(page, '3 people have none yet, and must add one before they go on. You are one of them.')
+  await say(page, 'You have none yet, and must add one before you go on.')
+  await choose(page, 'Everyone needs one')
+  const dialog = page.getByRole('dialog', { name: 'Everyone needs one?' })
+  await dialog.getByText('3 people have none yet').waitFor()
+  await press(dialog, 'Cancel')
+  const { secondFactor } = await service.db
+    .selectFrom('companies')
+    .select('second_factor_policy as secondFactor')
+    .where('company_id', '=', admin.companyId)
+    .executeTakeFirstOrThrow()
+  expect(secondFactor).toBe('optional')
+  await press(page, 'Save')
+  await press(dialog, 'Ask for it')
+  await say(page, 'Saved. It holds from the next request on')
+  await mailbox.mailTo(admin.email)
+
+  // The page that was open all the time; its sign-in is long ago.
+  const held = atMember.page
+  service.clock.advance(16 * 60)
+  await fill(held, { Name: 'Bob of Held' })
+  await press(held, 'Save the name')
+  await heading(held, HELD)
+  expect(await held.getByRole('navigation').count()).toBe(0)
+  await press(held, 'Mail me a code')
+  const proof = held.getByRole('dialog', { name: 'Is it you?' })
+  await proof.getByLabel('Password').fill(PASSWORD)
+  await press(proof, 'Continue')
+  const code = await readCode(held, member)
+
+  await fill(held, { 'Code from the mail': '1234' })
+  await press(held, 'Continue')
+  await say(held, 'Code from the mail must be the eight digits of the mail.')
+  await fill(held, { 'Code from the mail': '00000000' })
+  await press(held, 'Continue')
+  await press(held, 'Add an app')
+  await say(held, 'Code from the mail is wrong, used or expired.')
+  await fill(held, { 'Code from the mail': code })
+  await press(held, 'Continue')
+  const { secret, recoveryCodes } = await addApp(held)
+  // Back where they were.
+  await heading(held, 'Your account')
+  await own(held).getByText('Your company asks for a second factor.').waitFor()
+  expect(await held.getByRole('button', { name: /^Remove/ }).count()).toBe(0)
+  await expectNoTraces(held, [code, code.replace(' ', ''), secret, ...recoveryCodes])
+
+  // The admin is asked as well, and another member at sign-in. A reload changes nothing.
+  await go(page, 'Members')
+  await heading(page, HELD)
+  await page.reload()
+  await heading(page, HELD)
+  const third = await openAs(other, HELD)
+  const otherCode = await mailedCode(third.page, other)
+  await fill(third.page, { 'Code from the mail': otherCode })
+  await press(third.page, 'Continue')
+  await addPasskey(third.page)
+  await heading(third.page, 'Your account')
+  await signOut(third.page)
+  await begin(third.page, other)
+  await press(third.page, 'Use your passkey')
+  await heading(third.page, 'Your account')
+
+  // Who does not want to can leave.
+  await signOut(page)
+  for (const one of [{ expectClean }, atMember, third]) one.expectClean()
+})
+
+test('two tabs that are held go on together', async () => {
+  const admin = await service.addCompany()
+  const { page, context, expectClean } = await openAs(admin)
+  await choose(page, 'Admins need one')
+  await press(page.getByRole('dialog'), 'Ask for it')
+  await say(page, 'Saved.')
+  await mailbox.mailTo(admin.email)
+  const second = await context.newPage()
+  await second.goto(`${origin}/members`)
+  await heading(second, HELD)
+  // A browser makes no passkeys for a page that nobody looks at.
+  await page.bringToFront()
+  await go(page, 'Members')
+  await heading(page, HELD)
+  const code = await mailedCode(page, admin)
+  await fill(page, { 'Code from the mail': code })
+  await press(page, 'Continue')
+  await addPasskey(page)
+  await heading(page, 'Members')
+  await heading(second, 'Members')
+
+  // What asks for less is saved at once.
+  await choose(page, 'Everybody chooses')
+  await say(page, 'Saved.')
+  expectClean()
+})
+
+test('a session that began without the factor its user has proves it, and goes on (ASVS 6.3.3)', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openAs(admin)
+  await go(page, 'Account')
+  const { secret } = await addApp(page)
+  await service.db
+    .updateTable('companies')
+    .set({ second_factor_policy: 'everyone' })
+    .where('company_id', '=', admin.companyId)
+    .execute()
+  await service.db
+    .updateTable('sessions')
+    .set({ amr: ['pwd'] })
+    .where('user_id', '=', admin.userId)
+    .execute()
+  await go(page, 'Members')
+  await heading(page, HELD)
+  await fill(page, { Password: PASSWORD })
+  await press(page, 'Continue')
+  await giveCode(page, secret)
+  await heading(page, 'Members')
+  expectClean()
+})
+
+test('an admin resets the second factors of a member, who gets a link and begins anew (ASVS 6.4.4, 6.4.6, 6.5.6)', async () => {
+  const admin = await service.addCompany()
+  const member = await service.addUser(admin)
+  const atMember = await openAs(member, 'Your account')
+  await addPasskey(atMember.page)
+  await mailbox.mailTo(member.email)
+  const { page, expectClean } = await openAs(admin)
+  await go(page, 'Members')
+  await page.locator('summary', { hasText: member.email }).click()
+  const details = page.locator('details[open]')
+  await details.locator('.tag', { hasText: 'passkey' }).waitFor()
+  await press(details, 'Reset second factors…')
+  await say(page, `a link to choose another password is mailed to ${member.email}`)
+  await press(details, `Reset ${member.email}`)
+  await say(page, 'Reset. A link to choose another password is on its way.')
+  await details.getByText('none').waitFor()
+
+  await press(atMember.page, 'Save the name')
+  await say(atMember.page, 'An admin of your company has ended this session.')
+  await press(atMember.page, 'Sign in with a passkey')
+  await say(atMember.page, 'This passkey is not accepted')
+  await openMailed(atMember.page, member.email)
+  const password = 'another correct horse'
+  await fill(atMember.page, { 'New password': password })
+  await press(atMember.page, 'Change the password')
+  await say(atMember.page, 'Your password is changed')
+  await go(atMember.page, 'Sign in')
+  await enter(atMember.page, { ...member, password })
+  await heading(atMember.page, 'Your account')
+
+  // What was done is told in words.
+  await go(page, 'Activity')
+  await page.getByRole('cell', { name: /reset the second factors of a member/ }).waitFor()
+  await page.getByRole('cell', { name: /added a second factor.*kind: passkey/ }).waitFor()
+  expect(await page.locator('tbody').innerText()).not.toMatch(/[a-z]_[a-z]/)
+  expectClean()
+  atMember.expectClean()
+})

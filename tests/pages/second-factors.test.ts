@@ -1,0 +1,309 @@
+import { expect, test } from 'vitest'
+import {
+  addDevice,
+  enter,
+  fill,
+  go,
+  heading,
+  offerNothing,
+  openPages,
+  press,
+  say,
+} from '../support/browser.ts'
+import { PASSWORD } from '../support/test-service.ts'
+import { begin, expectNoTraces, own, signOut, storeCodes, useFactors } from './factor-steps.ts'
+
+/** Second factors on the pages, in a real browser: how they are added, asked for and removed. */
+
+const { origin, service, mailbox, openPage } = await openPages()
+const { addPasskey, addApp, giveCode } = useFactors(service)
+
+/** A company whose admin is signed in, on a device that makes passkeys. */
+async function openSignedIn({ hasOffers = false } = {}) {
+  const admin = await service.addCompany()
+  const browser = await openPage(origin, { acceptDownloads: true })
+  const { page } = browser
+  if (!hasOffers) await offerNothing(page)
+  const device = await addDevice(page)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  return { admin, device, ...browser }
+}
+
+test('a passkey is added, completes a sign-in, signs in alone, and is removed (ASVS 6.3.3, 6.5.6, 6.5.7)', async () => {
+  const { admin, device, page, expectClean } = await openSignedIn()
+  const name = '<b>Ada’s</b> laptop'
+  const challenges: string[] = []
+  page.on('response', async (response) => {
+    const { challenge } = await response.json().catch(() => ({}))
+    if (challenge) challenges.push(challenge)
+  })
+  const elsewhere = await service.loginAs(admin)
+  await go(page, 'Account')
+  await say(page, 'whoever learns your password can sign in as you')
+  await press(page, 'Add a passkey')
+  expect(await own(page).getByLabel('Name').inputValue()).toBe('Chrome on Linux')
+  await own(page).getByLabel('Name').fill(name)
+  await press(page, 'Make the passkey')
+  await say(page, 'It is added, and your other sessions have ended.')
+  expect((await service.getSession({ token: elsewhere.accessToken })).status).toBe(401)
+  const codes = await storeCodes(page)
+  expect(new Set(codes).size).toBe(10)
+  await own(page).getByText(name, { exact: true }).waitFor()
+  await mailbox.mailTo(admin.email)
+  expect(await device.passkeys()).toMatchObject([{ isResidentCredential: true, rpId: 'localhost' }])
+
+  await signOut(page)
+  await page.getByLabel('Remember the company on this device').check()
+  await press(page, 'Sign in with a passkey')
+  await heading(page, 'Developer settings')
+  await go(page, 'Account')
+  await own(page).getByText('last used').waitFor()
+
+  await signOut(page)
+  await page.locator('.chosen').waitFor()
+  await begin(page, admin)
+  await press(page, 'Use your passkey')
+  await heading(page, 'Developer settings')
+  expect(challenges.length).toBe(2)
+  await expectNoTraces(page, [...challenges, ...codes, PASSWORD])
+
+  await go(page, 'Account')
+  await press(own(page), `Remove… ${name}`)
+  await say(page, 'Your recovery codes stop working too.')
+  await press(own(page), 'Remove the last one')
+  await say(page, 'It is removed, and your other sessions have ended.')
+  await signOut(page)
+  await press(page, 'Sign in with a passkey')
+  await say(page, 'This passkey is not accepted')
+  await fill(page, { 'E-mail': admin.email, Password: PASSWORD })
+  await press(page, 'Sign in')
+  await heading(page, 'Developer settings')
+  expectClean()
+})
+
+test('a passkey that the browser offers at the e-mail signs in', async () => {
+  const { admin, page, expectClean } = await openSignedIn({ hasOffers: true })
+  await go(page, 'Account')
+  await addPasskey(page)
+  // The device answers an offer at once, as if its user had chosen the passkey.
+  const ready = Promise.withResolvers<void>()
+  await page.route('**/login/passkey/options', async (route) => {
+    await ready.promise
+    await route.continue()
+  })
+  await signOut(page)
+  await page.getByLabel('Remember the company on this device').check()
+  ready.resolve()
+  await heading(page, 'Developer settings')
+  expect(await page.evaluate("localStorage.getItem('gatehouse.company')")).toContain(admin.companyId)
+  const opened = () =>
+    service.db.selectFrom('sessions').select('amr').where('user_id', '=', admin.userId).execute()
+  expect((await opened()).map(({ amr }) => amr)).toContainEqual(['hwk', 'user', 'mfa'])
+  expectClean()
+})
+
+test('what the browser offers is renewed before it ends, and given up for a button', async () => {
+  const { page, expectClean } = await openPage(origin)
+  await addDevice(page)
+  let asked = 0
+  page.on('request', (request) => {
+    if (request.url().endsWith('/passkey/options')) asked += 1
+  })
+  await page.clock.install()
+  await page.goto(`${origin}/sign-in`)
+  await expect.poll(() => asked).toBe(1)
+  await page.clock.fastForward('03:30')
+  await page.clock.fastForward('00:40')
+  await expect.poll(() => asked).toBe(2)
+  // The button has options of its own; after that, there is an offer again.
+  await press(page, 'Sign in with a passkey')
+  await say(page, 'No passkey was used.')
+  await expect.poll(() => asked).toBe(4)
+  expectClean()
+})
+
+test('an authenticator app is added, asked for, and removed; a recovery code takes its place once (ASVS 6.3.3, 6.5.1, 6.5.6)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await press(page, 'Add an app')
+  await fill(page, { Code: '000000' })
+  await press(page, 'Add the app')
+  await say(page, 'Code is wrong.')
+  await press(page, 'Cancel')
+  const { secret, recoveryCodes } = await addApp(page)
+  await own(page).getByText('10 left').waitFor()
+
+  await signOut(page)
+  await begin(page, admin)
+  await page.locator('input[autocomplete=one-time-code][inputmode=numeric]:focus').waitFor()
+  await fill(page, { Code: '000000' })
+  await press(page, 'Continue')
+  await say(page, 'Code is wrong, or was used before.')
+  await page.locator('input[name=code][aria-invalid=true]:focus').waitFor()
+  const code = await giveCode(page, secret)
+  await heading(page, 'Developer settings')
+
+  const [recoveryCode = ''] = recoveryCodes
+  await signOut(page)
+  await begin(page, admin)
+  await press(page, 'Use a recovery code')
+  await fill(page, { 'Recovery code': recoveryCode.toLowerCase() })
+  await press(page, 'Continue')
+  await heading(page, 'Developer settings')
+  await go(page, 'Account')
+  await own(page).getByText('9 left').waitFor()
+  await signOut(page)
+  await begin(page, admin)
+  await press(page, 'Use a recovery code')
+  await fill(page, { 'Recovery code': recoveryCode })
+  await press(page, 'Continue')
+  await say(page, 'Recovery code is wrong, or was used before.')
+  await press(page, 'Start again')
+  await heading(page, 'Sign in')
+  expect(await page.getByLabel('E-mail').inputValue()).toBe(admin.email)
+  await expectNoTraces(page, [secret, code, ...recoveryCodes, PASSWORD])
+  expectClean()
+})
+
+test('who cancels the dialog of the browser is told so quietly, and can choose another way', async () => {
+  const { admin, device, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await device.refuse()
+  await press(page, 'Add a passkey')
+  await press(page, 'Make the passkey')
+  await say(page, 'No passkey was made.')
+  expect(await page.getByRole('alert').count()).toBe(0)
+  await device.accept()
+  await press(page, 'Make the passkey')
+  await storeCodes(page)
+  // The device has one by now.
+  await press(page, 'Add a passkey')
+  await press(page, 'Make the passkey')
+  await say(page, 'This device has a passkey of yours already.')
+  await press(page, 'Cancel')
+  const { secret } = await addApp(page, { isFirst: false })
+
+  await signOut(page)
+  await device.refuse()
+  await press(page, 'Sign in with a passkey')
+  await say(page, 'No passkey was used.')
+  await begin(page, admin)
+  await press(page, 'Use your passkey')
+  await say(page, 'No passkey was used.')
+  expect(await page.getByRole('alert').count()).toBe(0)
+  await press(page, 'Use an authenticator app')
+  await giveCode(page, secret)
+  await heading(page, 'Developer settings')
+  expectClean()
+})
+
+test('a browser without passkeys asks for codes, and says why it adds none', async () => {
+  const { admin, page, context, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await addPasskey(page)
+  const { secret } = await addApp(page, { isFirst: false })
+  await signOut(page)
+  await context.addInitScript('delete window.PublicKeyCredential')
+  await page.reload()
+  await begin(page, admin)
+  expect(await page.getByRole('button', { name: /passkey/ }).count()).toBe(0)
+  await giveCode(page, secret)
+  await heading(page, 'Developer settings')
+  await go(page, 'Account')
+  await say(page, 'This browser has no passkeys')
+  expect(await page.getByRole('button', { name: 'Add a passkey' }).count()).toBe(0)
+  expectClean()
+})
+
+test('after five wrong codes, or five minutes, one begins again with the password (ASVS 6.3.1, 6.5.5)', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  const { secret } = await addApp(page)
+  await signOut(page)
+  await begin(page, admin)
+  for (const code of ['000001', '000002', '000003', '000004']) {
+    await fill(page, { Code: code })
+    await press(page, 'Continue')
+    await page.locator('[aria-invalid=true]').waitFor()
+  }
+  await fill(page, { Code: '000005' })
+  await press(page, 'Continue')
+  await say(page, 'The second factor was wrong too often. Begin again.')
+
+  await page.clock.install()
+  await begin(page, admin)
+  await page.locator('input:focus').waitFor()
+  await page.clock.fastForward('05:01')
+  await say(page, 'The five minutes for the second factor are over. Begin again.')
+  await begin(page, admin)
+  await giveCode(page, secret)
+  await heading(page, 'Developer settings')
+  expectClean()
+})
+
+test('recovery codes are saved as a file, warn when few are left, and are replaced', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  const { recoveryCodes } = await addApp(page)
+  await press(page, 'Make new ones')
+  await page.locator('.codes').waitFor()
+  const renewed = await page.locator('.codes code').allTextContents()
+  expect(renewed).not.toEqual(expect.arrayContaining(recoveryCodes.slice(0, 1)))
+  const [file] = await Promise.all([page.waitForEvent('download'), press(page, 'Download')])
+  expect(file.suggestedFilename()).toBe('recovery-codes.txt')
+  const text = (await (await file.createReadStream()).toArray()).join('')
+  expect(text).toContain(admin.email)
+  for (const code of renewed) expect(text).toContain(code)
+  await press(page, 'I have stored them')
+  expect(await page.content()).not.toContain(renewed[0])
+
+  const { db } = service
+  const kept = db.selectFrom('recovery_codes').select('digest').where('user_id', '=', admin.userId).limit(2)
+  await db
+    .deleteFrom('recovery_codes')
+    .where('user_id', '=', admin.userId)
+    .where('digest', 'not in', kept)
+    .execute()
+  await page.reload()
+  await own(page).getByText('2 left').waitFor()
+  await say(page, 'Make new ones before you need them.')
+  expectClean()
+})
+
+test('a change long after the sign-in asks for password and second factor, or a passkey alone (ASVS 7.5.1)', async () => {
+  const { page, expectClean } = await openSignedIn()
+  await go(page, 'Account')
+  await addPasskey(page)
+  const { secret } = await addApp(page, { isFirst: false })
+  const dialog = page.getByRole('dialog', { name: 'Is it you?' })
+  const change = async (newEmail: string) => {
+    service.clock.advance(16 * 60)
+    await fill(page, { 'New e-mail': newEmail })
+    await press(page, 'Send me a link')
+  }
+
+  await change('first@company.example')
+  await dialog.getByLabel('Password').fill(PASSWORD)
+  await press(dialog, 'Continue')
+  await press(dialog, 'Use an authenticator app')
+  await dialog.getByLabel('Code', { exact: true }).fill('000000')
+  await press(dialog, 'Continue')
+  await say(page, 'Code is wrong, or was used before.')
+  await giveCode(page, secret)
+  await mailbox.mailTo('first@company.example')
+
+  await change('second@company.example')
+  await press(dialog, 'Use a passkey')
+  await mailbox.mailTo('second@company.example')
+  expect(await dialog.isVisible()).toBe(false)
+
+  await change('third@company.example')
+  await dialog.getByLabel('Password').fill(PASSWORD)
+  await press(dialog, 'Continue')
+  await press(dialog, 'Cancel')
+  await say(page, 'Nothing is changed')
+  await expectNoTraces(page, [secret, PASSWORD])
+  expectClean()
+})

@@ -1,0 +1,146 @@
+import type { Transaction } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import type { Database } from '../../src/database/schema.ts'
+import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
+import { voidPassword } from '../../src/second-factor/guessing.ts'
+import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
+import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { countWaiting, PASSWORD } from '../support/test-service.ts'
+
+/** What comes at the same moment as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
+
+const service = await openFactorService({ instances: 2 })
+const admin = await service.addCompany()
+const { call, begin, complete, db } = service
+const now = () => service.clock.now()
+
+/** Starts the acts while the row of a user is held, and lets them go when all of them wait. */
+async function releaseTogether<Result>(userId: string, acts: (() => Promise<Result>)[]): Promise<Result[]> {
+  const started = await db.transaction().execute(async (tx: Transaction<Database>) => {
+    await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
+    const running = []
+    for (const act of acts) {
+      running.push(act())
+      await expect.poll(() => countWaiting(db)).toBe(running.length)
+    }
+    return { running }
+  })
+  return await Promise.all(started.running)
+}
+
+/** A member with an abandoned sign-in, and one that waits for its code. */
+async function beginTwice() {
+  const person = await service.personWithTotp(admin)
+  await begin(person)
+  service.clock.advance(301)
+  const { challenge } = await begin(person)
+  const finish = async () =>
+    (await complete({ challenge, method: 'totp', code: codeAt(person.secret, now()) })).status
+  return { person, finish }
+}
+
+describe('a sign-in and, at the same moment,', () => {
+  const settle = async () => {
+    await settleLapsedAcrossCompanies({ db, system: service.clock }, now())
+    return 0
+  }
+
+  test('the settlement of one that was abandoned', async () => {
+    for (const isFirst of [true, false]) {
+      const { person, finish } = await beginTwice()
+      const acts = isFirst ? [settle, finish] : [finish, settle]
+      expect((await releaseTogether(person.userId, acts)).toSorted()).toEqual([0, 200])
+    }
+  })
+
+  test('a reset by an operator', async () => {
+    for (const isFirst of [true, false]) {
+      const { person, finish } = await beginTwice()
+      const reset = async () => {
+        await resetSecondFactors(service.context, person.companyId, person, now())
+        return 0
+      }
+      const [one, other] = await releaseTogether(person.userId, isFirst ? [reset, finish] : [finish, reset])
+      // Whichever comes first, nothing of the member is open afterwards.
+      expect([one, other].toSorted()).toEqual([0, isFirst ? 401 : 200])
+      const live = await db
+        .selectFrom('sessions as s')
+        .innerJoin('users as u', (join) =>
+          join.onRef('u.user_id', '=', 's.user_id').onRef('u.session_epoch', '=', 's.user_epoch'),
+        )
+        .select('s.session_id')
+        .where('s.user_id', '=', person.userId)
+        .execute()
+      expect(live).toEqual([])
+    }
+  })
+
+  test('a deletion by an operator', async () => {
+    const { person, finish } = await beginTwice()
+    const remove = async () => {
+      await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
+      return 0
+    }
+    expect((await releaseTogether(person.userId, [finish, remove])).toSorted()).toEqual([0, 200])
+  })
+})
+
+describe('a password that is made void by too many wrong codes', () => {
+  const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined } }
+
+  test('leaves one mail with a link, however close the last two came', async () => {
+    const person = await service.personWithTotp(admin)
+    await service.mailbox.mailTo(person.email)
+    await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
+    const context = { db, system: service.clock }
+    for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
+    const subjects = []
+    let token = ''
+    for (const _ of [1, 2]) {
+      const mail = await service.mailbox.mailTo(person.email)
+      subjects.push(mail.email.subject)
+      token ||= mail.token
+    }
+    expect(subjects.join()).toMatch(/Somebody knows your password/)
+    const json = { token, newPassword: 'another fine battery' }
+    expect((await call('/auth/password/reset', { json })).status).toBe(204)
+  })
+
+  test('makes void what came after it: a proof that waits for its code', async () => {
+    const person = await service.personWithTotp(admin)
+    const proof = await must(
+      call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
+    )
+    await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
+    await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
+    const json = { challenge: proof.challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    expect((await call('/auth/reauthenticate', { token: person.token, json })).status).toBe(400)
+  })
+
+  test('is not brought nearer by wrong codes from before a new one', async () => {
+    const person = await service.personWithTotp(admin)
+    const { accessToken: token } = await must(service.signInByTotp(person))
+    await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
+    const newPassword = 'another fine battery'
+    await must(call('/auth/password/change', { token, json: { currentPassword: PASSWORD, newPassword } }))
+    const after = { ...person, password: newPassword }
+    const { challenge } = await begin(after)
+    expect((await complete({ challenge, method: 'totp', code: '000000' })).status).toBe(401)
+    expect((await service.signInByTotp(after)).status).toBe(200)
+  })
+})
+
+test('the notice of a reset by an admin comes, also if somebody asks for another link before it is sent', async () => {
+  const person = await service.personWithTotp(admin)
+  await service.mailbox.mailTo(person.email)
+  await service.mailbox.stop()
+  const { accessToken } = await service.loginAs(admin)
+  await must(call(`/auth/members/${person.userId}/second-factors`, { method: 'DELETE', token: accessToken }))
+  await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
+  await service.mailbox.start()
+  service.clock.advance(3600)
+  const subjects = []
+  for (const _ of [1, 2]) subjects.push((await service.mailbox.mailTo(person.email)).email.subject)
+  expect(subjects.join()).toMatch(/Your sign-in to/)
+  expect(subjects.join()).toMatch(/Reset your password/)
+})
