@@ -54,12 +54,19 @@ do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6
 | refresh token | ${config.refreshTokenTtlSeconds} s, once; never beyond ${config.sessionMaxAgeSeconds} s after sign-in |
 | session cookie | ${config.cookieIdleSeconds} s after its last use, ${config.cookieMaxAgeSeconds} s after sign-in |
 | signature of an event | ${config.signatureToleranceSeconds} s around its \`webhook-timestamp\` |
+| challenge of a second factor | 300 s and 5 tries; void after another password or factor |
 | mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
 
 What a user may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
 from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
 ${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the
 uses are at most ${config.refreshRaceSeconds} s apart; then the later one is only refused.
+
+## Second factors
+
+A member with an authenticator app or a passkey gets 401 \`second_factor_required\` for the right password, and goes on with its
+\`challenge\` at \`/auth/login/second-factor\`. A passkey alone signs in at \`/auth/login/passkey\`. What asks for a recent proof
+asks for the same. A company can ask its admins or everyone for one; service members are never asked.
 
 ## Passwords
 

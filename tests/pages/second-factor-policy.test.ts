@@ -48,7 +48,7 @@ async function mailedCode(page: Page, person: Person): Promise<string> {
 
 async function readCode(page: Page, { email }: Person): Promise<string> {
   await say(page, 'A code is on its way.')
-  const { email: mail } = await mailbox.mailTo(email)
+  const { email: mail } = await mailbox.mailTo(email, 'Your code for')
   const [code = ''] = /\d{4} \d{4}/.exec(mail.text ?? '') ?? []
   expect(code).not.toBe('')
   return code

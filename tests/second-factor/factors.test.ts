@@ -195,12 +195,10 @@ describe('a factor that is added or removed', () => {
   test('is mailed and audited (ASVS 6.3.7)', async () => {
     const { person, token } = await signedIn()
     const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { name: 'Blue key' })
-    const { email: added } = await service.mailbox.mailTo(person.email)
-    expect(added.subject).toContain('A second factor was added')
+    const { email: added } = await service.mailbox.mailTo(person.email, 'A second factor was added')
     expect(added.text).toContain('The passkey “Blue key” was added')
     await must(remove(id, token))
-    const { email: removed } = await service.mailbox.mailTo(person.email)
-    expect(removed.subject).toContain('A second factor was removed')
+    await service.mailbox.mailTo(person.email, 'A second factor was removed')
     const entries = await selectAudit(service.db)
       .select(['action', 'outcome', 'subject', 'details'])
       .where('actor', '=', person.userId)
@@ -271,12 +269,10 @@ describe('the last factor', () => {
 describe('recovery codes', () => {
   test('can be made anew: the old ones are void, and the member is told (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
-    await service.mailbox.mailTo(person.email)
     const path = '/auth/second-factors/recovery-codes'
     const answer = await call(path, { token: person.token })
     expect([answer.status, answer.body.recoveryCodes.length]).toEqual([201, 10])
-    const { email } = await service.mailbox.mailTo(person.email)
-    expect(email.subject).toContain('New recovery codes')
+    await service.mailbox.mailTo(person.email, 'New recovery codes')
     const [old] = person.recoveryCodes ?? []
     const [fresh] = answer.body.recoveryCodes
     const { challenge } = await service.begin(person)

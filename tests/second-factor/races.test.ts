@@ -90,18 +90,11 @@ describe('a password that is made void by too many wrong codes', () => {
 
   test('leaves one mail with a link, however close the last two came', async () => {
     const person = await service.personWithTotp(admin)
-    await service.mailbox.mailTo(person.email)
     await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
     const context = { db, system: service.clock }
     for (const count of [30, 31]) await voidPassword(context, person, count, { ...received, now: now() })
-    const subjects = []
-    let token = ''
-    for (const _ of [1, 2]) {
-      const mail = await service.mailbox.mailTo(person.email)
-      subjects.push(mail.email.subject)
-      token ||= mail.token
-    }
-    expect(subjects.join()).toMatch(/Somebody knows your password/)
+    await service.mailbox.mailTo(person.email, 'Somebody knows your password')
+    const { token } = await service.mailbox.mailTo(person.email, 'Reset your password')
     const json = { token, newPassword: 'another fine battery' }
     expect((await call('/auth/password/reset', { json })).status).toBe(204)
   })
@@ -132,15 +125,12 @@ describe('a password that is made void by too many wrong codes', () => {
 
 test('the notice of a reset by an admin comes, also if somebody asks for another link before it is sent', async () => {
   const person = await service.personWithTotp(admin)
-  await service.mailbox.mailTo(person.email)
   await service.mailbox.stop()
   const { accessToken } = await service.loginAs(admin)
   await must(call(`/auth/members/${person.userId}/second-factors`, { method: 'DELETE', token: accessToken }))
   await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
   await service.mailbox.start()
   service.clock.advance(3600)
-  const subjects = []
-  for (const _ of [1, 2]) subjects.push((await service.mailbox.mailTo(person.email)).email.subject)
-  expect(subjects.join()).toMatch(/Your sign-in to/)
-  expect(subjects.join()).toMatch(/Reset your password/)
+  await service.mailbox.mailTo(person.email, 'Your sign-in to')
+  await service.mailbox.mailTo(person.email, 'Reset your password')
 })

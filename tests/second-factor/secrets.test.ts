@@ -72,7 +72,7 @@ test('a copy of the database opens nothing: no secret, no recovery code, no chal
   const { accessToken } = await service.loginAs(held)
   await companySecurity(service.context, admin.companyId, 'everyone', service.clock.now())
   await must(call('/auth/second-factors/mail-code', { token: accessToken }))
-  const mail = await service.mailbox.mailTo(held.email)
+  const mail = await service.mailbox.mailTo(held.email, 'Your code for')
   const [, one = '', other = ''] = /give this code: (\d{4}) (\d{4})/.exec(mail.email.text ?? '') ?? []
   expect(one + other).toHaveLength(8)
 

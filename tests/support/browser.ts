@@ -18,10 +18,14 @@ export async function openPages() {
   })
   /** Opens the page of the next link that is mailed to an address, as a click in the mail does. */
   async function openMailed(page: Page, address: string): Promise<{ token: string }> {
-    const { email, token } = await mailbox.mailTo(address)
-    const [link = ''] = /http:\/\/localhost\S+/.exec(email.text ?? '') ?? []
-    await page.goto(link)
-    return { token }
+    for (;;) {
+      const { email, token } = await mailbox.mailTo(address)
+      const [link] = /http:\/\/localhost\S+/.exec(email.text ?? '') ?? []
+      // Notices have none.
+      if (link === undefined) continue
+      await page.goto(link)
+      return { token }
+    }
   }
   return { origin, mailbox, service, openMailed, ...(await openBrowser()) }
 }

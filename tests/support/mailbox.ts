@@ -76,16 +76,19 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
   await start()
   afterAll(stop)
 
-  /** Waits for the next mail to an e-mail; returns each mail once. */
-  async function mailTo(address: string): Promise<ReceivedMail> {
+  /** Waits for the next mail to an e-mail, with these words in its subject; returns each mail once. */
+  async function mailTo(address: string, subject = ''): Promise<ReceivedMail> {
     for (const until = performance.now() + MAX_WAIT_MS; performance.now() < until; await sleep(20)) {
-      const found = mails.find((mail) => !taken.has(mail) && mail.recipients.includes(address))
+      const found = mails.find(
+        (mail) =>
+          !taken.has(mail) && mail.recipients.includes(address) && mail.email.subject?.includes(subject),
+      )
       if (found) {
         taken.add(found)
         return found
       }
     }
-    throw new Error(`no mail to ${address} came`)
+    throw new Error(`no mail to ${address} came${subject && `, called ${subject}`}`)
   }
 
   return { url: `smtp://127.0.0.1:${port}`, mails, mailTo, start, stop }

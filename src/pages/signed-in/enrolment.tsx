@@ -62,7 +62,8 @@ interface AddFirstProps {
   onAdded: (recoveryCodes: string[] | undefined) => void
 }
 
-function AddFirst({ email, needsMailCode, onAdded }: AddFirstProps) {
+/** Adds the first factor of a member whom the policy concerns, after a mailed code. */
+export function AddFirst({ email, needsMailCode, onAdded }: AddFirstProps) {
   const [mailCode, setMailCode] = useState<string | undefined>()
   const [fault, setFault] = useState<string | undefined>()
 

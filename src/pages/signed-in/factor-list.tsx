@@ -37,7 +37,7 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
   }
 
   if (secondFactors.length === 0)
-    return <p class="empty">You have none: whoever learns your password can sign in as you.</p>
+    return <p class="empty">You have none: your password alone lets everybody in who learns it.</p>
   return (
     <>
       {shown}
@@ -70,7 +70,8 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
           onConfirm={() => remove(leaving)}
           onCancel={() => setLeaving(null)}
         >
-          After that, whoever learns your password can sign in as you. Your recovery codes stop working too.
+          After that, your password alone lets everybody in who learns it. Your recovery codes stop working
+          too.
         </Confirm>
       )}
     </>

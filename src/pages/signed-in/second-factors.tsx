@@ -3,6 +3,7 @@ import { call, type NewRecoveryCodes, type SecondFactors, type Session } from '.
 import { useChange, useLoaded, Waiting } from '../loading.tsx'
 import { Section } from '../parts.tsx'
 import { AddFactor } from './add-factor.tsx'
+import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
 import { RecoveryCodes } from './recovery-codes.tsx'
 
@@ -26,39 +27,40 @@ export function SecondFactorSection({ session, onChanged }: Props) {
     loaded.reload()
   }
   const { value } = loaded
+  const add = (first: string[] | undefined) => {
+    settle('It is added, and your other sessions have ended.', first ?? null)
+    onChanged()
+  }
+  // The last one was removed before the company asked for one.
+  const needsMailCode = value?.mailCodeRequired === true && !codes
   return (
-    <Section id="second-factors" title="Second factors">
-      <p class="lead">
-        You sign in with your password and one of these, or with a passkey alone. So a password that somebody
-        learns is not enough.
-      </p>
-      <Waiting of={loaded} />
-      {value && (
-        <FactorList
-          factors={value}
-          onBegin={() => setDone(null)}
-          onRemoved={() => {
-            settle('It is removed, and your other sessions have ended.')
-            onChanged()
-          }}
-        >
-          <CodesLeft left={value.recoveryCodes} onRenewed={(renewed) => settle(null, renewed)} />
-        </FactorList>
-      )}
-      <p role="status" class="done">
-        {done}
-      </p>
-      {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
-      {value && !codes && (
-        <AddFactor
-          onBegin={() => setDone(null)}
-          onAdded={(first) => {
-            settle('It is added, and your other sessions have ended.', first ?? null)
-            onChanged()
-          }}
-        />
-      )}
-    </Section>
+    <>
+      <Section id="second-factors" title="Second factors">
+        <p class="lead">
+          You sign in with your password and one of these, or with a passkey alone. So a password that
+          somebody learns is not enough.
+        </p>
+        <Waiting of={loaded} />
+        {value && (
+          <FactorList
+            factors={value}
+            onBegin={() => setDone(null)}
+            onRemoved={() => {
+              settle('It is removed, and your other sessions have ended.')
+              onChanged()
+            }}
+          >
+            <CodesLeft left={value.recoveryCodes} onRenewed={(renewed) => settle(null, renewed)} />
+          </FactorList>
+        )}
+        <p role="status" class="done">
+          {done}
+        </p>
+        {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
+        {value && !codes && !needsMailCode && <AddFactor onBegin={() => setDone(null)} onAdded={add} />}
+      </Section>
+      {needsMailCode && <AddFirst email={session.user.email} needsMailCode onAdded={add} />}
+    </>
   )
 }
 

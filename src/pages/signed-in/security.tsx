@@ -39,7 +39,7 @@ export function SecurityPage({ session }: { session: Session }) {
       <Title>Company security</Title>
       <Section id="policy" title="Second factors">
         <p class="lead">
-          With a password alone, whoever learns it can sign in. The <Link to="/members">list of members</Link>{' '}
+          A password alone lets everybody in who learns it. The <Link to="/members">list of members</Link>{' '}
           shows who has a second factor.
         </p>
         <Waiting of={loaded} />
