@@ -41,7 +41,7 @@ test('a passkey is added, completes a sign-in, signs in alone, and is removed (A
   })
   const elsewhere = await service.loginAs(admin)
   await go(page, 'Account')
-  await say(page, 'whoever learns your password can sign in as you')
+  await say(page, 'your password alone lets everybody in who learns it')
   await press(page, 'Add a passkey')
   expect(await own(page).getByLabel('Name').inputValue()).toBe('Chrome on Linux')
   await own(page).getByLabel('Name').fill(name)
