@@ -39,7 +39,7 @@ unsubscribe('fastify.initialization', listRoutes)
 
 const isOfInterface = ({ url }: { url: string }) => url === '*' || url.startsWith('/api/')
 
-test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 8.2.1, 8.3.1)', async () => {
+test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 6.3.4, 8.2.1, 8.3.1)', async () => {
   const open: string[] = []
   for (const { method, url } of routes.filter(isOfInterface)) {
     const path = url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057').replace(/^\/api/, '')

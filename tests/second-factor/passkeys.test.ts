@@ -93,8 +93,9 @@ describe('a registration is refused if it says (WebAuthn section 7.1; ASVS 6.5.7
     ]),
   ]
 
+  const someone = newMember()
   test.for(rows)('%s', async ([, falsified]) => {
-    const { token } = await newMember()
+    const { token } = await someone
     const authenticator = createAuthenticator(ORIGIN)
     const answer = await register(token, authenticator.create(await creationOptions(token), falsified))
     expectProblem(answer, [400, 'invalid_request'])
@@ -213,8 +214,9 @@ describe.each(['after the password', 'in place of it'])(
       ['a truncated signature', { signature: (bytes) => bytes.subarray(0, 40) }],
       ['a signature of one byte', { signature: () => Buffer.from([0]) }],
     ]
+    const owner = service.personWithPasskey(admin)
     test.for(rows)('%s', async ([, falsified]) => {
-      const person = await service.personWithPasskey(admin)
+      const person = await owner
       expectWrong(await use(person, (asked) => person.authenticator.get(asked, falsified)))
       expect((await use(person, (asked) => person.authenticator.get(asked))).status).toBe(200)
     })
@@ -253,14 +255,14 @@ describe.each(['after the password', 'in place of it'])(
       const person = await newMember()
       const authenticator = createAuthenticator(ORIGIN, { counts: true })
       await service.addPasskey({ token: person.token }, authenticator)
-      const owner = { ...person, id: '', recoveryCodes: [], authenticator } as unknown as Owner
+      const counting = { ...person, id: '', recoveryCodes: [], authenticator } as unknown as Owner
       for (const _ of times(2, () => 0))
-        expect((await use(owner, (asked) => authenticator.get(asked))).status).toBe(200)
+        expect((await use(counting, (asked) => authenticator.get(asked))).status).toBe(200)
       for (const counter of [0, 1, authenticator.counter])
-        expectWrong(await use(owner, (asked) => authenticator.get(asked, { counter })))
-      const far = await use(owner, (asked) => authenticator.get(asked, { counter: 2 ** 32 - 1 }))
+        expectWrong(await use(counting, (asked) => authenticator.get(asked, { counter })))
+      const far = await use(counting, (asked) => authenticator.get(asked, { counter: 2 ** 32 - 1 }))
       expect(far.status).toBe(200)
-      expectWrong(await use(owner, (asked) => authenticator.get(asked)))
+      expectWrong(await use(counting, (asked) => authenticator.get(asked)))
     })
 
     test('nothing of a member who is disabled, or of a passkey that was removed', async () => {

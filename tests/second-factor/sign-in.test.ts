@@ -68,7 +68,7 @@ describe('a member with an authenticator app', () => {
     expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
   })
 
-  test('signs in with a code of the step before or after, and of no other (RFC 6238 section 5.2)', async () => {
+  test('signs in with a code of the step before or after, and of no other, by the clock of the service (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
     for (const [shift, isGood] of [
       [-60, false],
       [-30, true],
@@ -124,6 +124,10 @@ async function guessesOf({ userId }: { userId: string }): Promise<number> {
   return count
 }
 
+/** Challenges of ten sign-ins, each of which has five tries. */
+const beginMany = async (person: Parameters<typeof begin>[0]) =>
+  await Promise.all(times(10, async () => (await begin(person)).challenge))
+
 describe('of fifty at once on two instances, one signs in (ASVS 2.3.4, 15.4.2):', () => {
   test('with one code and one challenge', async () => {
     const person = await service.personWithTotp(admin)
@@ -138,24 +142,24 @@ describe('of fifty at once on two instances, one signs in (ASVS 2.3.4, 15.4.2):'
     expect(await guessesOf(person)).toBe(0)
   })
 
-  test('with one code and fifty challenges', async () => {
+  test('with one code and ten challenges', async () => {
     const person = await service.personWithTotp(admin)
-    const challenges = []
-    for (const _ of times(50, () => 0)) challenges.push((await begin(person)).challenge)
+    const challenges = await beginMany(person)
     const code = codeAt(person.secret, now())
     const answers = await Promise.all(
-      challenges.map((challenge, n) => complete({ challenge, method: 'totp', code }, { at: n % 2 })),
+      times(50, (n) => complete({ challenge: challenges[n % 10], method: 'totp', code }, { at: n % 2 })),
     )
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
   })
 
-  test('with one recovery code and fifty challenges', async () => {
+  test('with one recovery code and ten challenges', async () => {
     const person = await service.personWithTotp(admin)
     const [code] = person.recoveryCodes ?? []
-    const challenges = []
-    for (const _ of times(50, () => 0)) challenges.push((await begin(person)).challenge)
+    const challenges = await beginMany(person)
     const answers = await Promise.all(
-      challenges.map((challenge, n) => complete({ challenge, method: 'recovery_code', code }, { at: n % 2 })),
+      times(50, (n) =>
+        complete({ challenge: challenges[n % 10], method: 'recovery_code', code }, { at: n % 2 }),
+      ),
     )
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
     expect(await guessesOf(person)).toBe(0)
