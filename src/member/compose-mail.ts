@@ -37,8 +37,8 @@ export function createMailComposer(context: Context): DeliveryOptions['compose']
     if (!found) return null
     const { companyId, kind, data, createdAt: requestedAt } = mail
     const about = { ...data, ...found, companyId, requestedAt }
-    if (kind === 'mailbox_code' && data.userId !== undefined) {
-      const member = { companyId, userId: data.userId }
+    if (kind === 'mailbox_code' && found.userId !== undefined) {
+      const member = { companyId, userId: found.userId }
       return async () => writeNotice(kind, { ...about, code: await issueCode(withDigests, member, now) })
     }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)
@@ -51,7 +51,7 @@ export function createMailComposer(context: Context): DeliveryOptions['compose']
 
 /** What the letter says besides what was queued with it. */
 type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
-  Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies'>>
+  Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
 /** Null if the mail must not be sent. */
 async function findRecipient(context: Context, mail: DueMail): Promise<Recipient | null> {
@@ -78,7 +78,7 @@ async function findRecipient(context: Context, mail: DueMail): Promise<Recipient
   const isProven = account.emailVerifiedAt !== null
   // Nobody verifies twice, and a notice can have names, so it goes to no e-mail that nobody has proven.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
-  return { ...namesOf(account), isProven }
+  return { ...namesOf(account), isProven, userId: account.userId }
 }
 
 function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {

@@ -33,7 +33,7 @@ export async function mailCode(
   const { companyId, userId, email: recipient } = session
   await countChange({ counters, config }, session, now)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
-    const data = { ipAddress, userId }
+    const data = { ipAddress }
     await queueMail(db, system, companyId, { kind: 'mailbox_code', recipient, data, now })
     return limit
   })
