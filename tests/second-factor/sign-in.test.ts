@@ -9,7 +9,7 @@ import { decode, partsOf } from '../token/forge.ts'
 
 /** Sign-in in two steps: the password, then a code or a passkey (ASVS 6.3.3). */
 
-const service = await openFactorService({ instances: 2 })
+const service = await openFactorService({ instances: 2, env: { TRUST_PROXY: '127.0.0.0/8' } })
 const admin = await service.addCompany()
 const { begin, complete, call } = service
 
@@ -343,6 +343,25 @@ test('a refresh and a logout of a session with two factors are those of any othe
   await must(call('/auth/logout', { token: refreshed.accessToken }))
   const { body } = await service.getSession({ token: refreshed.accessToken })
   expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
+})
+
+test('a network or a browser becomes known by the second factor, and not by the password before it', async () => {
+  const person = await service.personWithTotp(admin)
+  const known = async () =>
+    (
+      await service.db
+        .selectFrom('known_clients')
+        .select('kind')
+        .where('user_id', '=', person.userId)
+        .orderBy('kind')
+        .execute()
+    ).map(({ kind }) => kind)
+  const from = { 'x-forwarded-for': '192.0.2.77' }
+  const { challenge } = await begin(person, { headers: { ...COOKIE_MODE, ...from } })
+  expect(await known()).toEqual(['network'])
+  const code = codeAt(person.secret, now())
+  await must(complete({ challenge, method: 'totp', code }, { headers: from }))
+  expect(await known()).toEqual(['device', 'network', 'network'])
 })
 
 test('the trail says by what somebody signed in', async () => {
