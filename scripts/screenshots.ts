@@ -117,7 +117,7 @@ async function takeFactors(page: Page, origin: string, link: string, password: s
   const secret = ((await page.locator('.secret code').textContent()) ?? '').replaceAll(' ', '')
   await page.getByLabel('Code', { exact: true }).fill(TOTP.generate({ secret: Secret.fromBase32(secret) }))
   await press(page, 'Add the app')
-  await page.getByRole('button', { name: 'Remove Authenticator app' }).waitFor()
+  await page.getByRole('button', { name: 'Remove… Authenticator app' }).waitFor()
   await save('account-factors')
   // As if the sign-in was long ago.
   const refusal = { code: 'reauthentication_required', detail: '', type: '', title: '', status: 403 }
@@ -142,6 +142,7 @@ async function takeFactors(page: Page, origin: string, link: string, password: s
   await press(page, 'Use a passkey')
   await press(page, 'Use your passkey')
   await page.getByRole('link', { name: 'Account' }).click()
+  await press(page, 'Remove… Authenticator app')
   await press(page, 'Remove Authenticator app')
   await page.getByRole('button', { name: /^Remove… / }).click()
   await save('account-last')

@@ -66,7 +66,12 @@ uses are at most ${config.refreshRaceSeconds} s apart; then the later one is onl
 
 A member with an authenticator app or a passkey gets 401 \`second_factor_required\` for the right password, and goes on with its
 \`challenge\` at \`/auth/login/second-factor\`. A passkey alone signs in at \`/auth/login/passkey\`. What asks for a recent proof
-asks for the same. A company can ask its admins or everyone for one; service members are never asked.
+asks for the same. A company can ask its admins or everyone for one; service members are never asked. Who is asked and has proven
+none in this session gets 403 \`second_factor_enrolment_required\` for all but \`/auth/session\`, logout, \`/auth/reauthenticate\` and
+\`/auth/second-factors\`. If \`GET /auth/second-factors\` says \`mailCodeRequired\`, ask for a code at
+\`/auth/second-factors/mail-code\`, and send it as \`mailCode\` with the authenticator app or the passkey. \`amr\` in access tokens
+(RFC 8176) says by what their user signed in: \`pwd\`, \`otp\` for a code, \`hwk\` or \`swk\` and \`user\` for a passkey, \`mfa\` for
+two factors.
 
 ## Passwords
 

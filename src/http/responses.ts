@@ -50,8 +50,29 @@ function add(response: object, codes: readonly ProblemCode[]): void {
 function toResponse(codes: ProblemCode[]) {
   return {
     description: codes.map((code) => `${catalogue[code][2]} (\`${code}\`)`).join('; '),
-    content: { 'application/problem+json': { schema: { $ref: 'Problem#' } } },
+    content: { 'application/problem+json': { schema: { $ref: 'Problem#' }, example: exampleOf(codes) } },
   }
+}
+
+const EXAMPLE_ID = '01890a5d-ac96-774b-bcce-b302099a8057'
+/** What problems have besides. */
+const MEMBERS: Partial<Record<ProblemCode, object>> = {
+  invalid_request: { errors: [{ path: '/email', message: 'is missing' }] },
+  session_ended: { reason: 'logout' },
+  second_factor_required: {
+    challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
+    methods: ['passkey', 'totp', 'recovery_code'],
+    passkeyOptions: { challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' },
+  },
+}
+
+/** The problem of a status that a client has most to do with: one that has members of its own, or the first. */
+function exampleOf(codes: ProblemCode[]): object {
+  const code = codes.findLast((one) => one in MEMBERS) ?? codes[0] ?? 'internal_error'
+  const [status, category, title] = catalogue[code]
+  const detail = `${title}: what happened, and what to do.`
+  const problem = { type: `urn:gatehouse:problem:${code}`, title, status, detail, category, code }
+  return { ...problem, requestId: EXAMPLE_ID, ...MEMBERS[code] }
 }
 
 /** Adds to each route the problems that every request can have. */

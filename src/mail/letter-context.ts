@@ -13,6 +13,8 @@ export interface MailData {
   userId?: string | undefined
   /** The second factor that was added or removed. */
   factor?: { kind: FactorKind; name: string } | undefined
+  /** Whether the password is void already, so that a new one is needed. */
+  isPasswordVoid?: boolean | undefined
   /** How many recovery codes are left. */
   codesLeft?: number | undefined
   /** Of whom the company asks for a second factor now. */

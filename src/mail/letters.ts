@@ -43,12 +43,16 @@ export const LINKED_LETTERS = {
   password_reset: {
     purpose: 'reset',
     page: 'reset-password',
-    write: ({ name, companyName, isProven, ...context }, link) => ({
+    write: ({ name, companyName, isProven, isPasswordVoid, ...context }, link) => ({
       name: isProven ? name : undefined,
       subject: isProven ? `Reset your password for ${companyName}` : 'Reset your password',
       paragraphs: [
-        `Somebody asked to reset your password, ${askedFrom(context)}. To choose a new one:`,
-        `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
+        isPasswordVoid
+          ? 'Your password does not work any more, as another mail explains. To choose a new one:'
+          : `Somebody asked to reset your password, ${askedFrom(context)}. To choose a new one:`,
+        isPasswordVoid
+          ? `The link works once, until ${toText(link.until)}. After that, ask for another one with “Forgot password”.`
+          : `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
         companyLine(context),
       ],
       links: [{ label: 'Choose a new password', url: link.url }],

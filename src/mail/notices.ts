@@ -57,7 +57,7 @@ export const NOTICES = {
     subject: `A second factor was added to your account at ${context.companyName}`,
     paragraphs: [
       `${factorOf(context)} was added to your account, ${askedFrom(context)}. Your other sessions have ended.`,
-      ifNotYou(context),
+      `If that was not you, tell an administrator of ${context.companyName} at once: they can reset your second factors and your password. Another password alone does not remove it.`,
     ],
   }),
   second_factor_removed: (context) => ({
@@ -102,9 +102,9 @@ export const NOTICES = {
   }),
   second_factor_missing: (context) => ({
     name: context.name,
-    subject: `Somebody gave your password for ${context.companyName}, and no second factor`,
+    subject: `Somebody gave your password for ${context.companyName}, and no right second factor`,
     paragraphs: [
-      `Somebody gave the right password of your account, from the address ${context.ipAddress ?? 'unknown'}, and did not go on with your second factor. Nobody was let in. You get this mail once a day at most.`,
+      `Somebody gave the right password of your account, ${askedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this mail once a day at most.`,
       'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
     ],
   }),
@@ -114,7 +114,7 @@ export const NOTICES = {
     subject: `Your code for ${context.companyName}`,
     paragraphs: [
       `Your company asks for a second factor. To add yours, give this code: ${code.slice(0, 4)} ${code.slice(4)}`,
-      `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Give it to nobody: who asks you for it wants your account.`,
+      `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`,
       ifNotYou(context),
     ],
   }),
@@ -123,7 +123,7 @@ export const NOTICES = {
     subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
     paragraphs: [
       `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. It holds at once.`,
-      'You get this mail since you are an administrator.',
+      'People it is required of, who have none, add one before they go on. You get this mail since you are an administrator. If you do not know why it was changed, look into the activity, and ask the other administrators.',
     ],
   }),
   companies: ({ companies = [], ...context }) => ({

@@ -122,7 +122,8 @@ export async function unlockUser(
     await companies.clearLockout(tx, companyId, userId)
     for (const limit of [limits.signInFailures, limits.accountFailures])
       await clearCounters(tx, limit, [companyId, email])
-    await clearCounters(tx, limits.secondFactorCodes, [companyId, userId])
+    for (const limit of [limits.secondFactorCodes, limits.mailboxCodes])
+      await clearCounters(tx, limit, [companyId, userId])
     const act = { action: 'user_unlock', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)
     return { userId }

@@ -32,8 +32,8 @@ export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Pr
 
   // It was disabled meanwhile.
   useEffect(() => {
-    if (isCancelled) button.current?.focus()
-  }, [isCancelled])
+    if (isCancelled && !isBusy) button.current?.focus()
+  }, [isCancelled, isBusy])
 
   async function ask(): Promise<void> {
     setCancelled(false)

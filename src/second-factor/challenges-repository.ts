@@ -224,6 +224,20 @@ export async function useUnstored(
   return rows.length > 0
 }
 
+/** Deletes the sign-ins of a member that wait for a second factor in one network. */
+export async function deleteWaiting(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  network: string,
+): Promise<void> {
+  await sql`
+    delete from second_factor_challenges
+    where company_id = ${companyId} and user_id = ${userId} and purpose = 'sign_in' and network = ${network}`.execute(
+    tx,
+  )
+}
+
 /** Deletes the challenges of a member that came after the password. */
 export async function deletePasswordProven(
   tx: Transaction<Database>,
@@ -255,23 +269,23 @@ interface MemberKey {
 }
 
 /**
- * Deletes the challenges of a member that have expired; returns the IP addresses of the sign-ins among them whose password
- * still holds. The member is held.
+ * Deletes the challenges of a member that have expired; returns whence and when the sign-ins among them were begun whose
+ * password still holds. The member is held.
  */
 export async function deleteLapsed(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
   now: Date,
-): Promise<string[]> {
-  const { rows } = await sql<{ ipAddress: string; isOpen: boolean }>`
+): Promise<{ ipAddress: string; createdAt: Date }[]> {
+  const { rows } = await sql<{ ipAddress: string; createdAt: Date; isOpen: boolean }>`
     delete from second_factor_challenges h using users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
       and u.company_id = h.company_id and u.user_id = h.user_id
-    returning h.ip_address as "ipAddress", h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(
+    returning h.ip_address as "ipAddress", h.created_at as "createdAt", h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(
     tx,
   )
-  return rows.filter(({ isOpen }) => isOpen).map(({ ipAddress }) => ipAddress)
+  return rows.filter(({ isOpen }) => isOpen)
 }
 
 /** Notes that a member is told of such a sign-in, at most once a day; the e-mail to tell, or undefined. */

@@ -14,6 +14,7 @@ import type { Context, Received } from './context.ts'
 import { methodValuesOf, type Passkey, type RegistrationResponse } from './factor.ts'
 import { mustProveMailbox } from './held.ts'
 import { checkMailCode, proveMailbox } from './mailbox.ts'
+import { consumeCode } from './mailbox-repository.ts'
 import { type Changed, type Held, hold, settle, storeNewCodes } from './own-factors.ts'
 import { challengeIn, creationOptions, readRegistration } from './passkeys.ts'
 import * as repository from './repository.ts'
@@ -36,13 +37,14 @@ export async function addTotp(
   context: Context,
   session: Session,
   mailCode: string | undefined,
-  { now }: Received,
+  received: Received,
 ): Promise<{ id: string; secret: string; uri: string }> {
+  const { now } = received
   const { db, system, sealer } = context
   const { companyId, userId, email, companyName } = session
   requirePerson(session)
   await countChange(context, session, now)
-  const mailDigest = await checkMailCode(context, session, mailCode, now)
+  const mailDigest = await checkMailCode(context, session, mailCode, received)
   const [id, secret] = [newId(system), newTotpSecret(system.randomBytes)]
   const sealedSecret = sealer.seal(secret, sealingContext(companyId, id))
   await db.transaction().execute(async (tx) => {
@@ -96,7 +98,10 @@ export async function confirmTotp(
 }
 
 const notWaiting = () =>
-  new Problem('not_found', 'No authenticator app with this id waits for its first code; begin again.')
+  new Problem(
+    'not_found',
+    'This authenticator app does not wait for its first code: it was confirmed, begun again elsewhere, or is older than an hour. Begin again.',
+  )
 
 /** What a browser makes a passkey with. @throws Problem permission_denied, session_ended */
 export async function beginPasskey(
@@ -139,7 +144,7 @@ export async function addPasskey(
   const hash = challenge === undefined ? null : hashOpaque(challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
-  const mailDigest = await checkMailCode(context, session, given.mailCode, now)
+  const mailDigest = await checkMailCode(context, session, given.mailCode, received)
   const [id, at] = [newId(system), new Date(now)]
   const adding = db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, now)
@@ -195,6 +200,7 @@ async function settleAdded(
   const factors = await repository.listFactors(tx, companyId, userId)
   await repository.storeKinds(tx, companyId, userId)
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
+  await consumeCode(tx, companyId, userId)
   await settle(context, tx, held, 'second_factor_add', added, received)
   // The session has proven the new factor; the time of its proof stays that of the password before.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]

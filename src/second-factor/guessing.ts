@@ -27,9 +27,10 @@ export async function voidPassword(
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw new NotVoided()
     await deletePasswordProven(tx, companyId, userId)
-    const mail = { recipient, data: { ipAddress }, now }
-    await queueMail(tx, system, companyId, { kind: 'code_guessing', ...mail })
-    await queueMail(tx, system, companyId, { kind: 'password_reset', ...mail })
+    const notice = { kind: 'code_guessing', recipient, data: { ipAddress }, now } as const
+    await queueMail(tx, system, companyId, notice)
+    const link = { kind: 'password_reset', recipient, data: { isPasswordVoid: true }, now } as const
+    await queueMail(tx, system, companyId, link)
     const about = { action: 'password_void', outcome: 'done', actor: null, subject: userId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
   })

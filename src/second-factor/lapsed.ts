@@ -44,10 +44,11 @@ export async function settleLapsedAcrossCompanies(
 async function settle({ db, system }: Context, { companyId, userId }: MemberIds, now: number): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await holdUser(tx, companyId, userId)
-    const ipAddress = (await deleteLapsed(tx, companyId, userId, new Date(now))).at(-1)
-    const recipient = ipAddress && (await noteTold(tx, companyId, userId, new Date(now)))
+    const [begun] = await deleteLapsed(tx, companyId, userId, new Date(now))
+    const recipient = begun && (await noteTold(tx, companyId, userId, new Date(now)))
     if (!recipient) return
-    const mail = { kind: 'second_factor_missing', recipient, data: { ipAddress }, now } as const
-    await queueMail(tx, system, companyId, mail)
+    const { ipAddress, createdAt } = begun
+    const about = { recipient, data: { ipAddress }, now: createdAt.getTime() }
+    await queueMail(tx, system, companyId, { kind: 'second_factor_missing', ...about })
   })
 }

@@ -34,16 +34,36 @@ export async function countTry(
   return rows[0]?.digest
 }
 
-/** Consumes a code; false if it was consumed or replaced meanwhile. */
-export async function consumeCode(
+/** Gives back the try of a right code. */
+export async function refundTry(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  digest: Buffer,
+): Promise<void> {
+  await sql`
+    update mailbox_codes set tries = greatest(0, tries - 1)
+    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(db)
+}
+
+/** Whether a code is still that of the member. */
+export async function isCurrent(
   tx: Transaction<Database>,
   companyId: string,
   userId: string,
   digest: Buffer,
 ): Promise<boolean> {
   const { rows } = await sql`
-    delete from mailbox_codes
-    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}
-    returning user_id`.execute(tx)
+    select from mailbox_codes
+    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(tx)
   return rows.length > 0
+}
+
+/** Consumes the code of a member, if there is one. */
+export async function consumeCode(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }

@@ -1,4 +1,6 @@
 import type { Transaction } from 'kysely'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
@@ -10,12 +12,14 @@ import type { System } from '../system.ts'
 import type { Context, Received } from './context.ts'
 import type { Digests } from './digests.ts'
 import { mustProveMailbox } from './held.ts'
-import { consumeCode, countTry, storeCode } from './mailbox-repository.ts'
+import { countTry, isCurrent, refundTry, storeCode } from './mailbox-repository.ts'
+import { recordRefusal } from './refusals.ts'
 import type { Owner } from './repository.ts'
 
 /**
  * A member whom the policy concerns proves their mailbox before the first factor: otherwise somebody who knows the password
- * could add a factor of their own. The code is made when its mail is sent, so no row ever holds it.
+ * could add a factor of their own. The code is made when its mail is sent, so no row ever holds it. It is good for one
+ * factor, and consumed when that is in force: who begins with an app and then takes a passkey needs no other code.
  */
 
 const LIFETIME_MS = 600_000
@@ -30,11 +34,15 @@ export async function mailCode(
 ): Promise<LimitState> {
   if (!mustProveMailbox(session))
     throw new Problem('permission_denied', 'You need no code: add a second factor without one.')
-  const { companyId, userId, email: recipient } = session
+  const { companyId, userId, sessionId, email: recipient } = session
   await countChange({ counters, config }, session, now)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
-    const data = { ipAddress }
-    await queueMail(db, system, companyId, { kind: 'mailbox_code', recipient, data, now })
+    await db.transaction().execute(async (tx) => {
+      const data = { ipAddress }
+      await queueMail(tx, system, companyId, { kind: 'mailbox_code', recipient, data, now })
+      const about = { action: 'mailbox_code', outcome: 'done', actor: userId, sessionId, ipAddress }
+      await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    })
     return limit
   })
 }
@@ -61,23 +69,26 @@ function randomDigits({ randomBytes }: System): string {
  * @throws Problem invalid_request
  */
 export async function checkMailCode(
-  { db, digests }: Context,
+  { db, system, digests }: Context,
   session: Session,
   code: string | undefined,
-  now: number,
+  { client, now }: Received,
 ): Promise<Buffer | null> {
   const { companyId, userId } = session
   if (!mustProveMailbox(session)) return null
   if (code === undefined) throw missingCode()
   const digest = await countTry(db, companyId, userId, new Date(now))
-  if (!digest || !digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', '')))
+  if (!digest || !digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', ''))) {
+    await recordRefusal({ db, system }, session, 'mailed_code', { client, now }, session.sessionId)
     throw wrongCode()
+  }
+  await refundTry(db, companyId, userId, digest)
   return digest
 }
 
 /**
- * Consumes a code that was checked, once the member is held; whether the mailbox was proven by it. The policy can have come
- * since.
+ * Whether the mailbox was proven by a code that was checked, once the member is held. The policy can have come since, or
+ * another code.
  * @throws Problem invalid_request
  */
 export async function proveMailbox(
@@ -88,7 +99,7 @@ export async function proveMailbox(
 ): Promise<boolean> {
   if (!mustProveMailbox(owner)) return false
   if (!digest) throw missingCode()
-  if (!(await consumeCode(tx, companyId, userId, digest))) throw wrongCode()
+  if (!(await isCurrent(tx, companyId, userId, digest))) throw wrongCode()
   return true
 }
 

@@ -7,12 +7,13 @@ import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { countTry } from './challenges-repository.ts'
 import type { Context, MemberIds, Received } from './context.ts'
-import { type GivenProof, type KeyedDigest, type Method, methodValuesOf, type Passkey } from './factor.ts'
+import { type GivenProof, type KeyedDigest, methodValuesOf, type Passkey } from './factor.ts'
 import { voidPassword } from './guessing.ts'
 import { countWrongCode, forgetWrongCodes } from './guessing-repository.ts'
 import { readAssertion } from './passkeys.ts'
 import { digestsOfCode } from './recovery-codes.ts'
 import { consumeRecoveryCode } from './recovery-codes-repository.ts'
+import { recordRefusal } from './refusals.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 import { matchTotp } from './totp.ts'
@@ -143,6 +144,14 @@ export async function consumeProof(
     // That of this moment: it can have been changed since the challenge was found.
     const recipient = await forgetWrongCodes(tx, companyId, userId)
     await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
+    const about = {
+      action: 'recovery_code',
+      outcome: 'done',
+      actor: userId,
+      ipAddress,
+      details: { codesLeft },
+    }
+    await appendAudit(tx, companyId, newEntry(system, at, about))
     return true
   }
   await forgetWrongCodes(tx, companyId, userId)
@@ -159,16 +168,4 @@ async function recordWrong(
   if (!isGuess) return
   const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)
   await voidPassword(context, member, wrongCodes, { client, now })
-}
-
-/** Appends the entry of a second factor that was refused. */
-export async function recordRefusal(
-  { db, system }: Pick<Context, 'db' | 'system'>,
-  { companyId, userId: actor }: MemberIds,
-  method: Method,
-  { client: { ipAddress }, now }: Received,
-  sessionId?: string,
-): Promise<void> {
-  const about = { action: 'second_factor', outcome: 'refused', actor, ipAddress, details: { method } }
-  await appendAudit(db, companyId, newEntry(system, new Date(now), { ...about, sessionId }))
 }

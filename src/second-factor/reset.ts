@@ -23,5 +23,10 @@ export async function resetFactors(
   await cancelEmailChange(tx, companyId, userId)
   await endUserSessions(tx, companyId, userId, reason)
   await queueMail(tx, system, companyId, { kind: 'second_factors_reset', recipient, data: {}, now })
-  await queueMail(tx, system, companyId, { kind: 'password_reset', recipient, data: {}, now })
+  await queueMail(tx, system, companyId, {
+    kind: 'password_reset',
+    recipient,
+    data: { isPasswordVoid: true },
+    now,
+  })
 }

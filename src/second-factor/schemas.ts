@@ -226,7 +226,7 @@ export const TotpReply = Type.Object(
 )
 export const FactorParams = Type.Object({ id: field(Id, 'The factor') })
 export const ConfirmBody = Type.Object(
-  { code: Code },
+  { code: field(Type.String({ minLength: 1, maxLength: 64 }), 'The 6 digits that the app shows', '492039') },
   { ...closed, title: 'ConfirmTotpBody', description: 'A code of the new authenticator app' },
 )
 
@@ -247,7 +247,23 @@ export const PasskeyBody = Type.Object(
   { ...closed, title: 'PasskeyBody', description: 'A new passkey' },
 )
 export const CreationOptionsReply = Type.Object(
-  { passkeyOptions: PasskeyOptions },
+  {
+    passkeyOptions: Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'For `navigator.credentials.create`, as they are (WebAuthn)',
+        examples: [
+          {
+            challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
+            rp: { id: 'auth.example.com', name: 'gatehouse' },
+            user: { id: 'AAEC', name: 'ada@acme.example', displayName: 'Ada Lovelace' },
+            pubKeyCredParams: [{ alg: -7, type: 'public-key' }],
+          },
+        ],
+      },
+    ),
+  },
   { title: 'CreationOptionsReply', description: 'What a browser makes a passkey with' },
 )
 export const PasskeyReply = Type.Object(

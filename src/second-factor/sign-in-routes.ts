@@ -5,7 +5,7 @@ import { responses } from '../http/responses.ts'
 import { clientOf } from '../limits/client.ts'
 import { readDeviceCookie, readSessionCookies, requireSameSite } from '../session/cookie.ts'
 import { answerSignIn } from '../session/login-answer.ts'
-import { LoginHeaders, LoginReply } from '../session/schemas.ts'
+import { ChallengeModeHeaders, LoginHeaders, LoginReply } from '../session/schemas.ts'
 import { PasskeyChallengeReply, PasskeyLoginBody, SecondFactorBody } from './schemas.ts'
 import {
   beginByPasskey,
@@ -34,7 +34,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
         description:
           'Completes a sign-in that was answered `second_factor_required`, in the mode in which it began. A challenge is good for 5 minutes and 5 tries.',
         tags,
-        headers: LoginHeaders,
+        headers: ChallengeModeHeaders,
         body: SecondFactorBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
       },
@@ -72,7 +72,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
         description:
           'Without company, e-mail and password. It counts as both factors, since the device has verified its user.',
         tags,
-        headers: LoginHeaders,
+        headers: ChallengeModeHeaders,
         body: PasskeyLoginBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
       },

@@ -1,6 +1,7 @@
 import type { Identity } from '../company/identity-fragments.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { SessionKind } from '../database/schema.ts'
+import { Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byDevice, byNetwork } from '../limits/subject.ts'
 import type { KnownClients, Recognition } from '../session/known-clients.ts'
@@ -12,7 +13,8 @@ import * as challenges from './challenges-repository.ts'
 import { type Context, invalidSecondFactor, type Received } from './context.ts'
 import type { AssertionResponse, GivenProof, Passkey } from './factor.ts'
 import { requestOptions } from './passkeys.ts'
-import { answerChallenge, consumeProof, recordRefusal, type Verified, verifyPasskey } from './proofs.ts'
+import { answerChallenge, consumeProof, type Verified, verifyPasskey } from './proofs.ts'
+import { recordRefusal } from './refusals.ts'
 import { listFactors } from './repository.ts'
 import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 
@@ -36,7 +38,7 @@ export interface SignInRequest extends Received {
 
 /**
  * Completes a sign-in that has begun with the right password.
- * @throws Problem invalid_second_factor, cross_site_request, rate_limited
+ * @throws Problem invalid_request, invalid_second_factor, cross_site_request, rate_limited
  */
 export async function completeSignIn(
   context: SignInContext,
@@ -105,6 +107,8 @@ export async function signInByPasskey(
       verified &&
       (await openAs(context, opening, request, async (tx) => {
         if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
+        // Somebody who gave the password before and took the passkey then is here.
+        await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
         return await consumeProof(context, tx, identity, verified, request)
       }))
     if (opened) return { ...opened, limit }
@@ -137,9 +141,12 @@ async function countAttempt<Result>(
   return await counters.consumeFor(config.limits.signInAttempts, subject, now, attempt)
 }
 
-/** @throws Problem invalid_second_factor if the request asks for another mode; cross_site_request */
+/** @throws Problem invalid_request if the request asks for another mode; cross_site_request */
 function requireMode(request: SignInRequest, mode: SessionKind): void {
-  if (request.mode !== undefined && request.mode !== mode) throw invalidSecondFactor()
+  if (request.mode !== undefined && request.mode !== mode)
+    throw new Problem('invalid_request', `The challenge was asked for in ${mode} mode; send no other.`, {
+      errors: [{ path: '/headers/x-session-mode', message: `must be ${mode}, or be left out` }],
+    })
   if (mode === 'cookie') request.requireSameSite()
 }
 

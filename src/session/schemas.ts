@@ -20,6 +20,15 @@ export const LoginHeaders = Type.Object({
   ),
 })
 
+export const ChallengeModeHeaders = Type.Object({
+  'x-session-mode': Type.Optional(
+    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
+      description: 'The challenge decides how the session is carried; if it is sent, it must be the same',
+      examples: ['cookie'],
+    }),
+  ),
+})
+
 export const RefreshHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
@@ -165,5 +174,5 @@ export const PasswordChangeBody = Type.Object(
 
 export const LoginReply = Type.Union([TokenReply, SessionReply], {
   description:
-    '`TokenReply` in token mode, `SessionReply` in cookie mode: `X-Session-Mode` of the request decides',
+    '`TokenReply` in token mode, `SessionReply` in cookie mode, as `X-Session-Mode` says with which the sign-in began',
 })

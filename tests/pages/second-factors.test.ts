@@ -248,6 +248,7 @@ test('recovery codes are saved as a file, warn when few are left, and are replac
   await go(page, 'Account')
   const { recoveryCodes } = await addApp(page)
   await press(page, 'Make new ones')
+  await press(page, 'Replace the codes')
   await page.locator('.codes').waitFor()
   const renewed = await page.locator('.codes code').allTextContents()
   expect(renewed).not.toEqual(expect.arrayContaining(recoveryCodes.slice(0, 1)))

@@ -236,6 +236,17 @@ describe('a right password whose second factor never came (ASVS 6.3.5)', () => {
     expect(left).toEqual([])
   })
 
+  test('not if the member took a passkey in its place', async () => {
+    const person = await service.personWithPasskey(admin)
+    await begin(person)
+    const { challenge, passkeyOptions } = await must(call('/auth/login/passkey/options', {}))
+    const response = person.authenticator.get(passkeyOptions)
+    await must(call('/auth/login/passkey', { json: { challenge, response } }))
+    service.clock.advance(301)
+    await settle()
+    expect(await missing(person.email)).toEqual([])
+  })
+
   test('not if the sign-in was completed, or the password has changed since', async () => {
     const person = await service.personWithTotp(admin)
     await begin(person, { headers: COOKIE_MODE })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { COOKIE_MODE, codeAt, cookieFrom, must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, PASSWORD, times } from '../support/test-service.ts'
@@ -46,7 +46,7 @@ describe('a member with an authenticator app', () => {
     const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
     expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
     // The mode was chosen with the password.
-    expectWrong(await complete(given, { headers: { 'x-session-mode': 'token' } }))
+    expectField(await complete(given, { headers: { 'x-session-mode': 'token' } }), '/headers/x-session-mode')
     const answer = await complete(given, { headers: { cookie: `__Host-session=${'A'.repeat(43)}` } })
     expect(answer.status).toBe(200)
     expect(answer.body).not.toHaveProperty('accessToken')
@@ -364,9 +364,17 @@ test('a network or a browser becomes known by the second factor, and not by the 
   expect(await known()).toEqual(['device', 'network', 'network'])
 })
 
-test('the trail says by what somebody signed in', async () => {
+test('the trail says by what somebody signed in, and that a recovery code was used', async () => {
   const person = await service.personWithTotp(admin)
   await must(service.signInByTotp(person))
+  const { challenge } = await begin(person)
+  await must(complete({ challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }))
+  const used = await selectAudit(service.db)
+    .select(['outcome', 'details'])
+    .where('action', '=', 'recovery_code')
+    .where('actor', '=', person.userId)
+    .execute()
+  expect(used).toEqual([{ outcome: 'done', details: { codesLeft: 9 } }])
   const entries = await selectAudit(service.db)
     .select(['outcome', 'details'])
     .where('action', '=', 'sign_in')
@@ -375,6 +383,7 @@ test('the trail says by what somebody signed in', async () => {
     .execute()
   expect(entries.map(({ outcome, details }) => [outcome, details])).toEqual([
     ['done', null],
+    ['done', { methods: ['pwd', 'otp', 'mfa'] }],
     ['done', { methods: ['pwd', 'otp', 'mfa'] }],
   ])
 })

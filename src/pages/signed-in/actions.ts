@@ -9,6 +9,8 @@ export const ACTIONS: Record<string, string> = {
   second_factor: 'gave a second factor',
   second_factor_add: 'added a second factor',
   second_factor_remove: 'removed a second factor',
+  recovery_code: 'used a recovery code',
+  mailbox_code: 'asked for a mailed code',
   recovery_codes: 'made recovery codes',
   password_change: 'changed the password',
   password_reset: 'reset the password',

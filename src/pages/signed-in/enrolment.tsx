@@ -44,6 +44,7 @@ export function Enrolment({ session, onDone }: Props) {
         <AddFirst
           email={email}
           needsMailCode={mailCodeRequired}
+          onStale={loaded.reload}
           onAdded={(first) => (first ? setCodes(first) : onDone())}
         />
       )
@@ -59,11 +60,12 @@ export function Enrolment({ session, onDone }: Props) {
 interface AddFirstProps {
   email: string
   needsMailCode: boolean
+  onStale: () => void
   onAdded: (recoveryCodes: string[] | undefined) => void
 }
 
 /** Adds the first factor of a member whom the policy concerns, after a mailed code. */
-export function AddFirst({ email, needsMailCode, onAdded }: AddFirstProps) {
+export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstProps) {
   const [mailCode, setMailCode] = useState<string | undefined>()
   const [fault, setFault] = useState<string | undefined>()
 
@@ -81,7 +83,7 @@ export function AddFirst({ email, needsMailCode, onAdded }: AddFirstProps) {
         <p class="lead">
           Until you have a second factor, a mail to <strong>{email}</strong> shows that it is you.
         </p>
-        <MailboxProof fault={fault} onGiven={setMailCode} />
+        <MailboxProof fault={fault} onStale={onStale} onGiven={setMailCode} />
       </Section>
     )
   return (

@@ -23,7 +23,7 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
   const { run, isBusy, shown } = useChange()
   const [leaving, setLeaving] = useState<string | null>(null)
   const isLast = secondFactors.length === 1
-  const label = isLast ? 'Remove…' : 'Remove'
+  const chosen = secondFactors.find(({ id }) => id === leaving)
   const remove = (id: string) =>
     run(async () => {
       await call(`/auth/second-factors/${id}`, { method: 'DELETE' })
@@ -32,8 +32,7 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
     })
   function begin(id: string): void {
     onBegin()
-    if (isLast) setLeaving(id)
-    else remove(id)
+    setLeaving(id)
   }
 
   if (secondFactors.length === 0)
@@ -50,10 +49,10 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
                 type="button"
                 class="small"
                 disabled={isBusy}
-                aria-label={`${label} ${factor.name}`}
+                aria-label={`Remove… ${factor.name}`}
                 onClick={() => begin(factor.id)}
               >
-                {label}
+                Remove…
               </button>
             )}
           </li>
@@ -63,15 +62,16 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
       {isLast && required && (
         <p class="hint">Your company asks for a second factor. To remove this one, add another one first.</p>
       )}
-      {isLast && leaving !== null && (
+      {chosen && (
         <Confirm
-          action="Remove the last one"
+          action={isLast ? 'Remove the last one' : `Remove ${chosen.name}`}
           isBusy={isBusy}
-          onConfirm={() => remove(leaving)}
+          onConfirm={() => remove(chosen.id)}
           onCancel={() => setLeaving(null)}
         >
-          After that, your password alone lets everybody in who learns it. Your recovery codes stop working
-          too.
+          {isLast
+            ? 'After that, your password alone lets everybody in who learns it. Your recovery codes stop working too.'
+            : 'It does not sign you in any more, and your other sessions end.'}
         </Confirm>
       )}
     </>

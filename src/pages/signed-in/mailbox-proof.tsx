@@ -2,20 +2,27 @@ import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form } from '../form.tsx'
 import { useChange } from '../loading.tsx'
+import { LinkButton } from '../parts.tsx'
 
 interface Props {
   /** What was wrong with the code that was given last. */
   fault: string | undefined
+  /** No code is needed any more: another tab has added a factor, or the policy was changed. */
+  onStale: () => void
   onGiven: (code: string) => void
 }
 
 /** Mails a code, and takes it. Whether it is right is found out when it is used. */
-export function MailboxProof({ fault, onGiven }: Props) {
+export function MailboxProof({ fault, onStale, onGiven }: Props) {
   const [mailed, setMailed] = useState(0)
+  const [hasCode, setHasCode] = useState(false)
   const { run, isBusy, shown } = useChange()
   const mail = () =>
     run(async () => {
-      await call('/auth/second-factors/mail-code')
+      await call('/auth/second-factors/mail-code').catch((error: unknown) => {
+        if (error instanceof ApiError && error.code === 'permission_denied') onStale()
+        throw error
+      })
       setMailed(mailed + 1)
     })
 
@@ -26,13 +33,16 @@ export function MailboxProof({ fault, onGiven }: Props) {
     onGiven(code)
   }
 
-  if (mailed === 0 && fault === undefined)
+  if (mailed === 0 && fault === undefined && !hasCode)
     return (
       <>
         {shown}
         <button type="button" class="primary" disabled={isBusy} onClick={mail}>
           {isBusy ? 'One moment…' : 'Mail me a code'}
         </button>
+        <p class="links">
+          <LinkButton onClick={() => setHasCode(true)}>I have a code already</LinkButton>
+        </p>
       </>
     )
   return (

@@ -47,6 +47,9 @@ function MemberList({ session, turn }: { session: Session; turn: number }) {
                 <strong>{member.name}</strong> <span class="quiet">{member.email}</span>
                 {member.id === session.user.id && <span class="tag">you</span>}
                 {member.kind === 'service' && <span class="tag">server</span>}
+                {member.kind === 'person' && member.secondFactors.length === 0 && (
+                  <span class="tag">no second factor</span>
+                )}
                 {member.status === 'disabled' && <span class="tag">disabled</span>}
                 <span class="tag">{member.role}</span>
               </summary>

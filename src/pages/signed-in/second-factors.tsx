@@ -3,6 +3,7 @@ import { call, type NewRecoveryCodes, type SecondFactors, type Session } from '.
 import { useChange, useLoaded, Waiting } from '../loading.tsx'
 import { Section } from '../parts.tsx'
 import { AddFactor } from './add-factor.tsx'
+import { Confirm } from './confirm.tsx'
 import { AddFirst } from './enrolment.tsx'
 import { FactorList } from './factor-list.tsx'
 import { RecoveryCodes } from './recovery-codes.tsx'
@@ -59,16 +60,20 @@ export function SecondFactorSection({ session, onChanged }: Props) {
         {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
         {value && !codes && !needsMailCode && <AddFactor onBegin={() => setDone(null)} onAdded={add} />}
       </Section>
-      {needsMailCode && <AddFirst email={session.user.email} needsMailCode onAdded={add} />}
+      {needsMailCode && (
+        <AddFirst email={session.user.email} needsMailCode onStale={loaded.reload} onAdded={add} />
+      )}
     </>
   )
 }
 
 function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: string[]) => void }) {
   const { run, isBusy, shown } = useChange()
+  const [isSure, setSure] = useState(false)
   const renew = () =>
     run(async () => {
       const { recoveryCodes } = await call<NewRecoveryCodes>('/auth/second-factors/recovery-codes')
+      setSure(false)
       onRenewed(recoveryCodes)
     })
   const isFew = left <= FEW_CODES
@@ -82,10 +87,27 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
             : 'For when you have lost the others. New ones take the place of these.'}
         </p>
         {shown}
+        {isSure && (
+          <Confirm
+            action="Replace the codes"
+            isBusy={isBusy}
+            onConfirm={renew}
+            onCancel={() => setSure(false)}
+          >
+            The codes that you have stored do not work any more then.
+          </Confirm>
+        )}
       </div>
-      <button type="button" class="small" disabled={isBusy} onClick={renew}>
-        Make new ones
-      </button>
+      {!isSure && (
+        <button
+          type="button"
+          class="small"
+          disabled={isBusy}
+          onClick={() => (left > 0 ? setSure(true) : renew())}
+        >
+          Make new ones
+        </button>
+      )}
     </>
   )
 }

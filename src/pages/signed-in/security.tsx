@@ -68,6 +68,7 @@ interface FormProps {
 function PolicyForm({ security, isSelf, onSaved }: FormProps) {
   const { secondFactor: current, concerned } = security
   const dialog = useRef<HTMLDialogElement>(null)
+  const choices = useRef<HTMLFieldSetElement>(null)
   /** What waits for a confirmation, since it asks more of people than before. */
   const [stricter, setStricter] = useState<Policy | null>(null)
 
@@ -81,11 +82,17 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
     dialog.current?.showModal()
   }
 
+  /** What was not confirmed does not stay chosen. */
+  function leave(): void {
+    setStricter(null)
+    choices.current?.form?.reset()
+  }
+
   return (
     <>
       <Form action="Save" onSubmit={choose}>
         {() => (
-          <fieldset class="options">
+          <fieldset class="options" ref={choices}>
             <legend>Who needs a second factor?</legend>
             {CHOICES.map(({ policy, title, means }) => (
               <label key={policy}>
@@ -102,7 +109,7 @@ function PolicyForm({ security, isSelf, onSaved }: FormProps) {
           </fieldset>
         )}
       </Form>
-      <dialog ref={dialog} aria-labelledby="stricter-title" onClose={() => setStricter(null)}>
+      <dialog ref={dialog} aria-labelledby="stricter-title" onClose={leave}>
         {stricter && (
           <>
             <h2 id="stricter-title">{CHOICES[strictnessOf(stricter)]?.title}?</h2>
