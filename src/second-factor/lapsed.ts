@@ -3,8 +3,8 @@ import { holdUser } from '../company/service.ts'
 import type { Database } from '../database/schema.ts'
 import { queueMail } from '../mail/service.ts'
 import type { System } from '../system.ts'
-import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './challenges-repository.ts'
 import type { MemberIds } from './context.ts'
+import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
 /** Sign-ins whose second factor never came. Who began one knows the password, so its member is told, once a day. */
 

@@ -2,28 +2,9 @@ import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
 import { field, Id, Password, Time, Uuid } from '../http/fields.ts'
 import { METHODS } from './factor.ts'
+import { AssertionResponse, RegistrationResponse } from './passkey-schemas.ts'
 
 const closed = { additionalProperties: false } as const
-
-/** Bytes of WebAuthn in base64url. The limit of the body bounds them. */
-const bytes = (description: string) =>
-  Type.String({
-    pattern: '^[A-Za-z0-9_-]*$',
-    minLength: 1,
-    maxLength: 12_000,
-    description,
-    examples: ['AAEC'],
-  })
-const Extensions = Type.Object(
-  {},
-  { additionalProperties: true, description: 'Not read', examples: [{ credProps: { rk: true } }] },
-)
-const Attachment = Type.Optional(
-  Type.Union([Type.String({ maxLength: 100 }), Type.Null()], {
-    description: 'Not read',
-    examples: ['platform'],
-  }),
-)
 
 const Challenge = Type.String({
   minLength: 1,
@@ -37,79 +18,6 @@ const Code = Type.String({
   description: 'The 6 digits of an authenticator app, or a recovery code',
   examples: ['492039'],
 })
-
-const credential = {
-  id: bytes('The credential id'),
-  rawId: bytes('The same'),
-  type: Type.Literal('public-key', { description: 'Always `public-key`', examples: ['public-key'] }),
-  clientExtensionResults: Extensions,
-  authenticatorAttachment: Attachment,
-}
-
-const AssertionResponse = Type.Object(
-  {
-    ...credential,
-    response: Type.Object(
-      {
-        clientDataJSON: bytes('What the browser says of the request'),
-        authenticatorData: bytes('What the authenticator says'),
-        signature: bytes('Its signature over both'),
-        userHandle: Type.Optional(
-          Type.Union([bytes('Whose passkey it is'), Type.Null(), Type.Literal('')], {
-            description: 'Whose passkey it is',
-            examples: ['AAEC'],
-          }),
-        ),
-        attestationObject: Type.Optional(bytes('Not read')),
-      },
-      { ...closed, title: 'AssertionData', description: 'AuthenticatorAssertionResponseJSON (WebAuthn)' },
-    ),
-  },
-  {
-    ...closed,
-    title: 'PasskeyAssertion',
-    description: 'What `navigator.credentials.get` gives, by `toJSON()` (AuthenticationResponseJSON)',
-  },
-)
-
-const RegistrationResponse = Type.Object(
-  {
-    ...credential,
-    response: Type.Object(
-      {
-        clientDataJSON: bytes('What the browser says of the request'),
-        attestationObject: bytes('The new passkey'),
-        transports: Type.Optional(
-          Type.Array(Type.String({ pattern: '^[a-z-]{1,30}$' }), {
-            maxItems: 10,
-            description: 'How the authenticator is reached; given back to browsers',
-            examples: [['internal', 'hybrid']],
-          }),
-        ),
-        authenticatorData: Type.Optional(bytes('Not read: it is in the attestation')),
-        publicKey: Type.Optional(
-          Type.Union([bytes('Not read: it is in the attestation'), Type.Null()], {
-            description: 'Not read: it is in the attestation',
-            examples: ['AAEC'],
-          }),
-        ),
-        publicKeyAlgorithm: Type.Optional(
-          Type.Integer({ description: 'Not read: it is in the attestation', examples: [-7] }),
-        ),
-      },
-      {
-        ...closed,
-        title: 'RegistrationData',
-        description: 'AuthenticatorAttestationResponseJSON (WebAuthn)',
-      },
-    ),
-  },
-  {
-    ...closed,
-    title: 'PasskeyRegistration',
-    description: 'What `navigator.credentials.create` gives, by `toJSON()` (RegistrationResponseJSON)',
-  },
-)
 
 const CodeMethod = Type.Union([Type.Literal('totp'), Type.Literal('recovery_code')], {
   description: 'Which kind of code it is',

@@ -103,6 +103,7 @@ const MODELS = [
   'mail/render.ts',
   'signing-secret/refusal-reasons.ts',
   'second-factor/factor.ts',
+  'second-factor/passkey-schemas.ts',
 ]
 
 /** Layers: models, repositories, services, guards and plugins, routes. None imports from a higher one. */
