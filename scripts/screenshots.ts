@@ -144,6 +144,7 @@ async function takeFactors(page: Page, origin: string, link: string, password: s
   await page.getByRole('link', { name: 'Account' }).click()
   await press(page, 'Remove… Authenticator app')
   await press(page, 'Remove Authenticator app')
+  await page.getByRole('button', { name: 'Remove… Authenticator app' }).waitFor({ state: 'detached' })
   await page.getByRole('button', { name: /^Remove… / }).click()
   await save('account-last')
   await press(page, 'Remove the last one')
