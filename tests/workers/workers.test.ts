@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
@@ -64,6 +65,14 @@ const ANSWERED =
 
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(50)
+}
+
+/** Whether nothing listens at a port of this machine. */
+async function isFree(port: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const socket = connect(port, '127.0.0.1')
+  socket.once('connect', () => resolve(false)).once('error', () => resolve(true))
+  return await promise.finally(() => socket.destroy())
 }
 
 describe.runIf(process.platform === 'linux')('two workers', () => {
@@ -210,6 +219,8 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     service.child.kill('SIGKILL')
     for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
     const { port } = new URL(service.address)
+    // A worker notices the end of the primary a moment later than this process.
+    await until(() => isFree(Number(port)))
     await start({ PORT: port })
     expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
     await until(() => !workers.some(isRunning))
