@@ -90,7 +90,7 @@ const ownerOf = (table: 'h' | 'f') => sql`
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
 
 /** Who signs in, and how the session will be carried. */
-export interface SignInChallenge {
+interface SignInChallenge {
   identity: Identity
   mode: SessionKind
 }

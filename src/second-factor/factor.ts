@@ -9,7 +9,7 @@ interface Common {
   lastUsedAt: Date | null
 }
 
-export interface AuthenticatorApp extends Common {
+interface AuthenticatorApp extends Common {
   kind: 'totp'
   sealedSecret: string
 }

@@ -7,7 +7,7 @@ import type { AssertionResponse, RegistrationResponse } from './factor.ts'
  */
 
 /** The relying party: its id, and the origins whose pages can use its passkeys. */
-export interface RelyingParty {
+interface RelyingParty {
   rpId: string
   origins: string[]
 }
@@ -32,7 +32,7 @@ export interface NewPasskey {
   backupEligible: boolean
   transports: string[]
 }
-export interface Assertion {
+interface Assertion {
   signCount: number
   backupEligible: boolean
 }

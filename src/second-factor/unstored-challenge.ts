@@ -19,7 +19,7 @@ interface Parts {
   digests: Digests
 }
 
-export interface Unstored {
+interface Unstored {
   mode: SessionKind
   expiresAt: Date
   /** By which it is stored once it is used. */
