@@ -85,26 +85,47 @@ describe('a batch', () => {
   test('has at most maxSize items in a statement and maxInFlight statements in flight', async () => {
     const { send, statements, inFlight, finish } = openBatch({ maxSize: 3, maxInFlight: 2 })
     void times(10, (index) => send(`${index}`))
-    expect(statements).toEqual([['0'], ['1']])
+    expect(statements).toEqual([['0'], ['1', '2', '3']])
     inFlight[1]?.succeed()
     await turn()
-    expect(inFlight.map(({ items }) => items)).toEqual([['0'], ['2', '3', '4']])
+    expect(inFlight.map(({ items }) => items)).toEqual([['0'], ['4', '5', '6']])
     await finish()
-    expect(statements.slice(3)).toEqual([
-      ['5', '6', '7'],
-      ['8', '9'],
-    ])
+    expect(statements.slice(3)).toEqual([['7', '8', '9']])
+  })
+
+  test('sends another statement beside one that takes long, with all that arrived meanwhile', async () => {
+    const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 1 })
+    const answers = [send('a')]
+    answers.push(send('b'))
+    await turn()
+    answers.push(send('c'))
+    await expect.poll(() => statements).toEqual([['a'], ['b', 'c']])
+    answers.push(send('d'))
+    await finish()
+    expect(statements).toEqual([['a'], ['b', 'c'], ['d']])
+    expect(await Promise.all(answers)).toEqual(['a done', 'b done', 'c done', 'd done'])
+  })
+
+  test('does not wait longer when more arrive meanwhile', async () => {
+    const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 5, maxSize: 1e9, maxWaiting: 1e9 })
+    void send('first')
+    let sent = 0
+    while (statements.length < 2) {
+      void send(`${sent++}`)
+      await turn()
+    }
+    expect(statements[1]?.length).toBe(sent)
+    await finish()
   })
 
   test('lets equal keys see each other: one after the other, in order, others beside them', async () => {
     const keyOf = (item: string) => item.slice(0, 1)
-    const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2 })
+    const { send, statements, inFlight, finish } = openBatch({ keyOf, maxInFlight: 2, patienceMs: 1 })
     void ['a1', 'a2', 'b1', 'a3', 'c1', 'b2'].map(send)
-    // The second slot is free, yet a2 waits for a1.
-    expect(statements).toEqual([['a1'], ['b1']])
+    // The second slot is free, yet a2 waits for a1, and b2 for b1.
+    await expect.poll(() => statements).toEqual([['a1'], ['b1', 'c1']])
     inFlight[1]?.succeed()
-    await turn()
-    expect(inFlight.map(({ items }) => items)).toEqual([['a1'], ['c1', 'b2']])
+    await expect.poll(() => inFlight.map(({ items }) => items)).toEqual([['a1'], ['b2']])
     void send('a4')
     await finish()
     expect(statements.flat().filter((item) => item.startsWith('a'))).toEqual(['a1', 'a2', 'a3', 'a4'])
