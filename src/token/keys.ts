@@ -1,7 +1,8 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
-import { createSigner, createVerifier } from 'fast-jwt'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { System } from '../system.ts'
+import { type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
+import { isSignedBy, payloadOf, signToken } from './es256.ts'
 import type { PublicJwk, StoredKey } from './repository.ts'
 
 /** One key pair of access tokens (ES256): creation, storage, signing and verification. */
@@ -15,9 +16,9 @@ export interface Key {
   signsFrom: number
   /** Whether the last token of the key has expired; never true for the newest key. */
   isRetired(now: number): boolean
-  sign(claims: Record<string, unknown>): string
-  /** @throws if the signature or a pinned claim is wrong; expiry is not checked here */
-  verify(token: string): unknown
+  sign(claims: Omit<AccessClaims, 'iss' | 'aud'>): string
+  /** For a token with the key's header. Its times are not checked here. @throws if it was not issued with this key */
+  verify(token: string): AccessClaims
 }
 
 /** The protected header of all tokens of this key, byte for byte (RFC 7515, section 3.1). */
@@ -62,29 +63,20 @@ export function openKey(
 ): Key {
   const der = sealer.open(stored.sealedPrivateKey, contextOf(stored.keyId))
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
+  const publicKey = createPublicKey(privateKey)
+  const header = headerOf(stored.keyId)
+  const pinned = { iss: issuer, aud: ACCESS_AUDIENCE }
   return {
     keyId: stored.keyId,
     publicJwk: stored.publicJwk,
     signsFrom: stored.signsFrom.getTime(),
     isRetired: (now) => retiresAt !== null && now >= retiresAt,
-    sign: createSigner({
-      key: privateKey.export({ format: 'pem', type: 'pkcs8' }).toString(),
-      algorithm: 'ES256',
-      header: { alg: 'ES256', typ: 'at+jwt' },
-      kid: stored.keyId,
-      aud: ACCESS_AUDIENCE,
-      iss: issuer,
-    }),
-    verify: createVerifier({
-      key: createPublicKey(privateKey).export({ format: 'pem', type: 'spki' }).toString(),
-      algorithms: ['ES256'],
-      checkTyp: 'at+jwt',
-      allowedAud: ACCESS_AUDIENCE,
-      allowedIss: issuer,
-      // claims.ts checks the times, by our own clock.
-      ignoreExpiration: true,
-      ignoreNotBefore: true,
-      cache: false,
-    }),
+    sign: (claims) => signToken(privateKey, header, { ...pinned, ...claims }),
+    verify(token) {
+      if (!isSignedBy(publicKey, token)) throw invalidToken()
+      const claims = readAccessClaims(payloadOf(token))
+      if (claims.iss !== pinned.iss || claims.aud !== pinned.aud) throw invalidToken()
+      return claims
+    },
   }
 }

@@ -5,7 +5,6 @@ import {
   checkTimes,
   invalidToken,
   type RefreshClaims,
-  readAccessClaims,
   readRefreshClaims,
   refreshTokenId,
 } from './claims.ts'
@@ -63,7 +62,12 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
       const header = known ? token.slice(0, token.indexOf('.')) : headerOf(token)
       const key = await ring.byHeader(header, now)
       if (!key) throw invalidToken()
-      const claims = known ?? toVerified(readAccessClaims(payloadOf(() => key.verify(token))), key)
+      const claims =
+        known ??
+        toVerified(
+          genuine(() => key.verify(token)),
+          key,
+        )
       checkTimes('access', claims, now)
       // All genuine tokens of a retired key have expired, so this one is not genuine.
       if (key.isRetired(now)) throw invalidToken()
@@ -74,7 +78,7 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
     verifyRefresh(token, now) {
       const verify = refreshKeys.verifierOf(headerOf(token))
       if (!verify) throw invalidToken()
-      const claims = readRefreshClaims(payloadOf(() => verify(token)))
+      const claims = readRefreshClaims(genuine(() => verify(token)))
       checkTimes('refresh', claims, now)
       return claims
     },
@@ -93,8 +97,8 @@ function headerOf(token: string): string {
   return header
 }
 
-/** All verification errors of the library become the same answer. */
-function payloadOf(verify: () => unknown): unknown {
+/** All errors of verification become the same answer. */
+function genuine<Payload>(verify: () => Payload): Payload {
   try {
     return verify()
   } catch {

@@ -107,7 +107,12 @@ describe('a batch', () => {
   })
 
   test('does not wait longer when more arrive meanwhile', async () => {
-    const { send, statements, finish } = openBatch({ maxInFlight: 2, patienceMs: 5, maxSize: 1e9, maxWaiting: 1e9 })
+    const { send, statements, finish } = openBatch({
+      maxInFlight: 2,
+      patienceMs: 5,
+      maxSize: 1e9,
+      maxWaiting: 1e9,
+    })
     void send('first')
     let sent = 0
     while (statements.length < 2) {
