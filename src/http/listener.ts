@@ -20,6 +20,7 @@ import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
 import { boundPipelining } from './pipelining.ts'
 import type { ProvenNetworks } from './proven-networks.ts'
+import { free } from './read-body.ts'
 import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
@@ -82,7 +83,10 @@ export function createListener(handle: RequestListener, options: Options): Serve
       if (isProven) {
         lingerIfUnread(message)
         response.end(body)
-      } else response.end(body, () => message.socket.destroy())
+      } else {
+        message.on('data', free)
+        response.end(body, () => message.socket.destroy())
+      }
     },
   })
   server.on('request', boundPipelining(begin, connections))

@@ -21,7 +21,11 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
   /** What comes after a refusal is read and dropped: a sender that is still writing does not read answers. */
   function refuse(reason: Problem): void {
     refusal = reason
-    chunks.length = 0
+    drop()
+  }
+
+  function drop(): void {
+    for (const chunk of chunks.splice(0)) free(chunk)
     holding.release()
   }
 
@@ -31,7 +35,10 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
       stop(tooLarge())
       return
     }
-    if (refusal) return
+    if (refusal) {
+      free(chunk)
+      return
+    }
     try {
       holding.take(chunk.length + CHUNK_BYTES)
       chunks.push(chunk)
@@ -42,20 +49,35 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
 
   function stop(error: unknown): void {
     message.off('data', keep).off('end', end).off('error', stop)
-    holding.release()
+    drop()
     reject(error)
   }
 
   function end(): void {
-    const [first] = chunks
     holding.onDrop(undefined)
-    if (refusal) stop(refusal)
-    else resolve(first && chunks.length === 1 ? first : Buffer.concat(chunks, length))
+    if (refusal) {
+      stop(refusal)
+      return
+    }
+    const [first] = chunks
+    const body = first && chunks.length === 1 ? first : Buffer.concat(chunks, length)
+    // From here on it is the caller's, also if the connection fails.
+    chunks.length = 0
+    resolve(body)
   }
 
   holding.onDrop(refuse)
   message.on('data', keep).on('end', end).on('error', stop)
   return promise
+}
+
+/**
+ * Frees a chunk that nobody will read. The garbage collector comes for it later: under a flood of bodies, when a hundred
+ * megabytes of them have gathered.
+ */
+export function free({ buffer, byteLength }: Buffer): void {
+  // A small chunk can share its memory with others.
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
 /** What Node reads of a body that nobody has asked for: two chunks of a socket. */
