@@ -81,11 +81,11 @@ export function createBatch<Item, Outcome>({
     })
   }
 
-  /** While a statement is in flight, sends another one only if that is late, or more wait than one can take. */
+  /** While a statement is in flight, sends another one only if that is late, or so many wait that it would be full. */
   function flush(isLate = false): void {
     while (inFlight < maxInFlight && queue.size > 0) {
       if (inFlight > 0 && !isLate && queue.size < maxSize) {
-        impatience ??= setTimeout(flushLate, patienceMs)
+        impatience ??= setTimeout(afterReplies, patienceMs)
         return
       }
       const entries = queue.take(maxSize)
@@ -100,9 +100,15 @@ export function createBatch<Item, Outcome>({
     }
   }
 
-  function flushLate(): void {
-    impatience = undefined
-    flush(true)
+  /** After a long turn of the event loop, timers come before the replies that have arrived meanwhile. These count first. */
+  function afterReplies(): void {
+    const timer = impatience
+    setImmediate(() => {
+      // Otherwise a statement has been sent by now.
+      if (impatience !== timer) return
+      impatience = undefined
+      flush(true)
+    })
   }
 
   async function send(entries: Entry<Item, Outcome>[]): Promise<void> {

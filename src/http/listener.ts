@@ -20,7 +20,7 @@ import { readIpAddress } from './forwarded.ts'
 import type { CommonHeaders } from './headers.ts'
 import { boundPipelining } from './pipelining.ts'
 import type { ProvenNetworks } from './proven-networks.ts'
-import { free } from './read-body.ts'
+import { endAndClose } from './read-body.ts'
 import { inTurns } from './turns.ts'
 
 /** The public HTTP server: timeouts of slow senders, and answers to messages that are not valid HTTP. */
@@ -78,15 +78,12 @@ export function createListener(handle: RequestListener, options: Options): Serve
       const { status, headers, body } = renderProblem(problem, about, options)
       // Otherwise the next comes at once, which this cannot keep up with.
       response.writeHead(status, { ...headers, connection: 'close' })
-      // For strangers that is too much work. Until it is closed, a connection reads a megabyte at once, and all of it
-      // is garbage: with 950 such connections a second, collecting it took half a core.
+      // To linger is too much work for strangers. Until it is closed, a connection reads a megabyte at once, and all of
+      // it is garbage: with 950 such connections a second, collecting it took half a core.
       if (isProven) {
         lingerIfUnread(message)
         response.end(body)
-      } else {
-        message.on('data', free)
-        response.end(body, () => message.socket.destroy())
-      }
+      } else endAndClose(response, body)
     },
   })
   server.on('request', boundPipelining(begin, connections))

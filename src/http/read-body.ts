@@ -32,6 +32,7 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
   function keep(chunk: Buffer): void {
     length += chunk.length
     if (length > limit) {
+      free(chunk)
       stop(tooLarge())
       return
     }
@@ -43,6 +44,7 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
       holding.take(chunk.length + CHUNK_BYTES)
       chunks.push(chunk)
     } catch (error) {
+      free(chunk)
       refuse(toProblem(error))
     }
   }
@@ -72,12 +74,23 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
 }
 
 /**
- * Frees a chunk that nobody will read. The garbage collector comes for it later: under a flood of bodies, when a hundred
- * megabytes of them have gathered.
+ * Sends an answer and closes the connection. What has arrived of the body is freed; the rest is not read, also while the
+ * answer waits for an earlier one of the connection.
  */
-export function free({ buffer, byteLength }: Buffer): void {
+export function endAndClose(response: ServerResponse, answer: string): void {
+  const { req: message } = response
+  response.end(answer, () => {
+    // Earlier, the listener would make Node read all that is sent.
+    message.on('data', free)
+    // After the listener has got what Node has read already.
+    process.nextTick(() => message.socket.destroy())
+  })
+}
+
+/** Frees a chunk that nobody will read. Otherwise it stays until V8 collects it: under a flood, after a hundred megabytes. */
+function free({ buffer, byteLength }: Buffer): void {
   // A small chunk can share its memory with others.
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
+  if (buffer instanceof ArrayBuffer && byteLength > 0 && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
 /** What Node reads of a body that nobody has asked for: two chunks of a socket. */

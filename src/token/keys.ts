@@ -17,7 +17,10 @@ export interface Key {
   /** Whether the last token of the key has expired; never true for the newest key. */
   isRetired(now: number): boolean
   sign(claims: Omit<AccessClaims, 'iss' | 'aud'>): string
-  /** For a token with the key's header. Its times are not checked here. @throws if it was not issued with this key */
+  /**
+   * The claims of a token whose form is canonical and whose header is that of the key. Its times are not checked here.
+   * @throws if it was not issued with this key
+   */
   verify(token: string): AccessClaims
 }
 
@@ -71,7 +74,7 @@ export function openKey(
     publicJwk: stored.publicJwk,
     signsFrom: stored.signsFrom.getTime(),
     isRetired: (now) => retiresAt !== null && now >= retiresAt,
-    sign: (claims) => signToken(privateKey, header, { ...pinned, ...claims }),
+    sign: (claims) => signToken(privateKey, header, { ...claims, ...pinned }),
     verify(token) {
       if (!isSignedBy(publicKey, token)) throw invalidToken()
       const claims = readAccessClaims(payloadOf(token))

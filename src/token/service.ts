@@ -62,12 +62,7 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
       const header = known ? token.slice(0, token.indexOf('.')) : headerOf(token)
       const key = await ring.byHeader(header, now)
       if (!key) throw invalidToken()
-      const claims =
-        known ??
-        toVerified(
-          genuine(() => key.verify(token)),
-          key,
-        )
+      const claims = known ?? genuine(() => toVerified(key.verify(token), key))
       checkTimes('access', claims, now)
       // All genuine tokens of a retired key have expired, so this one is not genuine.
       if (key.isRetired(now)) throw invalidToken()

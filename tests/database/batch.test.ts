@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
+import { MessageChannel } from 'node:worker_threads'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { type BatchOptions, createBatch } from '../../src/database/batch.ts'
@@ -104,6 +106,32 @@ describe('a batch', () => {
     await finish()
     expect(statements).toEqual([['a'], ['b', 'c'], ['d']])
     expect(await Promise.all(answers)).toEqual(['a done', 'b done', 'c done', 'd done'])
+  })
+
+  test('takes a statement for late only when the replies that have arrived are read', async () => {
+    const { port1: server, port2: client } = new MessageChannel()
+    let inFlight = 0
+    let most = 0
+    const batch = createBatch<string, string>({
+      async run(items) {
+        inFlight += 1
+        most = Math.max(most, inFlight)
+        const reply = once(client, 'message')
+        server.postMessage('')
+        await reply
+        inFlight -= 1
+        return items
+      },
+      patienceMs: 1,
+    })
+    await turn()
+    const answers = ['a', 'b', 'c'].map(batch)
+    // A long turn: when it ends, the timer is due and the reply is there.
+    const endsAt = performance.now() + 5
+    while (performance.now() < endsAt);
+    expect(await Promise.all(answers)).toEqual(['a', 'b', 'c'])
+    expect(most).toBe(1)
+    client.close()
   })
 
   test('does not wait longer when more arrive meanwhile', async () => {
@@ -414,7 +442,7 @@ describe('in one database batch', async () => {
   const secret = await service.newSecret(admin)
   await service.send(admin.companyId, secret, { type: 'warm.up', data: {} })
 
-  /** Sends events that gather in one statement, behind two that hang while the table is locked. */
+  /** Sends events that gather in few statements, behind one that hangs while the table is locked. */
   async function sendTogether(events: { id: string; type: string; data: object }[]) {
     const { promise: held, resolve: release } = Promise.withResolvers<void>()
     const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()

@@ -1,0 +1,117 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import { setImmediate as turn } from 'node:timers/promises'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createBodyBudget } from '../../src/http/body-budget.ts'
+import { endAndClose, readBody } from '../../src/http/read-body.ts'
+import { times } from '../support/test-service.ts'
+import { answersOn, open } from './raw.ts'
+
+/** What becomes of the bytes of a body (ASVS 15.1.3, 15.2.2). */
+
+const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
+const MEGABYTE = 1024 * 1024
+
+async function listen(handle: RequestListener): Promise<string> {
+  const server = createServer(handle).listen(0, '127.0.0.1')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || !address) throw new Error('the server has no port')
+  return `http://127.0.0.1:${address.port}`
+}
+
+/** The chunks of a body as they arrive. A chunk whose memory was freed has no bytes left. */
+function chunksOf(message: IncomingMessage): Buffer[] {
+  const chunks: Buffer[] = []
+  message.prependListener('data', (chunk) => chunks.push(chunk))
+  return chunks
+}
+
+const lengthsOf = (chunks: Buffer[]) => new Set(chunks.map(({ byteLength }) => byteLength))
+
+describe('a body', () => {
+  test.each([
+    ['larger than its route takes', 100_000, MEGABYTE, 'payload_too_large'],
+    ['for which there is no room', MEGABYTE, 100_000, 'overloaded'],
+  ])('%s is freed, with all that came of it before', async (_, limit, room, code) => {
+    const budget = createBodyBudget(room, room)
+    const { promise, resolve } = Promise.withResolvers<{ refused: unknown; chunks: Buffer[] }>()
+    const address = await listen(async (message) => {
+      const chunks: Buffer[] = []
+      const refused = readBody(message, limit, budget.open('192.0.2.1', 0)).catch((error) => error)
+      message.on('data', (chunk) => chunks.push(chunk))
+      resolve({ refused: await refused, chunks })
+    })
+    const socket = open(address)
+    const chunk = `61a8\r\n${' '.repeat(25_000)}\r\n`
+    socket.write(`POST / ${HEAD}Transfer-Encoding: chunked\r\n\r\n${chunk.repeat(12)}0\r\n\r\n`)
+    const { refused, chunks } = await promise
+    expect(refused).toMatchObject({ code })
+    expect(chunks.length).toBeGreaterThan(3)
+    expect(lengthsOf(chunks)).toEqual(new Set([0]))
+    expect(budget.bytes).toBe(0)
+    socket.destroy()
+  })
+
+  test.each([1, 12])(
+    'that was read in %i chunks is its reader’s, also if the connection fails then',
+    async (count) => {
+      const budget = createBodyBudget(MEGABYTE, MEGABYTE)
+      const { promise, resolve } = Promise.withResolvers<Buffer>()
+      const address = await listen(async (message) => {
+        const body = await readBody(message, MEGABYTE, budget.open('192.0.2.1', 0))
+        message.emit('error', new Error('the connection was lost'))
+        resolve(body)
+      })
+      const socket = open(address)
+      const text = times(count, (index) => String(index % 10).repeat(25_000))
+      const chunks = text.map((part) => `61a8\r\n${part}\r\n`).join('')
+      socket.write(`POST / ${HEAD}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`)
+      expect((await promise).toString()).toBe(text.join(''))
+      socket.destroy()
+    },
+  )
+
+  test('that nobody reads is not read, however much is sent, and freed when the answer is', async () => {
+    const requests: { message: IncomingMessage; chunks: Buffer[] }[] = []
+    const { promise: bothCame, resolve } = Promise.withResolvers<() => void>()
+    let answerFirst = () => {}
+    const address = await listen((message, response) => {
+      requests.push({ message, chunks: [] })
+      if (requests.length === 1) answerFirst = () => response.end('first')
+      else {
+        endAndClose(response, 'second')
+        resolve(answerFirst)
+      }
+    })
+    const socket = open(address)
+    const answers = answersOn(socket)
+    socket.write(`GET / ${HEAD}\r\nPOST / ${HEAD}Content-Length: 1000000000\r\n\r\n`)
+    socket.write(Buffer.alloc(64 * MEGABYTE, ' '))
+    const answer = await bothCame
+    const [, second] = requests
+    if (!second) throw new Error('the second request did not arrive')
+    const { socket: connection } = second.message
+    let read = -1
+    while (read !== connection.bytesRead) {
+      read = connection.bytesRead
+      for (const _ of times(50, () => {})) await turn()
+    }
+    expect(read).toBeLessThan(MEGABYTE)
+    // Before the listener that frees them, and not earlier: a listener makes Node read.
+    second.message.on('newListener', function see(event) {
+      if (event !== 'data') return
+      second.message.off('newListener', see)
+      second.chunks = chunksOf(second.message)
+    })
+    answer()
+    await once(connection, 'close')
+    expect((await answers).map(({ body }) => body)).toEqual(['first', 'second'])
+    expect(second.chunks.length).toBeGreaterThan(0)
+    expect(lengthsOf(second.chunks)).toEqual(new Set([0]))
+  })
+})
