@@ -26,7 +26,8 @@ interface Segment {
 function drawBar(label: string, segments: Segment[], longest: number): string {
   const total = totalOf(segments)
   const texts = segments.map(({ name, ms }) => `${name} ${short(ms * 1000)}`)
-  const parts = segments.map(({ ms }, n) => `<span style="flex-grow:${ms}">${texts[n]}</span>`)
+  // In microseconds: parts that together grow by less than 1 would not fill the bar.
+  const parts = segments.map(({ ms }, n) => `<span style="flex-grow:${ms * 1000}">${texts[n]}</span>`)
   // In words too: a narrow part has no room for its name.
   return `<p class="quiet">${label}: ${short(total * 1000)} = ${texts.join(' + ')}</p>
 <div class="bar" style="width:${((100 * total) / longest).toFixed(1)}%">${parts.join('')}</div>`
