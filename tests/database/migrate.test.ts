@@ -9,7 +9,7 @@ import { databaseUrl, run } from '../support/postgres.ts'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 
 const serverUrl = inject('serverUrl')
-const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
+const service = await openTestService({ instances: 2, patience: 1, env: { DATABASE_POOL_SIZE: '2' } })
 const admin = await service.addCompany()
 const secret = await service.newSecret(admin)
 const { accessToken: token } = await service.loginAs(admin)

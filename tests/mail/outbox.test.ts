@@ -379,7 +379,7 @@ describe('an attempt that fails', async () => {
 })
 
 test('a mail that was accepted and could not be noted at once is noted later, and not sent again', async () => {
-  const service = await openTestService({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+  const service = await openTestService({ patience: 1, env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
   await service.senders[0]?.stop()
   await queue(service, 1)
   let sent = 0

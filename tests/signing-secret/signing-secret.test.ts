@@ -13,17 +13,17 @@ const EVENT = { type: 'a.b', data: {} }
 const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
 /** A company with an admin who is signed in. */
-async function openCompany() {
-  const admin = await service.addCompany()
-  const { accessToken: token } = await service.loginAs(admin)
+async function openCompany(of = service) {
+  const admin = await of.addCompany()
+  const { accessToken: token } = await of.loginAs(admin)
   return {
     admin,
     token,
-    status: async () => (await service.call(STATUS, { token })).body,
+    status: async () => (await of.call(STATUS, { token })).body,
     regenerate: (json?: unknown, at = 0) =>
-      service.call(REGENERATE, { token, at, ...(json !== undefined && { json }) }),
+      of.call(REGENERATE, { token, at, ...(json !== undefined && { json }) }),
     send: (secret: string, at = 0, payload: unknown = EVENT) =>
-      service.send(admin.companyId, secret, payload, { at }),
+      of.send(admin.companyId, secret, payload, { at }),
   }
 }
 
@@ -132,7 +132,8 @@ describe('the status of the signing secret', () => {
 })
 
 test('a use that could not be noted, and was answered 503, is noted with the next one', async () => {
-  const { admin, status, regenerate, send } = await openCompany()
+  const service = await openTestService({ instances: 2, patience: 1 })
+  const { admin, status, regenerate, send } = await openCompany(service)
   const { body: made } = await regenerate()
   const { promise: held, resolve: release } = Promise.withResolvers<void>()
   const { promise: locked, resolve: noteLocked } = Promise.withResolvers<void>()

@@ -130,6 +130,11 @@ interface TestServiceOptions {
   /** Shared by the instances; by default, all services of a test file share one. */
   hasher?: LimitedHasher
   maxConnections?: number
+  /**
+   * How many times as long as usual requests wait for locks and statements. A race that a test arranges must not end
+   * because the machine is busy; a test of the waits themselves needs 1.
+   */
+  patience?: number
   /** Of the first instance; any free one by default. */
   port?: number
 }
@@ -141,6 +146,7 @@ export async function openTestService({
   clocks = [],
   hasher = sharedHasher,
   maxConnections,
+  patience = 10,
   port = 0,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
@@ -165,7 +171,7 @@ export async function openTestService({
     Array.from({ length: instances }, async (_, index) => {
       const config = loadConfig({ ...environment, ...envs[index] })
       const system = clocks[index] ?? shared
-      const connection = connect({ url, poolSize: config.databasePoolSize })
+      const connection = connect({ url, poolSize: config.databasePoolSize, patience })
       const registry = createRegistry()
       const { db } = connection
       const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
