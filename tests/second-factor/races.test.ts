@@ -4,6 +4,7 @@ import type { Database } from '../../src/database/schema.ts'
 import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
 import { voidPassword } from '../../src/second-factor/guessing.ts'
 import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
+import { useService } from '../support/onboarding.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD } from '../support/test-service.ts'
 
@@ -12,10 +13,13 @@ import { countWaiting, PASSWORD } from '../support/test-service.ts'
 const service = await openFactorService({ instances: 2 })
 const admin = await service.addCompany()
 const { call, begin, complete, db } = service
+const { allSent } = useService(service, service.mailbox)
 const now = () => service.clock.now()
 
 /** Starts the acts while the row of a user is held, and lets them go when all of them wait. */
 async function releaseTogether<Result>(userId: string, acts: (() => Promise<Result>)[]): Promise<Result[]> {
+  // A mail that is being sent could wait for these acts, and be counted as one of them.
+  await allSent()
   const started = await db.transaction().execute(async (tx: Transaction<Database>) => {
     await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
     const running = []
