@@ -3,11 +3,14 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { NoBody } from './body.ts'
 
+/** One object, so that it is compiled once. */
+const NO_QUERY = Type.Object({}, { additionalProperties: false })
+
 /** A route without a schema for its query or body accepts none, just as it accepts no unknown fields. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onRoute', ({ schema, method }) => {
     if (!schema) return
-    schema.querystring ??= Type.Object({}, { additionalProperties: false })
+    schema.querystring ??= NO_QUERY
     if (method !== 'GET' && method !== 'HEAD') schema.body ??= NoBody
   })
 }

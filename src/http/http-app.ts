@@ -25,6 +25,7 @@ import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
 import { createProvenNetworks, provenNetworksPlugin } from './proven-networks.ts'
 import { responsesPlugin } from './responses.ts'
+import { buildSerializer } from './serializers.ts'
 
 interface HttpOptions {
   config: Config
@@ -75,6 +76,7 @@ export async function createHttpApp({
     forceCloseConnections: 'idle',
     // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,
+    schemaController: { compilersFactory: { buildSerializer } },
     // Validation never changes a value.
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },

@@ -47,10 +47,13 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
 }
 
+/** One object, so that it is compiled once. */
+const PROBLEM = { $ref: 'Problem#' }
+
 function toResponse(codes: ProblemCode[]) {
   return {
     description: codes.map((code) => `${catalogue[code][2]} (\`${code}\`)`).join('; '),
-    content: { 'application/problem+json': { schema: { $ref: 'Problem#' }, example: exampleOf(codes) } },
+    content: { 'application/problem+json': { schema: PROBLEM, example: exampleOf(codes) } },
   }
 }
 
