@@ -2,9 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import pg from 'pg'
-import { afterAll, afterEach, describe, expect, inject, test } from 'vitest'
+import { afterEach, describe, expect, inject, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 
@@ -31,7 +32,7 @@ async function openClient(url = service.url) {
 async function openEmptyDatabase() {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   await run(serverUrl, `create database ${name}`)
-  afterAll(() => run(serverUrl, `drop database ${name} with (force)`))
+  whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
   return databaseUrl(serverUrl, name)
 }
 

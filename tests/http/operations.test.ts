@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { Registry } from 'prom-client'
 import { request } from 'undici'
-import { afterAll, describe, expect, inject, test } from 'vitest'
+import { describe, expect, inject, test } from 'vitest'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
 import { openProxy } from '../support/proxy.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -24,7 +25,7 @@ async function openOps(of: Connection, { registry = new Registry(), isServing = 
   const serve = (check = () => true) => ops.serve(check)
   if (isServing) serve()
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
-  afterAll(() => ops.close())
+  whenDone(() => ops.close())
   const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {
     const { statusCode, headers, body } = await request(address + path, { method })
     return { status: statusCode, type: headers['content-type'], text: await body.text() }
@@ -71,7 +72,7 @@ describe('the operations listener', () => {
     const url = new URL(service.url)
     url.host = `127.0.0.1:${proxy.port}`
     const distant = connect({ url: url.href, poolSize: 2 })
-    afterAll(async () => {
+    whenDone(async () => {
       await distant.close()
       await proxy.close()
     })

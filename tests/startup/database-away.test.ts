@@ -1,9 +1,10 @@
 import { once } from 'node:events'
 import { request } from 'undici'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { waitForDatabase } from '../../src/database/wait.ts'
 import { explain } from '../../src/startup.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { openProxy } from '../support/proxy.ts'
 import { createServerProcesses, freePort } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -24,7 +25,7 @@ function at(port: number, change: (url: URL) => void = () => {}): string {
 
 test('a database that falls silent holds up neither probes, nor metrics, nor the end of the process (ASVS 16.5.2)', async () => {
   const proxy = await openProxy(database.hostname, Number(database.port))
-  afterAll(() => proxy.close())
+  whenDone(() => proxy.close())
   const service = await launch({ DATABASE_URL: at(proxy.port) })
   await service.listening()
   proxy.freeze()
@@ -56,7 +57,7 @@ describe('a database that is not there at the start', () => {
     expect(await ask('/readyz')).toEqual([503, { status: 'not ready', reason: 'starting' }])
 
     const proxy = await openProxy(database.hostname, Number(database.port), port)
-    afterAll(() => proxy.close())
+    whenDone(() => proxy.close())
     await service.listening()
     await expect.poll(() => ask('/readyz')).toEqual([200, { status: 'ok' }])
   })

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
-import { afterAll } from 'vitest'
+import { whenDone } from './cleanup.ts'
 
 /** A real SMTP server on loopback, and the mails that it has received. */
 
@@ -74,7 +74,7 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
   }
 
   await start()
-  afterAll(stop)
+  whenDone(stop)
 
   /** Waits for the next mail to an e-mail, with these words in its subject; returns each mail once. */
   async function mailTo(address: string, subject = ''): Promise<ReceivedMail> {

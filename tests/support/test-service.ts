@@ -6,7 +6,7 @@ import { PassThrough } from 'node:stream'
 import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
-import { afterAll, inject } from 'vitest'
+import { inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
@@ -19,6 +19,7 @@ import { createMailComposer } from '../../src/member/compose-mail.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
+import { whenDone } from './cleanup.ts'
 import { databaseUrl, run } from './postgres.ts'
 
 /** A running service for tests, built as in server.ts, on its own database. */
@@ -207,7 +208,7 @@ export async function openTestService({
     await run(serverUrl, `drop database ${name} with (force)`)
     await rm(dataDir, { recursive: true })
   }
-  afterAll(close)
+  whenDone(close)
 
   /** Sends a request to a path below /api. */
   async function call(
