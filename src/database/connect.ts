@@ -24,7 +24,7 @@ interface ConnectOptions {
   url: string
   poolSize: number
   /** How many times as long as usual requests wait for locks and statements: for tests of races on a busy machine. */
-  patience?: number
+  timeoutScale?: number
   /** Called with the error of an idle connection, for the log. */
   onIdleError?: (error: Error) => void
 }
@@ -84,13 +84,13 @@ const PLANS = {
   plan_cache_mode: 'force_generic_plan',
 } as const
 
-const forRequests = (patience: number): Settings => ({
+const forRequests = (scale: number): Settings => ({
   connectionTimeoutMillis: 3_000,
-  query_timeout: 8_000 * patience,
+  query_timeout: 8_000 * scale,
   server: {
-    lock_timeout: 2_000 * patience,
-    statement_timeout: 5_000 * patience,
-    idle_in_transaction_session_timeout: 10_000 * patience,
+    lock_timeout: 2_000 * scale,
+    statement_timeout: 5_000 * scale,
+    idle_in_transaction_session_timeout: 10_000 * scale,
     ...PLANS,
   },
 })
@@ -109,7 +109,7 @@ const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
  * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
  * for the server's answer. A longer wait fails, and the request is answered 503.
  */
-export function connect({ url, poolSize, patience = 1, onIdleError }: ConnectOptions): Connection {
+export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: ConnectOptions): Connection {
   const open = (max: number, { server, ...waits }: Settings) => {
     const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
     const pool = new pg.Pool({
@@ -127,7 +127,7 @@ export function connect({ url, poolSize, patience = 1, onIdleError }: ConnectOpt
     pool.on('error', (error) => onIdleError?.(error))
     return { pool, db: new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }) }
   }
-  const { pool, db } = open(poolSize, forRequests(patience))
+  const { pool, db } = open(poolSize, forRequests(timeoutScale))
   const { db: health } = open(1, FOR_PROBES)
   const { db: maintenance } = open(1, FOR_MAINTENANCE)
   return {

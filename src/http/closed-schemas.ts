@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { NoBody } from './body.ts'
 
-/** One object, so that it is compiled once. */
+/** One object for all, so that it is compiled once. */
 const NO_QUERY = Type.Object({}, { additionalProperties: false })
 
 /** A route without a schema for its query or body accepts none, just as it accepts no unknown fields. */

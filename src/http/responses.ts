@@ -47,7 +47,7 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
 }
 
-/** One object, so that it is compiled once. */
+/** One object for all, so that it is compiled once. */
 const PROBLEM = { $ref: 'Problem#' }
 
 function toResponse(codes: ProblemCode[]) {

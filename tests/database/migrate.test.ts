@@ -7,13 +7,20 @@ import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
-import { type Answer, openTestService, times } from '../support/test-service.ts'
+import { type Answer, openTestService, type TestService, times } from '../support/test-service.ts'
 
 const serverUrl = inject('serverUrl')
-const service = await openTestService({ instances: 2, patience: 1, env: { DATABASE_POOL_SIZE: '2' } })
-const admin = await service.addCompany()
-const secret = await service.newSecret(admin)
-const { accessToken: token } = await service.loginAs(admin)
+const service = await openTestService({ instances: 2, env: { DATABASE_POOL_SIZE: '2' } })
+
+/** A company that sends events, with an admin who is signed in. */
+async function openAccount(of: TestService) {
+  const admin = await of.addCompany()
+  const secret = await of.newSecret(admin)
+  const { accessToken: token } = await of.loginAs(admin)
+  return { admin, secret, token }
+}
+const account = await openAccount(service)
+const { admin, secret, token } = account
 
 /** Releases, in reverse, what a test took. */
 const taken: (() => Promise<unknown>)[] = []
@@ -51,13 +58,14 @@ const waitsForLock = `from pg_stat_activity where datname = current_database() a
 const countWaiting = async (client: pg.Client) => (await client.query(`select ${waitsForLock}`)).rowCount ?? 0
 
 /** Each kind of request: one read, one write in a batch, one transaction, one guarded update. */
-const requests = {
-  'a session check': (at: number) => service.getSession({ token, at }),
-  'an event': (at: number) => service.send(admin.companyId, secret, { type: 'a.b', data: {} }, { at }),
+const requestsOf = (of: TestService, { admin, secret, token }: typeof account) => ({
+  'a session check': (at: number) => of.getSession({ token, at }),
+  'an event': (at: number) => of.send(admin.companyId, secret, { type: 'a.b', data: {} }, { at }),
   'a batch of events': (at: number) =>
-    service.send(admin.companyId, secret, { events: times(3, () => ({ type: 'a.b', data: {} })) }, { at }),
-  'a sign-in': (at: number) => service.login(admin, { at }),
-}
+    of.send(admin.companyId, secret, { events: times(3, () => ({ type: 'a.b', data: {} })) }, { at }),
+  'a sign-in': (at: number) => of.login(admin, { at }),
+})
+const requests = requestsOf(service, account)
 
 describe('migrations', () => {
   test('run once each when eight instances start at once on an empty database', async () => {
@@ -201,8 +209,8 @@ describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
 describe('a request that the database keeps waiting is answered 503 with Retry-After (ASVS 16.5.2)', () => {
   const refused = { status: 503, headers: { 'retry-after': '1' }, body: { code: 'unavailable' } }
   /** The SQLSTATE that the answer's log line tells. */
-  const causeOf = ({ body }: Answer) => {
-    const lines = service.logs
+  const causeOf = ({ body }: Answer, { logs } = service) => {
+    const lines = logs
       .join('')
       .trim()
       .split('\n')
@@ -212,7 +220,13 @@ describe('a request that the database keeps waiting is answered 503 with Retry-A
   const lockEvents = 'begin; lock table events in access exclusive mode'
 
   test('once it has waited for a lock for two seconds; the next one is served', async () => {
-    const blocker = await openClient()
+    const strict = await openTestService({ instances: 2, timeoutScale: 1 })
+    const { rows } = await sql`select current_setting('statement_timeout') as statement,
+      current_setting('lock_timeout') as lock,
+      current_setting('idle_in_transaction_session_timeout') as idle`.execute(strict.db)
+    expect(rows).toEqual([{ statement: '5s', lock: '2s', idle: '10s' }])
+    const requests = requestsOf(strict, await openAccount(strict))
+    const blocker = await openClient(strict.url)
     await blocker.query(lockEvents)
     const [single, batch, check] = await Promise.all([
       requests['an event'](0),
@@ -221,7 +235,7 @@ describe('a request that the database keeps waiting is answered 503 with Retry-A
     ])
     for (const answer of [single, batch]) {
       expect(answer).toMatchObject(refused)
-      expect(causeOf(answer)).toBe('55P03')
+      expect(causeOf(answer, strict)).toBe('55P03')
     }
     expect(check.status).toBe(200)
     await blocker.query('rollback')

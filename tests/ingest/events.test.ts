@@ -507,7 +507,7 @@ describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
 })
 
 test('an event id that another transaction holds keeps nobody else waiting for nothing', async () => {
-  const service = await openTestService({ patience: 1 })
+  const service = await openTestService({ timeoutScale: 1 })
   const [slow, busy] = [await service.addCompany(), await service.addCompany()]
   const [slowSecret, busySecret] = [await service.newSecret(slow), await service.newSecret(busy)]
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()

@@ -8,7 +8,13 @@ import { createSender } from '../../src/mail/sender.ts'
 import { queueMail } from '../../src/mail/service.ts'
 import { openTransport, SendFailure, type Transport } from '../../src/mail/transport.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { createClock, openTestService, type TestService, times } from '../support/test-service.ts'
+import {
+  countWaiting,
+  createClock,
+  openTestService,
+  type TestService,
+  times,
+} from '../support/test-service.ts'
 
 const KIND = 'password_changed' as const
 
@@ -379,14 +385,11 @@ describe('an attempt that fails', async () => {
 })
 
 test('a mail that was accepted and could not be noted at once is noted later, and not sent again', async () => {
-  const service = await openTestService({ patience: 1, env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
+  const service = await openTestService({ timeoutScale: 1, env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
   await service.senders[0]?.stop()
   await queue(service, 1)
   let sent = 0
-  let release: (() => void) | undefined
-  const blocked = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: gaveUp, resolve: release } = Promise.withResolvers<void>()
   let locking: Promise<unknown> | undefined
   const sender = openSender(service, async () => {
     sent += 1
@@ -394,14 +397,15 @@ test('a mail that was accepted and could not be noted at once is noted later, an
     locking = service.db.transaction().execute(async (tx) => {
       await sql`lock table mail_outbox in exclusive mode`.execute(tx)
       resolve()
-      await blocked
+      await gaveUp
     })
     await promise
-    // Longer than a statement waits for a lock.
-    setTimeout(() => release?.(), 2_500)
     return {}
   })
   sender.start()
+  await expect.poll(() => countWaiting(service.db)).toBeGreaterThan(0)
+  await expect.poll(() => countWaiting(service.db)).toBe(0)
+  release()
   await settled(service)
   await locking
   await sender.stop()

@@ -9,7 +9,7 @@ import { createCountingHasher, openTestService, times } from '../support/test-se
 
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
-const service = await openTestService({ hasher, patience: 1, env: { SMTP_URL: mailbox.url } })
+const service = await openTestService({ hasher, timeoutScale: 1, env: { SMTP_URL: mailbox.url } })
 const { register, join } = useService(service, mailbox)
 
 const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), password: 'a good password' })

@@ -108,7 +108,10 @@ describe.each([
   })
 
   test('that could not be queued is not counted: a retry is served', async () => {
-    const own = await openTestService({ patience: 1, env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' } })
+    const own = await openTestService({
+      timeoutScale: 1,
+      env: { SMTP_URL: mailbox.url, RATE_LIMIT_SCALE: '1' },
+    })
     const json = { companyId: randomUUID(), email: newEmail() }
     const refused = await own.db.transaction().execute(async (tx) => {
       await sql`lock table mail_outbox in exclusive mode`.execute(tx)

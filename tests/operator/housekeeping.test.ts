@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { MASTER_KEYS, openTestService, times } from '../support/test-service.ts'
 
-const service = await openTestService({ patience: 1 })
+const service = await openTestService({ timeoutScale: 1 })
 const admin = await service.addCompany()
 const { db, clock } = service
 const DAY = 86_400

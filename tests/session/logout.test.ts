@@ -1,9 +1,8 @@
-import { sql } from 'kysely'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
-import { openTestService, type Person, times } from '../support/test-service.ts'
+import { countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
 const admin = await service.addCompany()
@@ -28,15 +27,6 @@ const logoutsOf = (sessionId: string) =>
     .where('session_id', '=', sessionId)
     .where('action', 'in', ['logout', 'logout_all'])
     .execute()
-
-/** How many statements wait for a lock. */
-async function countWaiting(): Promise<number> {
-  const { rows } = await sql`
-    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(
-    service.db,
-  )
-  return rows.length
-}
 
 const ended = { status: 401, body: { code: 'session_ended', reason: 'logout' } }
 
@@ -294,13 +284,7 @@ describe('ended is final (ASVS 7.4.1)', () => {
           .where('user_id', '=', userId)
           .execute()
         acting = act(sessions)
-        await vi.waitFor(
-          async () => {
-            expect(await countWaiting()).toBe(1)
-            // Shorter than what a statement waits for a lock.
-          },
-          { timeout: 1900, interval: 20 },
-        )
+        await expect.poll(() => countWaiting(service.db)).toBe(1)
       })
       await acting
       const rows = await service.db

@@ -132,7 +132,7 @@ describe('the status of the signing secret', () => {
 })
 
 test('a use that could not be noted, and was answered 503, is noted with the next one', async () => {
-  const service = await openTestService({ instances: 2, patience: 1 })
+  const service = await openTestService({ instances: 2, timeoutScale: 1 })
   const { admin, status, regenerate, send } = await openCompany(service)
   const { body: made } = await regenerate()
   const { promise: held, resolve: release } = Promise.withResolvers<void>()

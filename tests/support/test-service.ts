@@ -83,9 +83,9 @@ export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 const sharedHasher = await createLimitedHasher()
 const operatorHasher = await createPasswordHasher()
 const { hash } = operatorHasher
-const hashOfMost = await hash(PASSWORD)
-// Thousands of people of the tests are created with this password, most of them by the operator's functions.
-operatorHasher.hash = async (password) => (password === PASSWORD ? hashOfMost : await hash(password))
+const passwordHash = await hash(PASSWORD)
+// Nearly all users of tests have this password, so it is hashed once.
+operatorHasher.hash = async (password) => (password === PASSWORD ? passwordHash : await hash(password))
 
 /** A hasher that counts its calls. */
 export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
@@ -139,7 +139,7 @@ interface TestServiceOptions {
    * How many times as long as usual requests wait for locks and statements. A race that a test arranges must not end
    * because the machine is busy; a test of the waits themselves needs 1.
    */
-  patience?: number
+  timeoutScale?: number
   /** Of the first instance; any free one by default. */
   port?: number
 }
@@ -151,7 +151,7 @@ export async function openTestService({
   clocks = [],
   hasher = sharedHasher,
   maxConnections,
-  patience = 10,
+  timeoutScale = 30,
   port = 0,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
@@ -176,7 +176,7 @@ export async function openTestService({
     Array.from({ length: instances }, async (_, index) => {
       const config = loadConfig({ ...environment, ...envs[index] })
       const system = clocks[index] ?? shared
-      const connection = connect({ url, poolSize: config.databasePoolSize, patience })
+      const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
       const { db } = connection
       const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
