@@ -18,7 +18,7 @@ export default defineConfig({
     isolate: false,
     // How long something may take on a busy machine is not what any test is about: hashing takes the time that
     // everything else leaves.
-    testTimeout: 60_000,
+    testTimeout: 120_000,
     expect: { poll: { timeout: 25_000 } },
     hookTimeout: 60_000,
   },

@@ -203,7 +203,7 @@ describe('when every connection is ended by the server (ASVS 16.5.2)', () => {
       acknowledged,
     ])
     expect(rows.length).toBe(acknowledged.length)
-  }, 60_000)
+  })
 })
 
 describe('a request that the database keeps waiting is answered 503 with Retry-After (ASVS 16.5.2)', () => {

@@ -1,11 +1,12 @@
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { createServerProcesses } from '../support/server-process.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 import { answersOn, exchange, open } from './raw.ts'
 
 /** The service as a process of its own, on the database of a test service. */
@@ -40,13 +41,12 @@ describe('on SIGTERM the service', () => {
       }
       return { socket, answers }
     }
-    // Each worker has its share of the places for passwords, and the kernel shares out connections as it likes.
-    const length = Number(process.env['WORKERS'] ?? 1) > 1 ? 12 : 40
-    const clients = await Promise.all(Array.from({ length }, () => connectTo(KEY_SET)))
+    // More than there are cores to check passwords, so some wait when the first is answered. No more than one worker has
+    // places for, since the kernel shares out connections as it likes.
+    const clients = await Promise.all(times(2 * availableParallelism() + 8, () => connectTo(KEY_SET)))
     const silent = await Promise.all([connectTo(), connectTo(), connectTo(KEY_SET)])
     const halfway = await connectTo(KEY_SET + HALF)
 
-    // More than there are cores to check passwords, so some wait when the first is answered.
     const firstAnswer = Promise.race(clients.map(({ socket }) => once(socket, 'data')))
     for (const { socket } of clients) socket.write(loginRequest())
     await firstAnswer
