@@ -95,9 +95,7 @@ describe('on each page', async () => {
     await heading(page, 'Developer settings')
   }
 
-  test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', {
-    timeout: 180_000,
-  }, async () => {
+  test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', async () => {
     const { page, expectClean } = await openPage(origin, { colorScheme: 'light', bypassCSP: true })
     const complaints: string[] = []
     const wide: string[] = []
