@@ -17,7 +17,9 @@ const compiled = new WeakMap<object, Serializer>()
 export const buildSerializer: Build = (...options) => {
   const compile = SerializerSelector()(...options)
   return (route) => {
-    const schema = route.schema as object
+    const { schema } = route
+    // True and false are schemas too.
+    if (!(schema instanceof Object)) return compile(route)
     const known = compiled.get(schema)
     if (known) return known
     const serialize = compile(route)
