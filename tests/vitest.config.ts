@@ -18,8 +18,8 @@ export default defineConfig({
     isolate: false,
     // How long something may take on a busy machine is not what any test is about: hashing takes the time that
     // everything else leaves.
-    testTimeout: 120_000,
-    expect: { poll: { timeout: 25_000 } },
+    testTimeout: 300_000,
+    expect: { poll: { timeout: 100_000 } },
     hookTimeout: 60_000,
   },
 })

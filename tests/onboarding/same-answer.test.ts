@@ -78,7 +78,9 @@ describe.each([
     expect(new Set(rows.map(({ recipient, company_id: id }) => `${id} ${recipient}`))).toEqual(
       new Set(people.map(([, { email, companyId }]) => `${companyId} ${email}`)),
     )
-    const alike = rows.map(({ mail_id: _, recipient: __, company_id: ___, ...others }) => others)
+    const alike = rows.map(
+      ({ mail_id: _, recipient: __, company_id: ___, request_number: ____, ...others }) => others,
+    )
     for (const row of alike) expect(row).toEqual(alike[0])
     await allSent()
   })
@@ -97,7 +99,13 @@ describe.each([
     await Promise.all(times(6, (index) => askAt(index, randomUUID())))
     const { allSent } = useService(own, mailbox)
     const before = mailsTo(person.email).length
-    const answers = await Promise.all(times(12, (index) => askAt(index)))
+    const answers: Answer[] = []
+    // Of two that wait for the mail server, the older one is not sent.
+    for (let index = 0; index < 3; index += 1) {
+      answers.push(await askAt(index))
+      await allSent()
+    }
+    answers.push(...(await Promise.all(times(9, (index) => askAt(index)))))
     for (const answer of answers) expect(seen(answer)).toEqual(seen(answers[0] ?? answer))
     await allSent()
     expect(mailsTo(person.email).length - before).toBe(3)
@@ -190,12 +198,11 @@ describe('mail goes only to the stored address', () => {
   test('a request costs no more than its mail: three at once leave one token that works', async () => {
     const person = await join()
     await Promise.all(times(3, () => ask(FORGOT, person)))
-    const tokens = []
-    for (let count = 0; count < 3; count += 1) tokens.push((await mailbox.mailTo(person.email)).token)
     await allSent()
+    const tokens = mailsTo(person.email).flatMap(({ token }) => (token.startsWith('reset_') ? [token] : []))
     const statuses = []
     for (const token of tokens) statuses.push((await use('reset', token)).status)
-    expect(statuses.sort()).toEqual([204, 400, 400])
+    expect(statuses.filter((status) => status === 204)).toHaveLength(1)
     await allSent()
     expect(mailsTo(person.email).at(-1)?.email.subject).toContain('was changed')
     expectProblem(await use('reset', await tokenOf('reset', person, person.email), { password: 'x' }), [

@@ -160,7 +160,7 @@ test('nobody gets a secret by a session that ends, or a right that is taken away
   await service.db.transaction().execute(async (tx) => {
     await sql`select from signing_secrets where company_id = ${companyId} for update`.execute(tx)
     waiting.push(...tokens.map((token, at) => service.call(REGENERATE, { token, at })))
-    await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 25_000 })
+    await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 100_000 })
     await endUserSessions(tx, companyId, ended.userId, 'password_changed')
     await changeUserRole(tx, companyId, demoted.userId, 'viewer')
   })

@@ -23,7 +23,7 @@ interface MailboxOptions {
   refusals?: Record<string, [code: number, text: string]>
 }
 
-const MAX_WAIT_MS = 20_000
+const MAX_WAIT_MS = 100_000
 
 export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions = {}) {
   const mails: ReceivedMail[] = []
@@ -48,7 +48,7 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
         stream.on('end', async () => {
           const raw = Buffer.concat(chunks).toString()
           const email = await PostalMime.parse(raw)
-          const [, token = ''] = /#token=(\S+)/.exec(email.text ?? '') ?? []
+          const [, token = ''] = /#token=([^\s&]+)/.exec(email.text ?? '') ?? []
           const recipients = session.envelope.rcptTo.map(({ address }) => address)
           const mail = { recipients, raw, email, token }
           try {

@@ -48,7 +48,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
             .where('sent_at', 'is', null)
             .where('failed_at', 'is', null)
             .execute(),
-        { timeout: 20_000 },
+        { timeout: 100_000 },
       )
       .toEqual([])
   }
