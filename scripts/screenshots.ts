@@ -153,10 +153,10 @@ async function takeFactors(page: Page, origin: string, link: string, password: s
 
 /** What a member sees whom the policy holds. The mailed code is read when it is used, so any will do here. */
 async function takeEnrolment(page: Page, save: Save): Promise<void> {
-  await page.getByRole('heading', { name: 'First, your mailbox' }).waitFor()
+  await page.getByRole('heading', { name: 'Add your first second factor' }).waitFor()
   await save('enrolment')
-  await press(page, 'Mail me a code')
-  await page.getByLabel('Code from the mail').fill('12345678')
+  await press(page, 'Email me a code')
+  await page.getByLabel('Code from the email').fill('12345678')
   await save('enrolment-code')
   await press(page, 'Continue')
   await page.locator('.ways').waitFor()

@@ -37,11 +37,6 @@ function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'us
   )
 }
 
-/** Whether the policy of the company asks the user for a second factor, and the user has none. */
-const mustProveMailbox = sql<boolean>`(users.second_factors = '{}' and exists (
-  select from companies c where c.company_id = users.company_id
-    and (c.second_factor_policy = 'everyone' or (c.second_factor_policy = 'admins' and users.role = 'admin'))))`
-
 /** Replaces the hash `before`; false if the stored hash differs, or user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
@@ -137,8 +132,7 @@ export async function askForEmail(
 
 /**
  * Gives a user the e-mail that was asked for. False if another one was asked for since, or user or company is not
- * active, or the company asks the user for a second factor and there is none: the mail to the old e-mail is then what shows
- * who adds the first. A unique constraint refuses the e-mail of somebody else.
+ * active. A unique constraint refuses the e-mail of somebody else.
  */
 export async function takePendingEmail(
   tx: Transaction<Database>,
@@ -154,10 +148,32 @@ export async function takePendingEmail(
     .where('pending_email', '=', email)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
-    .where(({ not }) => not(mustProveMailbox))
     .returning('user_id')
     .executeTakeFirst()
   return updated !== undefined
+}
+
+/**
+ * Gives a user an e-mail of before back, and forgets one that was asked for, and the password. Returns the e-mail until then;
+ * undefined for a user who was deleted. A unique constraint refuses the e-mail of somebody else.
+ */
+export async function restoreEmail(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  email: string,
+): Promise<string | undefined> {
+  const { rows } = await sql<{ former: string }>`
+    with held as (
+      select u.user_id, u.email from users u join companies c on c.company_id = u.company_id
+      where u.company_id = ${companyId} and u.user_id = ${userId} and u.status <> 'deleted'
+        and c.status <> 'deleting'
+      for no key update of u
+    )
+    update users u set email = ${email}, pending_email = null, password_hash = '', locked_out_at = null
+    from held h where u.company_id = ${companyId} and u.user_id = h.user_id
+    returning h.email as former`.execute(tx)
+  return rows[0]?.former
 }
 
 /** More companies of one e-mail are not listed. */

@@ -12,7 +12,7 @@ export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
 /** A person, or a server of the company. */
 export type UserKind = 'person' | 'service'
-export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm'
+export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm' | 'undo'
 export type SessionKind = 'token' | 'cookie'
 export type FactorKind = 'passkey' | 'totp'
 /** Whose sessions must have proven a second factor. */
@@ -296,6 +296,9 @@ interface OneTimeTokens {
   created_at: Date
   expires_at: Date
   user_id: string | null
+  request_number: string | null
+  is_sent: Generated<boolean>
+  is_factor_proven: Generated<boolean>
 }
 
 interface Invitations {
@@ -329,6 +332,7 @@ interface MailOutbox {
   sent_at: Date | null
   failed_at: Date | null
   last_error: string | null
+  request_number: Generated<string>
 }
 
 /** The tables and the view that migrations/ creates. */

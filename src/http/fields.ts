@@ -36,6 +36,15 @@ export const Email = Type.String({
  */
 export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })
 
+/** Of a member without a second factor, for what is asked of their mailbox. */
+export const MailCode = Type.Optional(
+  Type.String({
+    pattern: '^[0-9 ]{1,16}$',
+    description: 'The mailed code, for a member who has no second factor',
+    examples: ['48201946'],
+  }),
+)
+
 /** Where a mail is asked for. Empty, so that it reveals nothing about an account. */
 export const AcceptedReply = Type.Object(
   {},

@@ -18,6 +18,7 @@ const PATHS = [
   '/reset-password',
   '/accept-invitation',
   '/confirm-email',
+  '/undo',
   '/developer',
   '/members',
   '/security',

@@ -24,7 +24,7 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
 /** Selects and locks a mail until the end of the transaction, unless it was sent, has failed or was deleted. */
 export function lockUnsent(companyId: string, mailId: string) {
   return sql`
-    select mail_id from mail_outbox
+    select request_number from mail_outbox
     where company_id = ${companyId} and mail_id = ${mailId} and sent_at is null and failed_at is null
     for share`
 }

@@ -9,8 +9,12 @@ export interface MailData {
   role?: string | undefined
   /** The name of the member who invites. Without it, an operator does. */
   invitedBy?: string | undefined
-  /** Whose e-mail changes: the recipient is not, or not only, their e-mail of today. */
+  /** Whose account it is about: the recipient is not, or not only, their e-mail of today. */
   userId?: string | undefined
+  /** Whether who asked for another e-mail had proven a second factor. */
+  isFactorProven?: boolean | undefined
+  /** How many invitations of the recipient died with their former password. */
+  invitationsWithdrawn?: number | undefined
   /** The second factor that was added or removed. */
   factor?: { kind: FactorKind; name: string } | undefined
   /** Whether the password is void already, so that a new one is needed. */

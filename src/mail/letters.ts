@@ -1,6 +1,6 @@
 import type { TokenPurpose } from '../database/schema.ts'
 import { askedFrom, type LetterContext, toText } from './letter-context.ts'
-import { NOTICES } from './notices.ts'
+import { factorOf, NOTICES } from './notices.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
@@ -72,6 +72,34 @@ export const LINKED_LETTERS = {
       links: [{ label: 'Accept the invitation', url: link.url }],
     }),
   },
+  first_factor_added: {
+    purpose: 'undo',
+    page: 'undo',
+    write: (context, link) => ({
+      name: context.name,
+      subject: `A second factor was added to your account at ${context.companyName}`,
+      paragraphs: [
+        `${factorOf(context)} was added to your account, ${askedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
+        undoneBy(link),
+        companyLine(context),
+      ],
+      links: [{ label: 'That was not me: undo it', url: link.url }],
+    }),
+  },
+  email_changed_without_factor: {
+    purpose: 'undo',
+    page: 'undo',
+    write: (context, link) => ({
+      name: context.name,
+      subject: `The e-mail address of your account at ${context.companyName} was changed`,
+      paragraphs: [
+        `The e-mail address of your account was changed, ${askedFrom(context)}. You sign in with the new one now, and mail goes to it. If that was you, do nothing. If not, undo it at once:`,
+        undoneBy(link),
+        companyLine(context),
+      ],
+      links: [{ label: 'That was not me: undo it', url: link.url }],
+    }),
+  },
   email_change: {
     purpose: 'confirm',
     page: 'confirm-email',
@@ -119,9 +147,15 @@ function harmless({
 
 export type LinkedKind = keyof typeof LINKED_LETTERS
 export type MailKind = LinkedKind | keyof typeof NOTICES
+export const MAIL_KINDS = [...Object.keys(LINKED_LETTERS), ...Object.keys(NOTICES)]
 
 export function isLinked(kind: MailKind): kind is LinkedKind {
   return kind in LINKED_LETTERS
+}
+
+/** What following a link to undo does. */
+function undoneBy({ until }: Link): string {
+  return `The link works once, until ${toText(until)}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another mail has a link to choose a new password.`
 }
 
 function companyLine({ companyId }: Pick<LetterContext, 'companyId'>): string {

@@ -9,6 +9,7 @@ export const NOTICES = {
     subject: `Your password for ${context.companyName} was changed`,
     paragraphs: [
       `Your password was changed, ${askedFrom(context)}, and your other sessions have ended.`,
+      ...withdrawnOf(context),
       ifNotYou(context),
     ],
   }),
@@ -50,6 +51,14 @@ export const NOTICES = {
     paragraphs: [
       `The e-mail address of your account was changed, ${askedFrom(context)}. You sign in with the new one now, and mail goes to it.`,
       `If that was not you, tell an administrator of ${context.companyName} at once.`,
+    ],
+  }),
+  email_restored: (context) => ({
+    name: context.name,
+    subject: `This address was removed from an account at ${context.companyName}`,
+    paragraphs: [
+      `An account at ${context.companyName} had this e-mail address. The owner of its former address has taken the change back, ${askedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
+      `If you do not know why, tell an administrator of ${context.companyName}.`,
     ],
   }),
   second_factor_added: (context) => ({
@@ -108,13 +117,21 @@ export const NOTICES = {
       'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
     ],
   }),
-  mailbox_code: ({ code = '', ...context }) => ({
+  mailbox_code: (context) => ({
     name: context.name,
-    // Without the code: mail servers log subjects, and locked phones show them.
-    subject: `Your code for ${context.companyName}`,
+    subject: codeSubject(context),
     paragraphs: [
-      `Your company asks for a second factor. To add yours, give this code: ${code.slice(0, 4)} ${code.slice(4)}`,
-      `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`,
+      `To add your first second factor, give this code: ${codeOf(context)}`,
+      codeRule(context),
+      ifNotYou(context),
+    ],
+  }),
+  email_change_code: (context) => ({
+    name: context.name,
+    subject: codeSubject(context),
+    paragraphs: [
+      `To give your account another e-mail address, give this code: ${codeOf(context)}`,
+      codeRule(context),
       ifNotYou(context),
     ],
   }),
@@ -143,8 +160,29 @@ const POLICIES: Record<SecondFactorPolicy, string> = {
   everyone: 'required of everyone',
 }
 
-function factorOf({ factor }: LetterContext): string {
+export function factorOf({ factor }: LetterContext): string {
   return factor?.kind === 'passkey' ? `The passkey “${factor.name}”` : 'An authenticator app'
+}
+
+/** Without the code: mail servers log subjects, and locked phones show them. */
+function codeSubject({ companyName }: LetterContext): string {
+  return `Your code for ${companyName}`
+}
+
+function codeOf({ code = '' }: LetterContext): string {
+  return `${code.slice(0, 4)} ${code.slice(4)}`
+}
+
+function codeRule(context: LetterContext): string {
+  return `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`
+}
+
+function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string[] {
+  if (count === 0) return []
+  const were = count === 1 ? 'One invitation of yours was' : `${count} invitations of yours were`
+  return [
+    `${were} withdrawn with it, since somebody else could have sent them. You can send them again under Members.`,
+  ]
 }
 
 function leftOf(codesLeft: number): string {

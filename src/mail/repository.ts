@@ -1,12 +1,17 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { MailData } from './letter-context.ts'
-import { LINKED_LETTERS, type MailKind } from './letters.ts'
+import { LINKED_LETTERS, MAIL_KINDS, type MailKind } from './letters.ts'
 
 /**
  * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a
  * time sends it: that instance holds a lease, which lasts longer than an attempt.
  */
+
+/** The mails with a link to undo what they report. */
+const UNDO_KINDS = Object.entries(LINKED_LETTERS).flatMap(([kind, { purpose }]) =>
+  purpose === 'undo' ? [kind] : [],
+)
 
 interface QueuedMail {
   mailId: string
@@ -50,7 +55,8 @@ export interface DueMail extends QueuedMail {
 }
 
 /**
- * Takes the mails that are longest due, at most `max`, with a lease. The lease is by the clock of the database, so it
+ * Takes the mails of known kinds that are longest due, at most `max`, with a lease; a kind that only a newer release
+ * knows is left to its instances. The lease is by the clock of the database, so it
  * holds however much the clocks of instances differ; `next_attempt_at` keeps leased mails out of the next polls.
  */
 export async function takeDueMailsAcrossCompanies(
@@ -60,7 +66,7 @@ export async function takeDueMailsAcrossCompanies(
   const { rows } = await sql<DueMail>`
     with due as (
       select company_id, mail_id from mail_outbox
-      where sent_at is null and failed_at is null and next_attempt_at <= ${now}
+      where sent_at is null and failed_at is null and next_attempt_at <= ${now} and kind = any(${MAIL_KINDS})
         and coalesce(leased_until <= clock_timestamp(), true)
       order by next_attempt_at, turn, mail_id
       limit ${max}
@@ -129,28 +135,49 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 
-/** Deletes all mails of a recipient, sent or not. Locks them in the order in which all requests lock them. */
-export async function deleteMailsTo(db: Executor, companyId: string, recipient: string): Promise<void> {
-  await sql`
-    with locked as (
-      select mail_id from mail_outbox where company_id = ${companyId} and recipient = ${recipient}
-      order by mail_id for update
-    )
-    delete from mail_outbox m using locked l where m.company_id = ${companyId} and m.mail_id = l.mail_id`.execute(
-    db,
-  )
+/**
+ * Deletes all mails to a user, sent or not, also those to other e-mails than that of today. Locks them in the order in
+ * which all requests lock them.
+ */
+export async function deleteMailsTo(
+  db: Executor,
+  companyId: string,
+  { userId, email }: { userId: string; email: string },
+): Promise<void> {
+  await deleteMailsWhere(db, companyId, sql`(recipient = ${email} or facts ->> 'userId' = ${userId})`)
 }
 
-/** Deletes the invitations that are mailed to a recipient, in the order of `deleteMailsTo`. */
+/** Deletes the invitations that are mailed to a recipient. */
 export async function deleteInvitationMails(
   db: Executor,
   companyId: string,
   recipient: string,
 ): Promise<void> {
+  await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
+}
+
+/** Deletes what waits to be mailed to a user with a link to undo a change after that of the request `requestNumber`. */
+export async function deleteUnsentUndos(
+  db: Executor,
+  companyId: string,
+  { userId, requestNumber }: { userId: string; requestNumber: string },
+): Promise<void> {
+  const isOfUser = sql`facts ->> 'userId' = ${userId} and kind = any(${UNDO_KINDS})`
+  await deleteMailsWhere(
+    db,
+    companyId,
+    sql`${isOfUser} and sent_at is null and request_number > ${requestNumber}`,
+  )
+}
+
+async function deleteMailsWhere(
+  db: Executor,
+  companyId: string,
+  condition: RawBuilder<unknown>,
+): Promise<void> {
   await sql`
     with locked as (
-      select mail_id from mail_outbox
-      where company_id = ${companyId} and recipient = ${recipient} and kind = 'invitation'
+      select mail_id from mail_outbox where company_id = ${companyId} and ${condition}
       order by mail_id for update
     )
     delete from mail_outbox m using locked l where m.company_id = ${companyId} and m.mail_id = l.mail_id`.execute(
@@ -158,12 +185,19 @@ export async function deleteInvitationMails(
   )
 }
 
-/** Deletes the mails of a recipient that have no link. No transaction keeps them locked while it waits for others. */
-export async function deleteNoticesTo(db: Executor, companyId: string, recipient: string): Promise<void> {
-  await db
-    .deleteFrom('mail_outbox')
-    .where('company_id', '=', companyId)
-    .where('recipient', '=', recipient)
-    .where('kind', 'not in', Object.keys(LINKED_LETTERS))
-    .execute()
+/**
+ * Deletes the mails to a user that no transaction keeps locked while it waits for others: those without a link, and those
+ * about a change of e-mail or factor.
+ */
+export async function deleteNoticesTo(
+  db: Executor,
+  companyId: string,
+  { userId, email }: { userId: string; email: string },
+): Promise<void> {
+  await sql`
+    delete from mail_outbox
+    where company_id = ${companyId}
+      and ((recipient = ${email} and kind <> all(${Object.keys(LINKED_LETTERS)})) or facts ->> 'userId' = ${userId})`.execute(
+    db,
+  )
 }

@@ -3,7 +3,13 @@ import { widerNetworkOf } from '../limits/network.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData } from './letter-context.ts'
 import type { MailKind } from './letters.ts'
-import { deleteInvitationMails, deleteMailsTo, deleteNoticesTo, insertMail } from './repository.ts'
+import {
+  deleteInvitationMails,
+  deleteMailsTo,
+  deleteNoticesTo,
+  deleteUnsentUndos,
+  insertMail,
+} from './repository.ts'
 
 interface NewMail {
   kind: MailKind
@@ -37,8 +43,11 @@ export async function queueMail(
  */
 export const forgetRecipient = deleteMailsTo
 
-/** Forgets the notices that were queued since `forgetRecipient`, by a transaction that had locked the user. */
+/** Forgets what was queued since `forgetRecipient`, by a transaction that had locked the user. */
 export const forgetNotices = deleteNoticesTo
+
+/** Forgets the links to undo later changes of a user. */
+export const forgetLaterUndos = deleteUnsentUndos
 
 /** Forgets the invitations of a recipient: one that waits is not sent. */
 export const forgetInvitations = deleteInvitationMails

@@ -4,6 +4,7 @@ import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
+import type { Context as MailboxContext } from '../second-factor/context.ts'
 import { requireRecentProof } from '../session/recent-proof.ts'
 import { changeOwnName } from './account.ts'
 import { actorOf, type Context } from './acting.ts'
@@ -11,7 +12,7 @@ import { requestEmailChange } from './email-change.ts'
 import { AccountBody, AccountReply, EmailChangeBody } from './schemas.ts'
 
 interface Options {
-  context: Context
+  context: Context & MailboxContext
 }
 
 const tags = ['account']
@@ -45,7 +46,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
         operationId: 'changeEmail',
         summary: 'Ask for another e-mail address; a link to it confirms the change',
         description:
-          'Needs a recent proof. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void.',
+          'Needs a recent proof, and without a second factor the code of `POST /auth/second-factors/mail-code` with `{"for":"email"}`. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void. If no second factor proved it, the mail that tells the former address has a link to undo it.',
         body: EmailChangeBody,
         response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
       },
@@ -54,7 +55,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
       const now = context.system.now()
       requireRecentProof(request, now)
       const { session, body } = request
-      const limit = await requestEmailChange(context, session, body.newEmail, {
+      const limit = await requestEmailChange(context, session, body, {
         client: clientOf(request),
         now,
       })

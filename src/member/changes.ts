@@ -50,10 +50,14 @@ export async function changeStatus(
   await dropInvitationsOf(tx, companyId, userId)
 }
 
-/** Before `erase`, and before the member is locked: afterwards no mail to the e-mail is sent, and no link of one works. */
-export async function forgetMailsTo(tx: Tx, companyId: string, email: string): Promise<void> {
-  await forgetRecipient(tx, companyId, email)
-  await deleteTokensOf(tx, companyId, email)
+/** Before `erase`, and before the member is locked: afterwards no mail to the member is sent, and no link of one works. */
+export async function forgetMailsTo(
+  tx: Tx,
+  companyId: string,
+  member: { userId: string; email: string },
+): Promise<void> {
+  await forgetRecipient(tx, companyId, member)
+  await deleteTokensOf(tx, companyId, member)
 }
 
 /**
@@ -71,6 +75,6 @@ export async function erase(
   await dropInvitationsOf(tx, companyId, userId)
   await endUserSessions(tx, companyId, userId, 'user_deleted')
   await forgetClients(tx, companyId, userId)
-  await forgetNotices(tx, companyId, email)
+  await forgetNotices(tx, companyId, { userId, email })
   await forgetEmail(tx, companyId, email)
 }

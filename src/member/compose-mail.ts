@@ -10,7 +10,14 @@ import type { Config } from '../config.ts'
 import type { Database } from '../database/schema.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
 import type { LetterContext } from '../mail/letter-context.ts'
-import { isLinked, LINKED_LETTERS, type LinkedKind, writeLinkedLetter, writeNotice } from '../mail/letters.ts'
+import {
+  isLinked,
+  LINKED_LETTERS,
+  type LinkedKind,
+  type MailKind,
+  writeLinkedLetter,
+  writeNotice,
+} from '../mail/letters.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { createDigests } from '../second-factor/digests.ts'
@@ -37,14 +44,15 @@ export function createMailComposer(context: Context): DeliveryOptions['compose']
     if (!found) return null
     const { companyId, kind, data, createdAt: requestedAt } = mail
     const about = { ...data, ...found, companyId, requestedAt }
-    if (kind === 'mailbox_code' && found.userId !== undefined) {
+    if ((kind === 'mailbox_code' || kind === 'email_change_code') && found.userId !== undefined) {
       const member = { companyId, userId: found.userId }
-      return async () => writeNotice(kind, { ...about, code: await issueCode(withDigests, member, now) })
+      return async () =>
+        writeNotice(kind, { ...about, code: await issueCode(withDigests, member, kind, now) })
     }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)
     return async () => {
       const link = await newLink(context, kind, mail, found, now)
-      return link && { ...writeLinkedLetter(kind, about, link), whenSent: link.replaceOlder }
+      return link && { ...writeLinkedLetter(kind, about, link), whenSent: link.noteSent }
     }
   }
 }
@@ -59,9 +67,9 @@ async function findRecipient(context: Context, mail: DueMail): Promise<Recipient
   const { companyId, recipient: email, kind, data } = mail
   if (kind === 'companies') return await companiesOf(context, email)
   if (data.userId !== undefined) {
-    // About an e-mail that is not, or no longer, that of the account.
+    // To an e-mail that can be another than that of the account today.
     const account = await findPendingEmail(db, companyId, data.userId)
-    if (!account || !isActive(account)) return null
+    if (!account || (isUndo(kind) ? isGone(account) : !isActive(account))) return null
     if (kind === 'email_change' && account.pendingEmail !== email) return null
     return { ...namesOf(account), isProven: kind !== 'email_change' }
   }
@@ -81,6 +89,15 @@ async function findRecipient(context: Context, mail: DueMail): Promise<Recipient
   return { ...namesOf(account), isProven, userId: account.userId }
 }
 
+/** Also somebody who is disabled takes back what was done to the account. */
+function isUndo(kind: MailKind): boolean {
+  return isLinked(kind) && LINKED_LETTERS[kind].purpose === 'undo'
+}
+
+function isGone({ userStatus, companyStatus }: Pick<Account, 'userStatus' | 'companyStatus'>): boolean {
+  return userStatus === 'deleted' || companyStatus === 'deleting'
+}
+
 function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {
   return { name, companyName }
 }
@@ -97,20 +114,28 @@ async function companiesOf({ db, config }: Context, email: string): Promise<Reci
 }
 
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
-async function newLink(context: Context, kind: LinkedKind, mail: DueMail, { role }: Recipient, now: number) {
+async function newLink(
+  context: Context,
+  kind: LinkedKind,
+  mail: DueMail,
+  { role, companyName }: Recipient,
+  now: number,
+) {
   const { purpose, page } = LINKED_LETTERS[kind]
   const { companyId, mailId, recipient: email, createdAt: requestedAt } = mail
-  const whose = purpose === 'confirm' ? { userId: mail.data.userId } : { role }
+  const { userId, isFactorProven } = mail.data
+  const whose = purpose === 'confirm' || purpose === 'undo' ? { userId, isFactorProven } : { role }
   const about = { purpose, email, ...whose, mailId, requestedAt, now }
   const issued = await issueToken(context, companyId, about)
-  if (issued && purpose === 'invite')
+  if (!issued) return null
+  if (purpose === 'invite')
     await noteExpiry(context.db, companyId, { mailId, email, expiresAt: issued.expiresAt })
-  return (
-    issued && {
-      // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
-      url: `${context.config.pagesUrl}/${page}#token=${issued.token}`,
-      until: issued.expiresAt,
-      replaceOlder: issued.replaceOlder,
-    }
-  )
+  // What the page says before it asks. Nothing tells it afterwards: a link to undo has no preview.
+  const names = purpose === 'undo' ? `&${new URLSearchParams({ company: companyName, email })}` : ''
+  return {
+    // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
+    url: `${context.config.pagesUrl}/${page}#token=${issued.token}${names}`,
+    until: issued.expiresAt,
+    noteSent: issued.noteSent,
+  }
 }

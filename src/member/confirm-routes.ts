@@ -4,13 +4,14 @@ import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import type { Context } from './acting.ts'
 import { confirmEmailChange } from './email-change.ts'
-import { ConfirmBody } from './schemas.ts'
+import { ConfirmBody, UndoBody, UndoReply } from './schemas.ts'
+import { undo } from './undo.ts'
 
 interface Options {
   context: Context
 }
 
-/** The link of a change of e-mail, which can be followed where nobody is signed in; behind the public guard. */
+/** The links of a change of e-mail and of an undo, which can be followed where nobody is signed in; behind the public guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   app.post(
     '/auth/email/confirm',
@@ -29,6 +30,29 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
       const limit = await confirmEmailChange(context, request.body.token, received)
       reply.code(204).headers(limitHeaders(limit))
       return null
+    },
+  )
+
+  app.post(
+    '/auth/undo',
+    {
+      schema: {
+        tags: ['account'],
+        operationId: 'undo',
+        summary:
+          'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
+        description:
+          'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed.',
+        body: UndoBody,
+        response: { 200: UndoReply },
+      },
+    },
+    async (request, reply) => {
+      const received = { client: clientOf(request), now: context.system.now() }
+      const { companyId, email, limit } = await undo(context, request.body.token, received)
+      request.logContext.companyId = companyId
+      reply.headers(limitHeaders(limit))
+      return { companyId, email }
     },
   )
 }

@@ -13,27 +13,31 @@ import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
-import { requireActor } from '../session/acting.ts'
+import type { Context as MailboxContext } from '../second-factor/context.ts'
+import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import type { Context } from './acting.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
 
-interface Request {
+export interface Received {
   client: Client
   now: number
 }
 
 /**
- * Mails a link to the new e-mail, and a notice to that of today. Whether somebody else has the new one is not told.
+ * Mails a link to the new e-mail, and a notice to that of today. Whether somebody else has the new one is not told. A member
+ * without a second factor gives a code that was mailed to that of today.
  * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
  */
 export async function requestEmailChange(
-  { db, system, config, counters }: Context,
+  context: Context & MailboxContext,
   session: Session,
-  newEmail: string,
-  { client, now }: Request,
+  { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
+  received: Received,
 ): Promise<LimitState> {
+  const { db, system, config, counters } = context
+  const { client, now } = received
   const { companyId, userId, sessionId } = session
   const email = checkEmail(newEmail, 'newEmail')
   if (session.userKind === 'service')
@@ -42,19 +46,15 @@ export async function requestEmailChange(
   const changer = byNetwork(client.network, companyId, userId)
   return await counters.consumeFor(config.limits.passwordChanges, changer, now, async (limit) => {
     const { ipAddress, network } = client
+    const codeDigest = await checkMailCode(context, session, 'email', mailCode, received)
     await db.transaction().execute(async (tx) => {
+      const isFactorProven = !(await consumeEmailCode(tx, session, codeDigest, now))
       if (!(await askForEmail(tx, companyId, userId, email))) throw sessionEnded()
-      await requireActor(tx, session, now)
-      const link = {
-        kind: 'email_change',
-        recipient: email,
-        data: { ipAddress, userId },
-        network,
-        now,
-      } as const
+      const data = { ipAddress, userId, isFactorProven }
+      const link = { kind: 'email_change', recipient: email, data, network, now } as const
       await queueMail(tx, system, companyId, link)
       const recipient = session.email
-      const notice = { kind: 'email_change_requested', recipient, data: { ipAddress }, now } as const
+      const notice = { kind: 'email_change_requested', recipient, data: { ipAddress, userId }, now } as const
       await queueMail(tx, system, companyId, notice)
       const about = { action: 'email_change_request', outcome: 'done', actor: userId, sessionId, ipAddress }
       await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
@@ -70,10 +70,10 @@ export async function requestEmailChange(
 export async function confirmEmailChange(
   { db, system, config, counters }: Context,
   token: string,
-  { client, now }: Request,
+  { client, now }: Received,
 ): Promise<LimitState> {
   const limit = await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
-  await consumeToken(db, 'confirm', token, now, async (tx, { companyId, email, userId }) => {
+  await consumeToken(db, 'confirm', token, now, async (tx, { companyId, email, userId, isFactorProven }) => {
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
     // In one order: mails, tokens, users.
@@ -81,8 +81,9 @@ export async function confirmEmailChange(
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
     if (!isTaken) throw noSuchToken()
     const data = { ipAddress: client.ipAddress, userId: user.userId }
-    for (const recipient of [user.email, email])
-      await queueMail(tx, system, companyId, { kind: 'email_changed', recipient, data, now })
+    const notice = isFactorProven ? 'email_changed' : 'email_changed_without_factor'
+    await queueMail(tx, system, companyId, { kind: notice, recipient: user.email, data, now })
+    await queueMail(tx, system, companyId, { kind: 'email_changed', recipient: email, data, now })
     const about = { action: 'email_change', outcome: 'done', actor: user.userId, ipAddress: client.ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
   })
@@ -97,8 +98,11 @@ async function take(
   change: { email: string; at: Date },
 ): Promise<boolean> {
   return await takePendingEmail(tx, companyId, userId, change).catch((error: unknown) => {
-    if (isUniqueViolation(error))
-      throw invalidField('token', 'is for an e-mail address that another member has')
+    if (isUniqueViolation(error)) throw emailTaken()
     throw error
   })
+}
+
+export function emailTaken(): Problem {
+  return invalidField('token', 'is for an e-mail address that another member has')
 }

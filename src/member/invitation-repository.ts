@@ -204,3 +204,21 @@ export async function dropInvitationsOf(
     delete from invitations i
     where i.company_id = ${companyId} and i.invited_by = ${userId} and not ${senderMay}`.execute(tx)
 }
+
+/**
+ * Deletes the invitations that a member has sent, or sent again, since a time; all by default. Returns how many of them
+ * were open.
+ */
+export async function withdrawInvitationsOf(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+  { since = new Date(0), now }: { since?: Date; now: Date },
+): Promise<number> {
+  const { rows } = await sql<{ isOpen: boolean }>`
+    delete from invitations i
+    where i.company_id = ${companyId} and i.invited_by = ${userId}
+      and coalesce(i.renewed_at, i.created_at) >= ${since}
+    returning ${isOpen(now)} as "isOpen"`.execute(tx)
+  return rows.filter((row) => row.isOpen).length
+}

@@ -68,11 +68,12 @@ export async function deleteMember(context: Context, actor: Actor, memberId: str
     memberId,
     async (tx, member, audit) => {
       // It was changed meanwhile.
-      if (member.email !== email) await changes.forgetMailsTo(tx, companyId, member.email)
-      await changes.erase(tx, companyId, { userId: memberId, email: member.email })
+      const erased = { userId: memberId, email: member.email }
+      if (member.email !== email) await changes.forgetMailsTo(tx, companyId, erased)
+      await changes.erase(tx, companyId, erased)
       await audit({ action: 'user_delete', subject: memberId })
     },
-    async (tx) => await changes.forgetMailsTo(tx, companyId, email),
+    async (tx) => await changes.forgetMailsTo(tx, companyId, { userId: memberId, email }),
   )
 }
 

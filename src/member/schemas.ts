@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { Email, field, Id, Time, Uuid } from '../http/fields.ts'
+import { Email, field, Id, MailCode, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 
 const closed = { additionalProperties: false } as const
@@ -171,7 +171,7 @@ export const AccountReply = Type.Object(
   { title: 'Account', description: 'The own account' },
 )
 export const EmailChangeBody = Type.Object(
-  { newEmail: Email },
+  { newEmail: Email, mailCode: MailCode },
   { ...closed, title: 'EmailChangeBody', description: 'The e-mail of tomorrow' },
 )
 export const ConfirmBody = Type.Object(
@@ -183,4 +183,22 @@ export const ConfirmBody = Type.Object(
     }),
   },
   { ...closed, title: 'ConfirmBody', description: 'The token of a mailed link' },
+)
+
+export const UndoBody = Type.Object(
+  {
+    token: Type.String({
+      maxLength: 1024,
+      description: 'From the fragment of the mailed link. It works once',
+      examples: ['undo_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
+    }),
+  },
+  { ...closed, title: 'UndoBody', description: 'The token of a link to undo' },
+)
+export const UndoReply = Type.Object(
+  {
+    companyId: field(Uuid, 'The company of the account'),
+    email: field(Type.String(), 'Its address, to which the next link is mailed', 'ada@acme.example'),
+  },
+  { title: 'UndoReply', description: 'The account that was restored' },
 )

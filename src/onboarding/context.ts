@@ -43,7 +43,7 @@ export async function auditStep(
   { system }: Context,
   tx: Transaction<Database>,
   companyId: string,
-  about: { action: string; actor: string },
+  about: { action: string; actor: string; details?: Record<string, unknown> | undefined },
   { client: { ipAddress }, now }: Received,
 ): Promise<void> {
   await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, outcome: 'done', ipAddress }))

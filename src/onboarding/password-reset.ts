@@ -2,12 +2,14 @@ import { checkPassword } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import type { LimitState } from '../limits/list.ts'
 import { queueMail } from '../mail/service.ts'
+import { withdrawInvitationsOf } from '../member/invitation-repository.ts'
 import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { auditStep, type Context, countAttempt, type Received } from './context.ts'
 
 /**
- * Sets a new password by the mailed token, which also verifies the e-mail. All sessions of the user end.
+ * Sets a new password by the mailed token, which also verifies the e-mail. All sessions of the user end, and the
+ * invitations that the user had sent are withdrawn.
  * @throws Problem invalid_request, rate_limited, overloaded
  */
 export async function resetPassword(
@@ -23,15 +25,18 @@ export async function resetPassword(
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
-  const data = { ipAddress: client.ipAddress }
   await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
     const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
     if (userId === undefined) throw noSuchToken()
     await endUserSessions(tx, companyId, userId, 'password_reset')
+    // Who knew the former password could have sent them.
+    const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
     // Guesses of others do not keep out a member who sets a new password from an unknown network.
     await knownClients.learnNetwork(tx, { companyId, userId }, client.network, now)
+    const data = { ipAddress: client.ipAddress, invitationsWithdrawn }
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
-    await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId }, received)
+    const details = invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined
+    await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId, details }, received)
   })
   return limit
 }

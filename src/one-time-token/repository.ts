@@ -13,8 +13,10 @@ interface NewToken {
   email: string
   hash: Buffer
   role: string | null
-  /** Whose e-mail it changes; null for other purposes. */
+  /** Whose e-mail it changes, or whose account it restores; null for other purposes. */
   userId: string | null
+  /** Of a change of e-mail: whether who asked for it had proven a second factor. */
+  isFactorProven: boolean
   /** The mail that brings it. */
   mailId: string
   /** The time of the request, not of the sending. */
@@ -22,44 +24,83 @@ interface NewToken {
   expiresAt: Date
 }
 
+/** Whether `other` is a token for the same as `token`. Each link to undo is for another change. */
+const isForTheSame = (other: string, token: string) => sql`(
+  ${sql.ref(`${other}.company_id`)} = ${sql.ref(`${token}.company_id`)}
+  and ${sql.ref(`${other}.purpose`)} = ${sql.ref(`${token}.purpose`)} and ${sql.ref(`${other}.purpose`)} <> 'undo'
+  and ${sql.ref(`${other}.email`)} = ${sql.ref(`${token}.email`)}
+  and ${sql.ref(`${other}.user_id`)} is not distinct from ${sql.ref(`${token}.user_id`)}
+)`
+
+/** Whether `other` was asked for later, by the database, or by the clocks of instances from before it counted. */
+const isLater = (other: string, token: string) => sql`coalesce(
+  ${sql.ref(`${other}.request_number`)} > ${sql.ref(`${token}.request_number`)},
+  ${sql.ref(`${other}.created_at`)} > ${sql.ref(`${token}.created_at`)}
+)`
+
+/** Whether a token `t` is dead because the mail server has accepted the mail of a later one. */
+const isReplaced = sql`exists (
+  select from one_time_tokens n where ${isForTheSame('n', 't')} and n.is_sent and ${isLater('n', 't')}
+)`
+
 /**
- * Adds a token; false if a token of a later request exists for the same purpose and e-mail, or its
- * mail is gone. The mail stays locked until the token is visible, so what deletes the mail also finds the token.
+ * Adds a token; false if a token of a later request exists for the same, or its mail is gone. The mail stays locked
+ * until the token is visible, so what deletes the mail also finds the token.
  */
 export async function insertToken(
   db: Executor,
   companyId: string,
-  { purpose, email, hash, role, userId, mailId, createdAt, expiresAt }: NewToken,
+  { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }: NewToken,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`
-    with mail as (${lockUnsent(companyId, mailId)})
-    insert into one_time_tokens (company_id, purpose, email, token_hash, role, user_id, created_at, expires_at)
-    select ${companyId}, ${purpose}, ${email}, ${hash}::bytea, ${role}, ${userId}, ${createdAt}, ${expiresAt}
-    from mail where not exists (
-      select from one_time_tokens
-      where company_id = ${companyId} and purpose = ${purpose} and email = ${email} and created_at > ${createdAt}
+    with mail as (${lockUnsent(companyId, mailId)}), t as (
+      select ${companyId}::uuid as company_id, ${purpose}::text as purpose, ${email}::text as email,
+        ${userId}::uuid as user_id, ${createdAt}::timestamptz as created_at, request_number from mail
+    )
+    insert into one_time_tokens (company_id, purpose, email, token_hash, role, user_id, is_factor_proven, created_at,
+      expires_at, request_number)
+    select company_id, purpose, email, ${hash}::bytea, ${role}, user_id, ${isFactorProven}, created_at,
+      ${expiresAt}, request_number
+    from t where not exists (
+      select from one_time_tokens n where ${isForTheSame('n', 't')} and ${isLater('n', 't')}
     )`.execute(db)
   return numAffectedRows === 1n
 }
 
-/** Deletes the tokens of earlier requests for the same purpose and e-mail. */
-export async function deleteOlderTokens(
+/**
+ * Notes that the mail server has accepted the mail of a token, and deletes the tokens that this replaces: those of
+ * earlier requests, and of earlier attempts to send this mail. One that appears later is dead as well, see `isReplaced`.
+ */
+export async function noteSent(
   db: Executor,
   companyId: string,
-  { purpose, email, createdAt }: NewToken,
+  { purpose, email, hash }: Pick<NewToken, 'purpose' | 'email' | 'hash'>,
 ): Promise<void> {
-  const isOlder = sql`purpose = ${purpose} and email = ${email} and created_at < ${createdAt}`
-  await deleteTokensWhere(db, companyId, isOlder)
+  await sql`
+    with locked as (
+      select * from one_time_tokens
+      where company_id = ${companyId} and purpose = ${purpose} and email = ${email}
+      order by token_hash for update
+    ), sent as (
+      update one_time_tokens t set is_sent = true from locked l
+      where t.company_id = l.company_id and t.token_hash = l.token_hash and l.token_hash = ${hash}
+      returning t.*
+    )
+    delete from one_time_tokens t using locked l, sent s
+    where t.company_id = l.company_id and t.token_hash = l.token_hash and l.token_hash <> s.token_hash
+      and ${isForTheSame('l', 's')} and not ${isLater('l', 's')}`.execute(db)
 }
 
-/** A valid token. `userId` is null unless it changes that user's e-mail. */
+/** A valid token. */
 export interface ConsumedToken {
   companyId: string
   email: string
+  /** Null unless it changes that user's e-mail. */
   userId: string | null
+  isFactorProven: boolean
 }
 
-export interface FoundToken extends ConsumedToken {
+export interface FoundToken extends Pick<ConsumedToken, 'companyId' | 'email'> {
   companyName: string
   expiresAt: Date
 }
@@ -72,17 +113,17 @@ export async function findTokenAcrossCompanies(
   now: Date,
 ): Promise<FoundToken | undefined> {
   const { rows } = await sql<FoundToken>`
-    select t.company_id as "companyId", t.email, t.user_id as "userId", t.expires_at as "expiresAt", c.name as "companyName"
+    select t.company_id as "companyId", t.email, t.expires_at as "expiresAt", c.name as "companyName"
     from one_time_tokens t join companies c on c.company_id = t.company_id
-    where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'`.execute(
-    db,
-  )
+    where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'
+      and not ${isReplaced}`.execute(db)
   return rows[0]
 }
 
 /**
- * Consumes a token and all others of its purpose and e-mail; undefined if it is not valid. Locks all of them
- * in one order: a second request with any of them waits and then finds no row.
+ * Consumes a token and all others of its purpose and e-mail; undefined if it is not valid. Locks in one order: a second
+ * request with any of them waits and then finds no row. With a change of e-mail it locks what was mailed to the
+ * former one, too.
  */
 export async function consumeTokenAcrossCompanies(
   tx: Transaction<Database>,
@@ -93,30 +134,107 @@ export async function consumeTokenAcrossCompanies(
   const { rows } = await sql<ConsumedToken>`
     with locked as (
       select t.* from one_time_tokens sent
-      join one_time_tokens t
-        on t.company_id = sent.company_id and t.purpose = sent.purpose and t.email = sent.email
+      left join users u on u.company_id = sent.company_id and u.user_id = sent.user_id
+      join one_time_tokens t on t.company_id = sent.company_id
+        and ((t.purpose = sent.purpose and t.email = sent.email) or t.email = u.email)
       where sent.token_hash = ${hash} and sent.purpose = ${purpose}
       order by t.token_hash
       for update of t
     ), consumed as (
-      select t.company_id, t.purpose, t.email, t.user_id
+      select t.company_id, t.purpose, t.email, t.user_id, t.is_factor_proven
       from locked t join companies c on c.company_id = t.company_id
-      where t.token_hash = ${hash} and t.expires_at > ${now} and c.status = 'active'
+      where t.token_hash = ${hash} and t.expires_at > ${now} and c.status = 'active' and not ${isReplaced}
     ), gone as (
       delete from one_time_tokens t using consumed c
       where t.company_id = c.company_id and t.purpose = c.purpose and t.email = c.email
     )
-    select company_id as "companyId", email, user_id as "userId" from consumed`.execute(tx)
+    select company_id as "companyId", email, user_id as "userId", is_factor_proven as "isFactorProven"
+    from consumed`.execute(tx)
   return rows[0]
 }
 
-/** Deletes the resets whose mail still waits, or is being sent, to the e-mail of a reset token. */
+/** A change that a link to undo is for. */
+export interface Undoable {
+  companyId: string
+  userId: string
+  /** The e-mail that the member had, and gets back. */
+  email: string
+  /** When it was made, by the clock of an instance. */
+  madeAt: Date
+}
+
+/** A link to undo, before it is consumed. */
+export interface FoundUndo extends Pick<Undoable, 'companyId' | 'userId'> {
+  /** The e-mail of the member today. */
+  currentEmail: string
+  requestNumber: string
+}
+
+/** Finds a link to undo; undefined unless it is valid. */
+export async function findUndoAcrossCompanies(
+  db: Executor,
+  hash: Buffer,
+  now: Date,
+): Promise<FoundUndo | undefined> {
+  const { rows } = await sql<FoundUndo>`
+    select t.company_id as "companyId", t.user_id as "userId", u.email as "currentEmail",
+      t.request_number as "requestNumber"
+    from one_time_tokens t
+    join users u on u.company_id = t.company_id and u.user_id = t.user_id
+    join companies c on c.company_id = t.company_id
+    where t.token_hash = ${hash} and t.purpose = 'undo' and t.expires_at > ${now} and u.status <> 'deleted'
+      and c.status <> 'deleting'`.execute(db)
+  return rows[0]
+}
+
+/**
+ * Consumes a link to undo, with those for later changes of the member, and all other links of theirs: what was mailed
+ * to `currentEmail`, and those for a change of e-mail. Undefined if it is not valid. An earlier undo stays: its mailbox
+ * wins over this one.
+ */
+export async function consumeUndo(
+  tx: Transaction<Database>,
+  companyId: string,
+  { userId, currentEmail, hash, now }: { userId: string; currentEmail: string; hash: Buffer; now: Date },
+): Promise<Undoable | undefined> {
+  const { rows } = await sql<Undoable>`
+    with locked as (
+      select * from one_time_tokens
+      where company_id = ${companyId} and (user_id = ${userId} or email = ${currentEmail})
+      order by token_hash for update
+    ), consumed as (
+      select * from locked where token_hash = ${hash} and purpose = 'undo' and expires_at > ${now}
+    ), gone as (
+      delete from one_time_tokens t using locked l, consumed c
+      where t.company_id = l.company_id and t.token_hash = l.token_hash
+        and (l.purpose <> 'undo' or (l.user_id = c.user_id and l.request_number >= c.request_number))
+    )
+    select company_id as "companyId", user_id as "userId", email, created_at as "madeAt" from consumed`.execute(
+    tx,
+  )
+  return rows[0]
+}
+
+/** Deletes the resets whose mail still waits, or is being sent, to whom a token to reset or to change an e-mail is for. */
 export async function deleteUnsentResetsAcrossCompanies(
   tx: Transaction<Database>,
+  purpose: Extract<TokenPurpose, 'reset' | 'confirm'>,
   hash: Buffer,
 ): Promise<void> {
-  const accounts = sql`select company_id, email from one_time_tokens where token_hash = ${hash} and purpose = 'reset'`
+  const accounts = sql`
+    select t.company_id, coalesce(u.email, t.email) as email from one_time_tokens t
+    left join users u on u.company_id = t.company_id and u.user_id = t.user_id
+    where t.token_hash = ${hash} and t.purpose = ${purpose}`
   await deleteUnsentResets(accounts).execute(tx)
+}
+
+/** Deletes the resets whose mail still waits, or is being sent, to an e-mail. */
+export async function deleteUnsentResetsTo(
+  tx: Transaction<Database>,
+  companyId: string,
+  email: string,
+): Promise<void> {
+  await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
 }
 
 /** Deletes all resets of an e-mail that were requested before, whether or not their mail was sent. */
@@ -126,18 +244,18 @@ export async function deleteResetTokens(
   email: string,
 ): Promise<void> {
   // First the mails: this waits for a token that is being inserted for one of them, and the next statement sees it.
-  await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
+  await deleteUnsentResetsTo(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
-/** Makes void what was mailed to an e-mail that its user no longer has: links, and mails with links that wait. */
+/** Makes void what was mailed to an e-mail that its user no longer has, but for links to undo. */
 export async function deleteLinksTo(
   tx: Transaction<Database>,
   companyId: string,
   email: string,
 ): Promise<void> {
   await deleteResetTokens(tx, companyId, email)
-  await deleteTokensOf(tx, companyId, email)
+  await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
 
 /** Deletes the tokens of invitations to an e-mail. */
@@ -149,13 +267,13 @@ export async function deleteInvitationTokens(
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
-/** Deletes all tokens of an e-mail. */
+/** Deletes all tokens of a user, also those that were mailed to other e-mails than that of today. */
 export async function deleteTokensOf(
   tx: Transaction<Database>,
   companyId: string,
-  email: string,
+  { userId, email }: { userId: string; email: string },
 ): Promise<void> {
-  await deleteTokensWhere(tx, companyId, sql`email = ${email}`)
+  await deleteTokensWhere(tx, companyId, sql`(email = ${email} or user_id = ${userId})`)
 }
 
 /**

@@ -11,8 +11,8 @@ import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
 interface NewLinkToken {
   token: string
   expiresAt: Date
-  /** Deletes the older tokens. Call it after the mail is sent: an earlier link stays valid until then. */
-  replaceOlder(): Promise<void>
+  /** Makes older tokens void. Call it after the mail is sent: an earlier link stays valid until then. */
+  noteSent(): Promise<void>
 }
 
 /**
@@ -27,17 +27,19 @@ export async function issueToken(
     email: string
     role?: string | undefined
     userId?: string | undefined
+    isFactorProven?: boolean | undefined
     mailId: string
     requestedAt: Date
     now: number
   },
 ): Promise<NewLinkToken | null> {
-  const { purpose, email, role = null, userId = null, mailId, requestedAt: createdAt, now } = about
+  const { purpose, email, role = null, userId = null, isFactorProven = false } = about
+  const { mailId, requestedAt: createdAt, now } = about
   const { token, hash } = generateToken(system, purpose)
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
-  const row = { purpose, email, hash, role, userId, mailId, createdAt, expiresAt }
+  const row = { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
-  return { token, expiresAt, replaceOlder: () => repository.deleteOlderTokens(db, companyId, row) }
+  return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
 }
 
 /** Returns the data of a token without consuming it. @throws Problem invalid_request if it is not valid */
@@ -51,6 +53,18 @@ export async function peekToken(
   const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return found
+}
+
+/** Finds a link to undo without consuming it. @throws Problem invalid_request if it is not valid */
+export async function findUndo(
+  db: Executor,
+  token: string,
+  now: number,
+): Promise<repository.FoundUndo & { hash: Buffer }> {
+  const hash = hashToken('undo', token)
+  const found = hash && (await repository.findUndoAcrossCompanies(db, hash, new Date(now)))
+  if (!found) throw noSuchToken()
+  return { ...found, hash }
 }
 
 /**
@@ -68,7 +82,8 @@ export async function consumeToken<Result>(
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
     // In the same lock order as in a password change: mails, tokens, user, sessions.
-    if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
+    if (purpose === 'reset' || purpose === 'confirm')
+      await repository.deleteUnsentResetsAcrossCompanies(tx, purpose, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()
     return await effect(tx, consumed)

@@ -10,6 +10,7 @@ export const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   reset: 3600,
   invite: 72 * 3600,
   confirm: 24 * 3600,
+  undo: 72 * 3600,
 }
 
 export function generateToken(system: System, purpose: TokenPurpose): { token: string; hash: Buffer } {

@@ -168,9 +168,13 @@ export async function deleteUser(
   now: number,
 ): Promise<{ userId: string }> {
   return await db.transaction().execute(async (tx) => {
-    const { userId, email } = await requireUser(tx, companyId, user)
-    await changes.forgetMailsTo(tx, companyId, email)
+    const { userId, email: before } = await requireUser(tx, companyId, user)
+    await changes.forgetMailsTo(tx, companyId, { userId, email: before })
     await companies.requireOtherAdmin(tx, companyId, userId)
+    await companies.holdUser(tx, companyId, userId)
+    const { email } = await requireUser(tx, companyId, { userId })
+    // It was changed meanwhile.
+    if (email !== before) await changes.forgetMailsTo(tx, companyId, { userId, email })
     await changes.erase(tx, companyId, { userId, email })
     const act = { action: 'user_delete', subject: userId }
     await auditOperator(tx, system, companyId, new Date(now), act)

@@ -4,7 +4,7 @@ import { ApiError, call, type Session, session as sessionEvents } from './api.ts
 import { Link } from './parts.tsx'
 import { ForgotPassword, WhichCompany } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
-import { AcceptInvitation, ConfirmEmail, ResetPassword, VerifyEmail } from './public/mailed-links.tsx'
+import { AcceptInvitation, ConfirmEmail, ResetPassword, Undo, VerifyEmail } from './public/mailed-links.tsx'
 import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
 import { navigate, usePath } from './router.ts'
@@ -28,6 +28,7 @@ const PUBLIC: Record<string, () => ComponentChild> = {
   '/reset-password': () => <ResetPassword />,
   '/accept-invitation': () => <AcceptInvitation />,
   '/confirm-email': () => <ConfirmEmail />,
+  '/undo': () => <Undo />,
 }
 
 interface PageProps {

@@ -44,13 +44,13 @@ export async function addTotp(
   const { companyId, userId, email, companyName } = session
   requirePerson(session)
   await countChange(context, session, now)
-  const mailDigest = await checkMailCode(context, session, mailCode, received)
+  const mailDigest = await checkMailCode(context, session, 'factor', mailCode, received)
   const [id, secret] = [newId(system), newTotpSecret(system.randomBytes)]
   const sealedSecret = sealer.seal(secret, sealingContext(companyId, id))
   await db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, now)
     await requireRoom(tx, session, 'totp')
-    const mailboxProven = await proveMailbox(tx, session, owner, mailDigest)
+    const mailboxProven = await proveMailbox(tx, session, owner, 'factor', mailDigest)
     const app = { factorId: id, name: APP_NAME, sealedSecret, mailboxProven, at: new Date(now) }
     await repository.insertTotp(tx, companyId, userId, app)
   })
@@ -84,7 +84,7 @@ export async function confirmTotp(
     )
   return await db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, now)
-    // The policy can have come after the app, which would then be in force without the mailed code.
+    // It was begun while there was another factor, or by an instance that asked for no code.
     if (mustProveMailbox(owner) && !app.mailboxProven)
       throw invalidField(
         'code',
@@ -144,13 +144,13 @@ export async function addPasskey(
   const hash = challenge === undefined ? null : hashOpaque(challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
-  const mailDigest = await checkMailCode(context, session, given.mailCode, received)
+  const mailDigest = await checkMailCode(context, session, 'factor', given.mailCode, received)
   const [id, at] = [newId(system), new Date(now)]
   const adding = db.transaction().execute(async (tx) => {
     const owner = await hold(tx, session, now)
     if (!(await consumeEnrolment(tx, companyId, { userId, sessionId, hash, now: at }))) throw notAccepted()
     await requireRoom(tx, session, 'passkey')
-    await proveMailbox(tx, session, owner, mailDigest)
+    await proveMailbox(tx, session, owner, 'factor', mailDigest)
     await repository.insertPasskey(tx, companyId, userId, { ...passkey, factorId: id, name, at })
     const added = { id, kind: 'passkey', name, backupEligible: passkey.backupEligible } as const
     return { id, recoveryCodes: await settleAdded(context, tx, { session, owner }, added, received) }

@@ -7,11 +7,12 @@ export function isHeld(session: Session): boolean {
 }
 
 /**
- * Whether a user proves their mailbox before the first factor: they are asked for one, and the password alone, or a session
- * of before, could be in other hands by now.
+ * Whether a user proves their mailbox before the first factor and before another e-mail: the password alone, which somebody
+ * else can know, would otherwise become a lasting hold on the account.
  */
-export function mustProveMailbox(
-  user: Pick<Account, 'userKind' | 'role' | 'secondFactorPolicy' | 'secondFactors'>,
-): boolean {
-  return isConcerned(user) && user.secondFactors.length === 0
+export function mustProveMailbox({
+  userKind,
+  secondFactors,
+}: Pick<Account, 'userKind' | 'secondFactors'>): boolean {
+  return userKind === 'person' && secondFactors.length === 0
 }

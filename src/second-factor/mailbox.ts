@@ -12,36 +12,49 @@ import type { System } from '../system.ts'
 import type { Context, Received } from './context.ts'
 import type { Digests } from './digests.ts'
 import { mustProveMailbox } from './held.ts'
-import { countTry, isCurrent, refundTry, storeCode } from './mailbox-repository.ts'
+import { consumeCode, countTry, isCurrent, refundTry, storeCode } from './mailbox-repository.ts'
+import { hold } from './own-factors.ts'
 import { recordRefusal } from './refusals.ts'
 import type { Owner } from './repository.ts'
 
 /**
- * A member whom the policy concerns proves their mailbox before the first factor: otherwise somebody who knows the password
- * could add a factor of their own. The code is made when its mail is sent, so no row ever holds it. It is good for one
- * factor, and consumed when that is in force: who begins with an app and then takes a passkey needs no other code.
+ * A member without a second factor proves their mailbox before the first one, and before another e-mail: otherwise who knows
+ * the password could add a factor of their own. The code is made when its mail is sent, so no row ever holds it. It serves
+ * one purpose, and is consumed when that is done: who begins with an app and then takes a passkey needs no other code.
  */
 
 const LIFETIME_MS = 600_000
 const DIGITS = 8
-const PURPOSE = 'mailbox code'
+
+/** What a code is for, the mail that brings it, and what its digest is bound to. */
+export const CODE_USES = ['factor', 'email'] as const
+export type CodeUse = (typeof CODE_USES)[number]
+type CodeMail = (typeof MAILS)[CodeUse]
+const MAILS = { factor: 'mailbox_code', email: 'email_change_code' } as const
+const PURPOSES: Record<CodeMail, string> = {
+  mailbox_code: 'mailbox code',
+  email_change_code: 'mailbox code for another e-mail',
+}
 
 /** Mails a code. @throws Problem permission_denied unless the member needs one; rate_limited */
 export async function mailCode(
   { db, system, counters, config }: Context,
   session: Session,
+  use: CodeUse,
   { client: { ipAddress }, now }: Received,
 ): Promise<LimitState> {
   if (!mustProveMailbox(session))
-    throw new Problem('permission_denied', 'You need no code: add a second factor without one.')
+    throw new Problem(
+      'permission_denied',
+      'You need no code: your second factor, or being a server, is enough.',
+    )
   const { companyId, userId, sessionId, email: recipient } = session
   await countChange({ counters, config }, session, now)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
     await db.transaction().execute(async (tx) => {
-      const data = { ipAddress }
-      await queueMail(tx, system, companyId, { kind: 'mailbox_code', recipient, data, now })
+      await queueMail(tx, system, companyId, { kind: MAILS[use], recipient, data: { ipAddress }, now })
       const about = { action: 'mailbox_code', outcome: 'done', actor: userId, sessionId, ipAddress }
-      await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+      await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, details: { for: use } }))
     })
     return limit
   })
@@ -51,10 +64,11 @@ export async function mailCode(
 export async function issueCode(
   { db, system, digests }: { db: Executor; system: System; digests: Digests },
   { companyId, userId }: { companyId: string; userId: string },
+  mail: CodeMail,
   now: number,
 ): Promise<string> {
   const code = randomDigits(system)
-  const { digest } = digests.current(PURPOSE, companyId, userId, code)
+  const { digest } = digests.current(PURPOSES[mail], companyId, userId, code)
   await storeCode(db, companyId, userId, { digest, expiresAt: new Date(now + LIFETIME_MS) })
   return code
 }
@@ -66,19 +80,24 @@ function randomDigits({ randomBytes }: System): string {
 
 /**
  * Checks the code of a member who must prove their mailbox. Returns its digest, to be consumed; null if none is needed.
- * @throws Problem invalid_request
+ * @throws Problem invalid_request, also for a code that is not needed
  */
 export async function checkMailCode(
   { db, system, digests }: Context,
   session: Session,
+  use: CodeUse,
   code: string | undefined,
   { client, now }: Received,
 ): Promise<Buffer | null> {
   const { companyId, userId } = session
-  if (!mustProveMailbox(session)) return null
-  if (code === undefined) throw missingCode()
+  if (!mustProveMailbox(session)) {
+    if (code === undefined) return null
+    throw invalidField('mailCode', 'is not needed, since you have a second factor: leave it out')
+  }
+  if (code === undefined) throw missingCode(use)
   const digest = await countTry(db, companyId, userId, new Date(now))
-  if (!digest || !digests.matches(digest, PURPOSE, companyId, userId, code.replaceAll(' ', ''))) {
+  const given = code.replaceAll(' ', '')
+  if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
     await recordRefusal({ db, system }, session, 'mailed_code', { client, now }, session.sessionId)
     throw wrongCode()
   }
@@ -87,27 +106,45 @@ export async function checkMailCode(
 }
 
 /**
- * Whether the mailbox was proven by a code that was checked, once the member is held. The policy can have come since, or
- * another code.
+ * Whether the mailbox was proven by a code that was checked, once the member is held: another code can have been mailed since,
+ * or the last factor removed. False for a member who has a factor.
  * @throws Problem invalid_request
  */
 export async function proveMailbox(
   tx: Transaction<Database>,
   { companyId, userId }: Session,
   owner: Owner,
+  use: CodeUse,
   digest: Buffer | null,
 ): Promise<boolean> {
   if (!mustProveMailbox(owner)) return false
-  if (!digest) throw missingCode()
+  if (!digest) throw missingCode(use)
   if (!(await isCurrent(tx, companyId, userId, digest))) throw wrongCode()
   return true
 }
 
-function missingCode() {
+/**
+ * Consumes the code of a member who asks for another e-mail, and holds the member; false if a second factor is there in its
+ * place, by which the session was proven.
+ * @throws Problem invalid_request, session_ended
+ */
+export async function consumeEmailCode(
+  tx: Transaction<Database>,
+  session: Session,
+  digest: Buffer | null,
+  now: number,
+): Promise<boolean> {
+  const owner = await hold(tx, session, now)
+  const isProven = await proveMailbox(tx, session, owner, 'email', digest)
+  if (isProven) await consumeCode(tx, session.companyId, session.userId)
+  return isProven
+}
+
+function missingCode(use: CodeUse) {
   return invalidField(
     'mailCode',
     'is missing',
-    'Your company asks for a second factor: prove your mailbox first, by the code of POST /auth/second-factors/mail-code.',
+    `Without a second factor, prove your mailbox first: POST /auth/second-factors/mail-code with {"for":"${use}"} mails you the code.`,
   )
 }
 

@@ -96,14 +96,16 @@ export interface Changed {
 export async function settle(
   { system }: Context,
   tx: Tx,
-  { session: { companyId, userId, sessionId }, owner: { email: recipient } }: Held,
+  { session: { companyId, userId, sessionId }, owner: { email: recipient, secondFactors: before } }: Held,
   action: 'second_factor_add' | 'second_factor_remove',
   { id, kind, name }: Changed,
   { client: { ipAddress }, now }: Received,
 ): Promise<void> {
   if (!(await endOtherSessions(tx, companyId, userId, sessionId, 'ended_by_user'))) throw sessionEnded()
-  const mail = action === 'second_factor_add' ? 'second_factor_added' : 'second_factor_removed'
-  const data = { ipAddress, factor: { kind, name } }
+  const isFirst = before.length === 0
+  const added = isFirst ? 'first_factor_added' : 'second_factor_added'
+  const mail = action === 'second_factor_add' ? added : 'second_factor_removed'
+  const data = { ipAddress, factor: { kind, name }, ...(isFirst && { userId }) }
   await queueMail(tx, system, companyId, { kind: mail, recipient, data, now })
   const about = {
     action,

@@ -20,6 +20,7 @@ import {
   CreationOptionsReply,
   FactorParams,
   FactorsReply,
+  MailCodeBody,
   PasskeyBody,
   PasskeyReply,
   RecoveryCodesReply,
@@ -105,15 +106,17 @@ const reading: Routes = (app, { context }) => {
     {
       schema: {
         operationId: 'mailSecondFactorCode',
-        summary: 'Mail yourself the code that your first second factor needs',
+        summary: 'Mail yourself the code that your first second factor, or another e-mail address, needs',
         description:
-          'For members whom the policy of the company holds and who have none yet. Eight digits, good for 10 minutes and five tries; a new one replaces the old.',
+          'For members who have no second factor. Eight digits, good for 10 minutes and five tries, and for what they were asked for; a new code replaces the old.',
         tags,
+        body: MailCodeBody,
         response: responses({ 202: AcceptedReply }, 'permission_denied'),
       },
     },
     async (request, reply) => {
-      const limit = await mailCode(context, request.session, receivedOf(context, request))
+      const { session, body } = request
+      const limit = await mailCode(context, session, body?.for ?? 'factor', receivedOf(context, request))
       reply.code(202).headers(limitHeaders(limit))
       return {}
     },

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
-import { field, Id, Password, Time, Uuid } from '../http/fields.ts'
+import { field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
 import { METHODS } from './factor.ts'
 import { AssertionResponse, RegistrationResponse } from './passkey-schemas.ts'
 
@@ -102,17 +102,27 @@ export const FactorsReply = Type.Object(
       'Whether this session is held until it has proven one: all else answers `second_factor_enrolment_required`',
       false,
     ),
-    mailCodeRequired: field(Type.Boolean(), 'Whether adding the first one needs a mailed code', false),
+    mailCodeRequired: field(
+      Type.Boolean(),
+      'Whether adding one needs a mailed code: there is none yet',
+      false,
+    ),
   },
   { title: 'SecondFactorsReply', description: "The user's second factors" },
 )
 
-const MailCode = Type.Optional(
-  Type.String({
-    pattern: '^[0-9 ]{1,16}$',
-    description: 'The mailed code, for a member whom the policy holds and who has no second factor yet',
-    examples: ['48201946'],
-  }),
+export const MailCodeBody = optionalBody(
+  Type.Object(
+    {
+      for: Type.Optional(
+        Type.Union([Type.Literal('factor'), Type.Literal('email')], {
+          description: 'What the code serves: the first second factor, or another e-mail address',
+          examples: ['email'],
+        }),
+      ),
+    },
+    { ...closed, title: 'MailCodeBody', description: 'What a code is mailed for; `factor` by default' },
+  ),
 )
 export const TotpBody = optionalBody(
   Type.Object(

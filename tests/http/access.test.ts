@@ -65,6 +65,7 @@ test('access is denied by default: without a credential every route answers 401,
     'POST /api/auth/password/forgot 400',
     'POST /api/auth/password/reset 400',
     'POST /api/auth/register 400',
+    'POST /api/auth/undo 400',
     'POST /api/auth/verify-email 400',
     'POST /api/auth/verify-email/resend 400',
   ])

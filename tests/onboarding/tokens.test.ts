@@ -1,10 +1,18 @@
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus, createUser, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, type Purpose, useService } from '../support/onboarding.ts'
-import { type Answer, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import {
+  type Answer,
+  createClock,
+  openTestService,
+  PASSWORD,
+  type Person,
+  times,
+} from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
 const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
@@ -299,4 +307,109 @@ describe('an invitation', () => {
     }
     expect((await accept({})).status).toBe(201)
   })
+})
+
+describe('of requests at instances whose clocks differ by 45 s, the database says which is later (ASVS 6.5.1):', async () => {
+  const [ahead, behind] = [createClock(), createClock()]
+  behind.advance(-45)
+  const apart = await openTestService({
+    instances: 2,
+    clocks: [ahead, behind],
+    env: { SMTP_URL: mailbox.url },
+  })
+  const admin = await apart.addCompany()
+  const { accessToken: token } = await apart.loginAs(admin)
+  const { allSent } = useService(apart, mailbox)
+  /** Asks an instance, and returns the token that is mailed then. */
+  async function mailed(email: string, path: string, json: object, at: number): Promise<string> {
+    const { status, body } = await apart.call(path, { json, at, token })
+    if (status > 202) throw new Error(`answered ${status} ${JSON.stringify(body)}`)
+    const mail = await mailbox.mailTo(email)
+    await allSent()
+    return mail.token
+  }
+
+  test('a later reset is mailed and works, and the earlier one is dead', async () => {
+    const person = await apart.addUser(admin)
+    const json = { companyId: person.companyId, email: person.email }
+    const forgot = (at: number) => mailed(person.email, '/auth/password/forgot', json, at)
+    const [first, second] = [await forgot(0), await forgot(1)]
+    const reset = (token: string) =>
+      apart.call('/auth/password/reset', { json: { token, newPassword: 'a chosen password' } })
+    expectNoSuchToken(await reset(first))
+    expect((await reset(second)).status).toBe(204)
+  })
+
+  test('a later invitation is sent, and so is one that is sent again', async () => {
+    const email = newEmail()
+    const invitation = { email, role: 'viewer' }
+    const first = await mailed(email, '/auth/invitations', invitation, 0)
+    const second = await mailed(email, '/auth/invitations', invitation, 1)
+    const open = async () =>
+      (await apart.call('/auth/invitations', { method: 'GET', token })).body.invitations
+    const [{ id, mail }] = (await open()).filter((one: { email: string }) => one.email === email)
+    expect(mail).toBe('sent')
+    const third = await mailed(email, `/auth/invitations/${id}/resend`, {}, 1)
+    const accept = (token: string) =>
+      apart.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD } })
+    for (const dead of [first, second]) expectNoSuchToken(await accept(dead))
+    expect((await accept(third)).status).toBe(201)
+  })
+
+  test('of twenty at once, one link is left: that of the last request', async () => {
+    const person = await apart.addUser(admin)
+    const json = { companyId: person.companyId, email: person.email }
+    await Promise.all(times(20, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))
+    await allSent()
+    const tokens = mailbox.mails.flatMap((mail) =>
+      mail.recipients.includes(person.email) ? [mail.token] : [],
+    )
+    const works = []
+    for (const token of tokens) {
+      // A password that is refused uses up no token.
+      const refused = await apart.call('/auth/password/reset', { json: { token, newPassword: 'short' } })
+      if (refused.body.errors[0].path === '/newPassword') works.push(token)
+    }
+    expect(works).toHaveLength(1)
+    const rows = await apart.db
+      .selectFrom('one_time_tokens')
+      .select('is_sent')
+      .where('email', '=', person.email)
+      .execute()
+    expect(rows).toEqual([{ is_sent: true }])
+  })
+
+  test('a link whose token came to light late is dead, though it was not deleted', async () => {
+    const person = await apart.addUser(admin)
+    const json = { companyId: person.companyId, email: person.email }
+    const token = await mailed(person.email, '/auth/password/forgot', json, 0)
+    // As if its token had been inserted while the mail of a later request was accepted elsewhere.
+    await sql`
+      insert into one_time_tokens (company_id, purpose, email, token_hash, created_at, expires_at, request_number, is_sent)
+      select company_id, purpose, email, ${Buffer.alloc(32, 1)}, created_at - interval '45 seconds', expires_at,
+        request_number + 1, true
+      from one_time_tokens where email = ${person.email}`.execute(apart.db)
+    expectNoSuchToken(
+      await apart.call('/auth/password/reset', { json: { token, newPassword: 'a chosen password' } }),
+    )
+  })
+})
+
+test('a reset withdraws the invitations that its owner had sent, and the mail about it says how many', async () => {
+  const admin = await join()
+  const { accessToken: token } = await service.loginAs(admin)
+  const colleague = await service.addUser(admin, 'admin')
+  const { accessToken: byColleague } = await service.loginAs(colleague)
+  const invited: string[] = []
+  for (const by of [token, token, byColleague]) {
+    const email = newEmail()
+    await service.call('/auth/invitations', { token: by, json: { email, role: 'admin' } })
+    invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
+  }
+  expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
+  const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
+  expect(told.text).toContain('2 invitations of yours were withdrawn')
+  const [first = '', second = '', others = ''] = invited
+  for (const dead of [first, second]) expectNoSuchToken(await use('invite', dead))
+  expect((await use('invite', others)).status).toBe(201)
 })

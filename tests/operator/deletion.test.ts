@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { queueMail } from '../../src/mail/service.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { changeUserRole, changeUserStatus, deleteUser, unlockUser } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
 import { openFactorService } from '../support/second-factors.ts'
-import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import { countWaiting, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 const service = await openFactorService({ instances: 2 })
 const { mailbox } = service
@@ -243,6 +245,66 @@ describe('the deletion of a user', () => {
     const again = await service.addUser(admin, 'viewer', { email: other.email })
     expect((await service.login(again)).status).toBe(200)
     expect(again.userId).not.toBe(other.userId)
+  })
+})
+
+describe('of a user who is deleted while they change their e-mail', () => {
+  const PAUSED = { SMTP_URL: 'smtp://127.0.0.1:9' }
+
+  async function textsWith(words: string, own = db): Promise<string[]> {
+    const { rows: tables } = await sql<{ name: string }>`
+      select relname as name from pg_class where relkind = 'r' and relnamespace = current_schema()::regnamespace`.execute(
+      own,
+    )
+    const found = []
+    for (const { name } of tables) {
+      const { rows } = await sql`select from ${sql.table(name)} t where t::text like ${`%${words}%`}`.execute(
+        own,
+      )
+      if (rows.length > 0) found.push(name)
+    }
+    return found
+  }
+
+  test.for(['an operator', 'an admin'])('nothing of the new one is left after %s', async (who) => {
+    const admin = await service.addCompany()
+    const person = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(person)
+    const newEmail = `wished-for-${who.replace(' ', '-')}@elsewhere.example`
+    const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+    await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
+    await mailbox.mailTo(newEmail)
+    await expect.poll(() => textsWith(newEmail)).toEqual(expect.arrayContaining(['one_time_tokens', 'users']))
+    const { accessToken: byAdmin } = await service.loginAs(admin)
+    const path = `/auth/members/${person.userId}`
+    if (who === 'an admin') await service.call(path, { method: 'DELETE', token: byAdmin })
+    else await deleteUser(context, person.companyId, { userId: person.userId }, clock.now())
+    expect(await textsWith(newEmail)).toEqual([])
+    expect(await textsWith(person.email)).toEqual([])
+  })
+
+  test('neither is left if it was confirmed while an operator waited', async () => {
+    const own = await openTestService({ env: PAUSED })
+    const person = await own.addUser(await own.addCompany(), 'viewer', { email: 'before@x.example' })
+    const deleting = await own.db.transaction().execute(async (tx) => {
+      await tx
+        .updateTable('users')
+        .set({ email: 'after@x.example' })
+        .where('user_id', '=', person.userId)
+        .execute()
+      const mail = {
+        kind: 'password_reset',
+        recipient: 'after@x.example',
+        data: {},
+        now: own.clock.now(),
+      } as const
+      await queueMail(tx, own.clock, person.companyId, mail)
+      const waiting = deleteUser(own.context, person.companyId, { userId: person.userId }, own.clock.now())
+      await vi.waitUntil(async () => (await countWaiting(own.db)) === 1, { timeout: 100_000 })
+      return { waiting }
+    })
+    await deleting.waiting
+    expect(await textsWith('after@x.example', own.db)).toEqual([])
   })
 })
 

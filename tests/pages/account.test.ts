@@ -1,10 +1,18 @@
 import { expect, test } from 'vitest'
 import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** How people look after themselves on the pages, in real browsers. */
 
 const { origin, service, mailbox, openPage, openMailed } = await openPages()
+
+/** The code that is mailed to an address. */
+async function codeTo(email: string): Promise<string> {
+  const mail = await mailbox.mailTo(email, 'Your code for')
+  const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(mail.email.text ?? '') ?? []
+  return `${one}${other}`
+}
 
 /** A company with an admin who is signed in, and remembers the company. */
 async function openSignedIn() {
@@ -60,9 +68,18 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   const newEmail = 'renamed@company.example'
   await fill(page, { 'New e-mail': newEmail })
   await press(page, 'Send me a link')
+  // Without a second factor, the old address decides.
+  const section = page.getByRole('region', { name: 'E-mail' })
+  const code = section.getByLabel('Code from the email')
+  await press(section, 'Email me a code')
+  await code.fill('00000000')
+  await press(section, 'Continue')
+  await section.getByText('is wrong, used or expired').waitFor()
+  await code.fill(await codeTo(admin.email))
+  await press(section, 'Continue')
   await say(page, 'Nothing changes until you follow it.')
-  // The old address is told.
-  await mailbox.mailTo(admin.email)
+  // And is told.
+  await mailbox.mailTo(admin.email, 'Another e-mail address')
 
   const phone = await openPage(origin)
   const { token } = await openMailed(phone.page, newEmail)
@@ -77,6 +94,38 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   await fill(page, { 'E-mail': newEmail, Password: PASSWORD })
   await press(page, 'Sign in')
   await heading(page, 'Developer settings')
+  expectClean()
+  phone.expectClean()
+})
+
+test('who did not ask for another address takes the account back by the link in the mail that told of it (ASVS 6.3.7, 14.2.1)', async () => {
+  const { admin, expectClean } = await openSignedIn()
+  const { accessToken: token } = await service.loginAs(admin)
+  const newEmail = 'taken@elsewhere.example'
+  const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+  await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
+  const { token: link } = await mailbox.mailTo(newEmail)
+  await service.call('/auth/email/confirm', { json: { token: link } })
+
+  const phone = await openPage(origin)
+  const { token: undo } = await openMailed(phone.page, admin.email)
+  await heading(phone.page, "That wasn't you?")
+  await phone.page.getByText(admin.email).waitFor()
+  await phone.page.getByText(/^Company \d+$/).waitFor()
+  expect(await tracesIn(phone.page)).not.toContain(undo)
+  await press(phone.page, 'Undo the change')
+  await say(phone.page, 'The change is undone')
+  await openMailed(phone.page, admin.email)
+  await heading(phone.page, 'Choose a new password')
+  const password = 'another correct horse'
+  await fill(phone.page, { 'New password': password })
+  await press(phone.page, 'Change the password')
+  await say(phone.page, 'Sign in with the new one.')
+  expect((await service.login({ ...admin, password })).status).toBe(200)
+  // The link works once.
+  await phone.page.goto(`${origin}/undo#token=${undo}`)
+  await press(phone.page, 'Undo the change')
+  await say(phone.page, 'This link does not work, or no longer.')
   expectClean()
   phone.expectClean()
 })

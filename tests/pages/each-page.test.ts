@@ -10,7 +10,7 @@ import { begin, signOut, useFactors } from './factor-steps.ts'
 /** What holds for each page, in a real browser. */
 
 const { origin, service, openPage, openMailed } = await openPages()
-const { addApp } = useFactors(service)
+const { addApp, proveMailbox } = useFactors(service)
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 
 describe('on each page', async () => {
@@ -30,6 +30,7 @@ describe('on each page', async () => {
     '/verify-email',
     '/accept-invitation',
     '/confirm-email',
+    '/undo',
     '/nothing',
   ]
   const SIGNED_IN = ['/developer', '/members', '/security', '/activity', '/account']
@@ -49,6 +50,7 @@ describe('on each page', async () => {
     const [member, held] = [await service.addUser(company), await service.addUser(strict)]
     await page.goto(`${origin}/sign-in`)
     await enter(page, member)
+    await proveMailbox(page)
     await press(page, 'Add a passkey')
     await look('adding a passkey')
     await press(page, 'Cancel')
@@ -70,10 +72,10 @@ describe('on each page', async () => {
 
     await enter(page, held)
     await heading(page, 'Your company asks for a second factor')
-    await press(page, 'Mail me a code')
-    await page.getByLabel('Code from the mail').waitFor()
+    await press(page, 'Email me a code')
+    await page.getByLabel('Code from the email').waitFor()
     await look('a mailed code')
-    await fill(page, { 'Code from the mail': '12345678' })
+    await fill(page, { 'Code from the email': '12345678' })
     await press(page, 'Continue')
     await look('adding the first one')
     await signOut(page)

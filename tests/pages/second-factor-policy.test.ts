@@ -42,7 +42,7 @@ async function choose(page: Page, setting: string): Promise<void> {
 
 /** Asks for the mailed code, and reads it. */
 async function mailedCode(page: Page, person: Person): Promise<string> {
-  await press(page, 'Mail me a code')
+  await press(page, 'Email me a code')
   return await readCode(page, person)
 }
 
@@ -87,24 +87,24 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   await press(held, 'Save the name')
   await heading(held, HELD)
   expect(await held.getByRole('navigation').count()).toBe(0)
-  await press(held, 'Mail me a code')
+  await press(held, 'Email me a code')
   const proof = held.getByRole('dialog', { name: 'Is it you?' })
   await proof.getByLabel('Password').fill(PASSWORD)
   await press(proof, 'Continue')
   const code = await readCode(held, member)
 
-  await fill(held, { 'Code from the mail': '1234' })
+  await fill(held, { 'Code from the email': '1234' })
   await press(held, 'Continue')
-  await say(held, 'Code from the mail must be the eight digits of the mail.')
-  await fill(held, { 'Code from the mail': '00000000' })
+  await say(held, 'Code from the email must be the eight digits from the email.')
+  await fill(held, { 'Code from the email': '00000000' })
   await press(held, 'Continue')
   await press(held, 'Add an app')
-  await say(held, 'Code from the mail is wrong, used or expired.')
+  await say(held, 'Code from the email is wrong, used or expired.')
   // A page that is opened again does not need another mail.
   await held.reload()
   await heading(held, HELD)
   await press(held, 'I have a code already')
-  await fill(held, { 'Code from the mail': code })
+  await fill(held, { 'Code from the email': code })
   await press(held, 'Continue')
   // And who begins with one kind can take the other.
   await press(held, 'Add an app')
@@ -123,7 +123,7 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   await heading(page, HELD)
   const third = await openAs(other, HELD)
   const otherCode = await mailedCode(third.page, other)
-  await fill(third.page, { 'Code from the mail': otherCode })
+  await fill(third.page, { 'Code from the email': otherCode })
   await press(third.page, 'Continue')
   await addPasskey(third.page)
   await heading(third.page, 'Your account')
@@ -152,7 +152,7 @@ test('two tabs that are held go on together', async () => {
   await go(page, 'Members')
   await heading(page, HELD)
   const code = await mailedCode(page, admin)
-  await fill(page, { 'Code from the mail': code })
+  await fill(page, { 'Code from the email': code })
   await press(page, 'Continue')
   await addPasskey(page)
   await heading(page, 'Members')

@@ -34,7 +34,7 @@ const remove = (id: string, token: string, at = 0) =>
 describe('an authenticator app', () => {
   test('is in force once its first code is confirmed, and before changes nothing', async () => {
     const { person, token } = await signedIn()
-    const added = await must(call(totp, { token }))
+    const added = await service.beginTotp({ token })
     expect(added).toEqual({
       id: expect.any(String),
       secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
@@ -68,8 +68,8 @@ describe('an authenticator app', () => {
 
   test('that is begun again replaces the one that was begun', async () => {
     const { token } = await signedIn()
-    const first = await must(call(totp, { token }))
-    const second = await must(call(totp, { token, json: {} }))
+    const first = await service.beginTotp({ token })
+    const second = await service.beginTotp({ token })
     expect(second.secret).not.toBe(first.secret)
     const confirm = ({ id, secret }: { id: string; secret: string }) =>
       call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } })
@@ -80,7 +80,7 @@ describe('an authenticator app', () => {
   test('can be set up for an hour, by its owner alone', async () => {
     const person = await service.addUser(admin)
     const cookie = await service.cookieOf(person)
-    const { id, secret } = await must(call(totp, { cookie }))
+    const { id, secret } = await service.beginTotp({ cookie })
     const confirm = (by: Credential) =>
       call(`${totp}/${id}/confirm`, { ...by, json: { code: codeAt(secret, now()) } })
     const { token } = await signedIn()
@@ -93,7 +93,7 @@ describe('an authenticator app', () => {
 
   test('of fifty confirmations at once one puts it in force, with one set of recovery codes (ASVS 2.3.4)', async () => {
     const { person, token } = await signedIn()
-    const { id, secret } = await must(call(totp, { token }))
+    const { id, secret } = await service.beginTotp({ token })
     const code = codeAt(secret, now())
     const answers = await Promise.all(
       times(50, (n) => call(`${totp}/${id}/confirm`, { token, json: { code }, at: n % 2 })),
@@ -166,7 +166,7 @@ describe('a factor that is added or removed', () => {
     const before = await service.loginAs(person)
     const cookie = await service.cookieOf(person)
     // Another passkey or app that is only begun is none yet.
-    await must(call(totp, { token }))
+    await service.beginTotp({ token })
     expect((await service.getSession({ cookie })).status).toBe(200)
     await service.addTotp({ token })
     for (const credential of [{ token: before.accessToken }, { cookie }]) {
@@ -292,7 +292,7 @@ describe('recovery codes', () => {
 describe('what a session does that ends meanwhile, comes to nothing:', () => {
   test('an app that is confirmed, a passkey that is removed', async () => {
     const { person, token } = await signedIn()
-    const { id, secret } = await must(call(totp, { token }))
+    const { id, secret } = await service.beginTotp({ token })
     const passkey = await service.addPasskey({ token })
     const { userId } = person
     const [confirming, removing] = await service.db.transaction().execute(async (tx) => {
@@ -324,7 +324,7 @@ describe('what a session does that ends meanwhile, comes to nothing:', () => {
 
 test('a password alone opens no session once there is a factor, however close they come (ASVS 15.4.2)', async () => {
   const { person, token } = await signedIn()
-  const { id, secret } = await must(call(totp, { token }))
+  const { id, secret } = await service.beginTotp({ token })
   const code = codeAt(secret, now())
   const logins = times(12, (n) => service.login(person, { at: n % 2 }))
   const confirming = call(`${totp}/${id}/confirm`, { token, json: { code } })

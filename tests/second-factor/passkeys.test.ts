@@ -27,8 +27,8 @@ async function newMember() {
 }
 const creationOptions = async (token: string) =>
   (await must(call(`${passkeys}/options`, { token }))).passkeyOptions
-const register = (token: string, response: unknown, name = 'Laptop') =>
-  call(passkeys, { token, json: { response, name } })
+const register = async (token: string, response: unknown, name = 'Laptop') =>
+  call(passkeys, { token, json: { response, name, ...(await service.mailCodeIfNeeded({ token })) } })
 
 /** Without a password: asks for a challenge, and answers it. */
 const options = async (headers = {}) => await must(call('/auth/login/passkey/options', { headers }))

@@ -201,12 +201,12 @@ describe('a session of somebody whom the policy holds (ASVS 8.3.2)', () => {
   })
 })
 
-describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
-  async function held() {
+describe('everybody proves their mailbox before the first factor, held or not (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
+  async function held(policy = 'everyone') {
     const admin = await newCompany()
     const person = await service.addUser(admin)
     const session = await service.loginAs(person)
-    await must(setPolicy('everyone', { token: admin.token }))
+    await must(setPolicy(policy, { token: admin.token }))
     return {
       admin,
       person,
@@ -216,25 +216,29 @@ describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 
   }
   const askForCode = (token: string) => call('/auth/second-factors/mail-code', { token })
 
-  test('by a mailed code, once, with an authenticator app', async () => {
-    const { person, token, refreshToken } = await held()
-    expect(await must(call('/auth/second-factors', { method: 'GET', token }))).toMatchObject({
-      required: true,
-      enrolmentRequired: true,
-      mailCodeRequired: true,
-    })
-    expectField(await call(totp, { token }), '/mailCode')
-    const asked = await askForCode(token)
-    expect([asked.status, asked.body]).toEqual([202, {}])
-    const mailCode = await mailedCode(person.email)
-    expect(mailCode).toMatch(/^\d{8}$/)
-    await service.addTotp({ token }, { mailCode })
-    expect((await sessions({ token })).status).toBe(200)
-    const next = await must(service.refresh(refreshToken))
-    expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
-    // A second factor needs no code any more.
-    await service.addPasskey({ token })
-  })
+  test.for(['optional', 'everyone'])(
+    'by a mailed code, once, with an authenticator app; policy %s',
+    async (policy) => {
+      const { person, token, refreshToken } = await held(policy)
+      const isHeld = policy === 'everyone'
+      expect(await must(call('/auth/second-factors', { method: 'GET', token }))).toMatchObject({
+        required: isHeld,
+        enrolmentRequired: isHeld,
+        mailCodeRequired: true,
+      })
+      expectField(await call(totp, { token }), '/mailCode')
+      const asked = await askForCode(token)
+      expect([asked.status, asked.body]).toEqual([202, {}])
+      const mailCode = await mailedCode(person.email)
+      expect(mailCode).toMatch(/^\d{8}$/)
+      await service.addTotp({ token }, { mailCode })
+      expect((await sessions({ token })).status).toBe(200)
+      const next = await must(service.refresh(refreshToken))
+      expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
+      // A second factor needs no code any more.
+      await service.addPasskey({ token })
+    },
+  )
 
   test('or with a passkey; spaces in the code do not matter', async () => {
     const { person, token } = await held()
@@ -307,42 +311,38 @@ describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 
     expectProblem(await ask(), [429, 'rate_limited'])
   })
 
-  test('an app that was begun before the policy came is not in force without it', async () => {
-    const admin = await newCompany()
-    const person = await service.addUser(admin)
-    const { accessToken: token } = await service.loginAs(person)
-    const { id, secret } = await must(call(totp, { token }))
+  test('an app that was begun beside another factor is not in force without it, once that is gone', async () => {
+    const person = await service.personWithPasskey(await newCompany())
+    const { token } = person
+    const { id, secret } = await service.beginTotp({ token }, {})
     const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
-    await must(setPolicy('everyone', { token: admin.token }))
+    await must(call(`/auth/second-factors/${person.id}`, { method: 'DELETE', token }))
     const code = codeAt(secret, now())
     expectField(await call(`${totp}/${id}/confirm`, { token, json: { code } }), '/code')
     const response = createAuthenticator(ORIGIN).create(passkeyOptions)
     expectField(await call(passkeys, { token, json: { response, name: 'Key' } }), '/mailCode')
   })
 
-  test('also if the policy comes while a factor is added (ASVS 15.4.2)', async () => {
+  test('also if the last factor goes while another is added (ASVS 15.4.2)', async () => {
     const admin = await newCompany()
     const [one, other, third] = [
-      await service.addUser(admin),
-      await service.addUser(admin),
-      await service.addUser(admin),
+      await service.personWithPasskey(admin),
+      await service.personWithPasskey(admin),
+      await service.personWithPasskey(admin),
     ]
-    const tokenOf = async (person: typeof one) => (await service.loginAs(person)).accessToken as string
-    const [byApp, byKey, byCode] = [await tokenOf(one), await tokenOf(other), await tokenOf(third)]
-    const { passkeyOptions } = await must(call(`${passkeys}/options`, { token: byKey }))
+    const { passkeyOptions } = await must(call(`${passkeys}/options`, { token: other.token }))
     const response = createAuthenticator(ORIGIN).create(passkeyOptions)
-    const begun = await must(call(totp, { token: byCode }))
+    const begun = await service.beginTotp({ token: third.token }, {})
     const code = codeAt(begun.secret, now())
     const answers = await service.db.transaction().execute(async (tx) => {
-      await tx
-        .updateTable('companies')
-        .set({ second_factor_policy: 'everyone' })
-        .where('company_id', '=', admin.companyId)
-        .execute()
+      for (const { id, userId } of [one, other, third]) {
+        await tx.updateTable('users').set({ second_factors: [] }).where('user_id', '=', userId).execute()
+        await tx.deleteFrom('second_factors').where('factor_id', '=', id).execute()
+      }
       const waiting = [
-        call(totp, { token: byApp }),
-        call(passkeys, { token: byKey, json: { response, name: 'Key' } }),
-        call(`${totp}/${begun.id}/confirm`, { token: byCode, json: { code } }),
+        call(totp, { token: one.token }),
+        call(passkeys, { token: other.token, json: { response, name: 'Key' } }),
+        call(`${totp}/${begun.id}/confirm`, { token: third.token, json: { code } }),
       ]
       await expect.poll(() => countWaiting(service.db)).toBe(3)
       return waiting
@@ -369,27 +369,14 @@ describe('who is held proves their mailbox before the first factor (ASVS 6.4.1, 
     })
   })
 
-  test('an e-mail that was asked for before the policy came is not confirmed meanwhile', async () => {
-    const admin = await newCompany()
-    const person = await service.addUser(admin)
-    const { accessToken: token } = await service.loginAs(person)
-    const newEmail = `new-${person.email}`
-    await must(call('/auth/email/change', { token, json: { newEmail } }))
-    const { token: link } = await service.mailbox.mailTo(newEmail)
-    await must(setPolicy('everyone', { token: admin.token }))
-    const confirm = () => call('/auth/email/confirm', { json: { token: link } })
-    expectProblem(await confirm(), [400, 'invalid_request'])
-    await must(askForCode(token))
-    const mailCode = await mailedCode(person.email)
-    await service.addTotp({ token }, { mailCode })
-    // Nothing was consumed: with the second factor, the link works.
-    expect((await confirm()).status).toBe(204)
-  })
-
-  test('nobody else is mailed one, nor needs one', async () => {
+  test('who has a factor, and a server, is mailed none, and sends none', async () => {
     const admin = await newCompany()
     expectProblem(await askForCode(admin.token), [403, 'permission_denied'])
-    const { accessToken } = await service.loginAs(await service.addUser(admin))
+    expectField(await call(totp, { token: admin.token, json: { mailCode: '12345678' } }), '/mailCode')
+    const server = await must(
+      call('/auth/members', { token: admin.token, json: { name: 'Billing', role: 'developer' } }),
+    )
+    const { accessToken } = await service.loginAs({ companyId: admin.companyId, ...server })
     expectProblem(await askForCode(accessToken), [403, 'permission_denied'])
   })
 

@@ -192,7 +192,7 @@ describe('with an authenticator app', () => {
   test('the password alone renews no session that has added a factor meanwhile', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token, refreshToken } = await service.loginAs(person)
-    const { id, secret } = await must(call('/auth/second-factors/totp', { token }))
+    const { id, secret } = await service.beginTotp({ token })
     const json = { code: codeAt(secret, now()) }
     const [proof, confirmed] = await Promise.all([
       prove({ token }, { password: PASSWORD }),

@@ -99,7 +99,7 @@ describe('a member with an authenticator app', () => {
   test('cannot use the code that put the app in force', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token } = await service.loginAs(person)
-    const { id, secret } = await must(call('/auth/second-factors/totp', { token }))
+    const { id, secret } = await service.beginTotp({ token })
     const code = codeAt(secret, now())
     await must(call(`/auth/second-factors/totp/${id}/confirm`, { token, json: { code } }))
     const { challenge } = await begin(person)

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { openTestService, PASSWORD } from '../support/test-service.ts'
+import { openTestService, PASSWORD, type Person } from '../support/test-service.ts'
 
 /** Who steals the database, or a backup of it, gets in nowhere with it (ASVS 6.5.2, 11.4.2, 13.3.1). */
 
@@ -27,14 +28,23 @@ for (const address of [newcomer, admin.email, 'guest@x.example'])
 const [verifyToken = '', resetToken = '', inviteToken = ''] = mailed
 const byAdmin = { token: (await service.loginAs(admin)).accessToken }
 const newEmail = 'renamed@x.example'
-const { accessToken: token } = await service.loginAs(await service.addUser(admin))
-await service.call('/auth/email/change', { token, json: { newEmail } })
+/** Asks for another e-mail, and returns the token that is mailed to it. */
+async function askForEmail(person: Person, newEmail: string): Promise<string> {
+  const { accessToken: token } = await service.loginAs(person)
+  const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+  await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
+  return (await mailbox.mailTo(newEmail)).token
+}
+const confirmToken = await askForEmail(await service.addUser(admin), newEmail)
+const renamed = await service.addUser(admin)
+const token = await askForEmail(renamed, 'already-renamed@x.example')
+await service.call('/auth/email/confirm', { json: { token } })
+const { token: undoToken } = await mailbox.mailTo(renamed.email, 'was changed')
 const { body: server } = await service.call('/auth/members', {
   ...byAdmin,
   json: { name: 'Billing', role: 'developer' },
 })
-const { token: confirmToken } = await mailbox.mailTo(newEmail)
-const WAIT = { timeout: 25_000, interval: 50 }
+const WAIT = { timeout: 100_000, interval: 50 }
 const payload = { type: 'payment.created', data: { amount: 1 } }
 
 /** Every row of every table, as text, with the columns' values one by one. */
@@ -94,6 +104,7 @@ const credentials: [string, string][] = [
   ['reset token', resetToken],
   ['invitation token', inviteToken],
   ['token of a new e-mail', confirmToken],
+  ['token to undo', undoToken],
   ['password of a server', server.password],
 ]
 
@@ -103,6 +114,7 @@ const uses = {
   invite: (token: string) =>
     service.call('/auth/invitations/accept', { json: { token, name: 'Guest', password: PASSWORD } }),
   confirm: (token: string) => service.call('/auth/email/confirm', { json: { token } }),
+  undo: (token: string) => service.call('/auth/undo', { json: { token } }),
 }
 
 describe('a dump of the database', async () => {
@@ -180,8 +192,8 @@ describe('a dump of the database', async () => {
       await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
       await attempt(`refresh token ${value}`, service.refresh(value))
       if (!/^(?:[a-z]+_)?[A-Za-z0-9_-]{43}$/.test(value)) continue
-      for (const prefix of ['', 'verify_', 'reset_', 'invite_', 'confirm_'])
-        for (const attemptOf of Object.values(uses))
+      for (const [purpose, attemptOf] of Object.entries(uses))
+        for (const prefix of ['', `${purpose}_`])
           await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
     }
     expect(accepted).toEqual([])
@@ -199,6 +211,7 @@ describe('a dump of the database', async () => {
     const { email, password } = server
     expect((await service.login({ companyId, email, password })).status).toBe(200)
     expect((await uses.confirm(confirmToken)).status).toBe(204)
+    expect((await uses.undo(undoToken)).status).toBe(200)
     expect((await uses.reset(resetToken)).status).toBe(204)
   })
 })

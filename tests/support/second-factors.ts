@@ -1,6 +1,7 @@
 import { TOTP } from 'otpauth'
 import { expect } from 'vitest'
 import { createAuthenticator } from './authenticator.ts'
+import { mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import { type Answer, openTestService, type Person, type TestService } from './test-service.ts'
 
@@ -39,12 +40,24 @@ export async function openFactorService(options: Parameters<typeof openTestServi
 function actsOn(service: TestService) {
   const { call } = service
 
+  /** What the first factor needs besides. */
+  async function mailCodeIfNeeded(credential: Credential): Promise<{ mailCode?: string }> {
+    const { mailCodeRequired } = await must(call('/auth/second-factors', { method: 'GET', ...credential }))
+    return mailCodeRequired ? { mailCode: await mailedCodeOf(service, credential, 'mailbox_code') } : {}
+  }
+
+  /** An authenticator app that waits for its first code. */
+  async function beginTotp(credential: Credential, body?: object) {
+    const json = body ?? (await mailCodeIfNeeded(credential))
+    return await must(call('/auth/second-factors/totp', { ...credential, json }))
+  }
+
   /** Adds an authenticator app to the account of a session, and returns its secret and the first recovery codes. */
   async function addTotp(credential: Credential, body?: object) {
-    const path = '/auth/second-factors/totp'
-    const { id, secret, uri } = await must(call(path, { ...credential, ...(body && { json: body }) }))
+    const { id, secret, uri } = await beginTotp(credential, body)
     const code = codeAt(secret, service.clock.now())
-    const confirmed = await must(call(`${path}/${id}/confirm`, { ...credential, json: { code } }))
+    const path = `/auth/second-factors/totp/${id}/confirm`
+    const confirmed = await must(call(path, { ...credential, json: { code } }))
     // The next code is that of the next step.
     service.clock.advance(30)
     return { id, secret, uri, recoveryCodes: confirmed.recoveryCodes as string[] | undefined }
@@ -53,12 +66,13 @@ function actsOn(service: TestService) {
   async function addPasskey(
     credential: Credential,
     authenticator = createAuthenticator(ORIGIN),
-    body: object = {},
+    body: { name?: string; mailCode?: string } = {},
   ) {
     const path = '/auth/second-factors/passkeys'
+    const proof = body.mailCode === undefined ? await mailCodeIfNeeded(credential) : {}
     const { passkeyOptions } = await must(call(`${path}/options`, credential))
-    const response = authenticator.create(passkeyOptions)
-    const added = await must(call(path, { ...credential, json: { response, name: 'Laptop', ...body } }))
+    const json = { response: authenticator.create(passkeyOptions), name: 'Laptop', ...proof, ...body }
+    const added = await must(call(path, { ...credential, json }))
     return { ...added, authenticator } as {
       id: string
       recoveryCodes?: string[]
@@ -106,5 +120,15 @@ function actsOn(service: TestService) {
     return answer
   }
 
-  return { addTotp, addPasskey, personWithTotp, personWithPasskey, begin, complete, signInByTotp }
+  return {
+    mailCodeIfNeeded,
+    beginTotp,
+    addTotp,
+    addPasskey,
+    personWithTotp,
+    personWithPasskey,
+    begin,
+    complete,
+    signInByTotp,
+  }
 }

@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call, type Invitation, type NewMember } from '../api.ts'
 import { Field, Form, NewPassword } from '../form.tsx'
@@ -39,12 +40,13 @@ export function ResetPassword() {
   )
 }
 
+const TAKEN = 'Another member of your company has this address by now. Ask for a change to another one.'
+
 /** Rethrows what is wrong; of the link itself, in words for who has followed it. */
-function explain(token: string, failed: string) {
+function explain(token: string, failed: string, taken = TAKEN) {
   return (error: unknown): never => {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
     const isTaken = error.fields['token'].includes('another member')
-    const taken = 'Another member of your company has this address by now. Ask for a change to another one.'
     throw new ApiError(error.code, token === '' ? NO_LINK : isTaken ? taken : failed)
   }
 }
@@ -53,16 +55,20 @@ interface LinkPageProps {
   title: string
   path: string
   action: string
-  done: string
+  done: ComponentChildren
   failed: string
+  /** What is said if another member has the address by now. */
+  taken?: string
+  /** What is said before it is asked. */
+  children?: ComponentChildren
 }
 
 /** A page whose link does one thing, when its button is pressed: programs that read mails follow links too. */
-function LinkPage({ title, path, action, done, failed }: LinkPageProps) {
+function LinkPage({ title, path, action, done, failed, taken, children }: LinkPageProps) {
   const [token] = useState(fragment.get('token') ?? '')
   const [isDone, setDone] = useState(false)
   async function use(): Promise<void> {
-    await call(path, { body: { token } }).catch(explain(token, failed))
+    await call(path, { body: { token } }).catch(explain(token, failed, taken))
     setDone(true)
   }
   return (
@@ -70,9 +76,12 @@ function LinkPage({ title, path, action, done, failed }: LinkPageProps) {
       {isDone ? (
         <Done>{done}</Done>
       ) : (
-        <Form action={action} onSubmit={use}>
-          {() => null}
-        </Form>
+        <>
+          {children}
+          <Form action={action} onSubmit={use}>
+            {() => null}
+          </Form>
+        </>
       )}
       <p class="links">
         <Link to="/sign-in">Sign in</Link>
@@ -100,6 +109,44 @@ export const ConfirmEmail = () => (
     failed={`${DEAD_LINK} Ask for the change again, on the page of your account.`}
   />
 )
+
+/** Takes back a first second factor or another address. The link says whose account it is; the token alone decides. */
+export function Undo() {
+  const [{ company, email }] = useState({
+    company: fragment.get('company') ?? '',
+    email: fragment.get('email') ?? '',
+  })
+  return (
+    <LinkPage
+      title="That wasn't you?"
+      path="/auth/undo"
+      action="Undo the change"
+      done={
+        <>
+          <p>
+            The change is undone, and everybody is signed out of the account. We have sent you an email with a
+            link: choose a new password, one that you use nowhere else.
+          </p>
+          <p>Then tell an administrator of {company || 'your company'} what has happened.</p>
+        </>
+      }
+      failed={`${DEAD_LINK} If somebody else still has your account, tell an administrator of your company.`}
+      taken="Another member of your company has this address by now. Tell an administrator of your company."
+    >
+      <dl class="facts">
+        <dt>Company</dt>
+        <dd>{company}</dd>
+        <dt>Your address</dt>
+        <dd>{email}</dd>
+      </dl>
+      <p>
+        Somebody has changed how to sign in to this account. If that wasn't you, undo it: the account has your
+        address again, and its password, its second factors and all its sessions are removed.
+      </p>
+      <p class="quiet">If it was you, close this page.</p>
+    </LinkPage>
+  )
+}
 
 export function AcceptInvitation() {
   const [token] = useState(fragment.get('token') ?? '')

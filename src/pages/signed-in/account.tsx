@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call, type OwnSessions, type Session } from '../api.ts'
-import { Field, Form, NewPassword } from '../form.tsx'
+import { Field, NewPassword } from '../form.tsx'
 import { useChange, useLoaded, Waiting } from '../loading.tsx'
 import { CopyButton, Section, Time, Title } from '../parts.tsx'
 import { browserNameOf } from './browser-name.ts'
+import { Change } from './change.tsx'
+import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
 
 interface Props {
@@ -33,26 +35,7 @@ export function Account({ session, onChanged }: Props) {
           )}
         </Change>
       </Section>
-      <Section id="email" title="E-mail">
-        <p class="lead">
-          You sign in with <strong>{user.email}</strong>.
-        </p>
-        <Change
-          action="Send me a link"
-          done="A link is on its way to the new address. Nothing changes until you follow it. If somebody in your company has this address already, the link says so."
-          submit={({ newEmail }) => call('/auth/email/change', { body: { newEmail: newEmail?.trim() } })}
-        >
-          {(fields) => (
-            <Field
-              label="New e-mail"
-              name="newEmail"
-              type="email"
-              autoComplete="email"
-              error={fields['newEmail']}
-            />
-          )}
-        </Change>
-      </Section>
+      <EmailSection email={user.email} />
       <Section id="password" title="Password">
         <p class="lead">Your other sessions end when you change it.</p>
         <Change
@@ -110,35 +93,6 @@ function Company({ session }: { session: Session }) {
         </dd>
       </dl>
     </Section>
-  )
-}
-
-interface ChangeProps {
-  action: string
-  done: string
-  submit: (values: Record<string, string>) => Promise<unknown>
-  children: (fields: Record<string, string>) => preact.ComponentChildren
-}
-
-/** A form that says when it has succeeded, and is empty again then. */
-function Change({ action, done, submit, children }: ChangeProps) {
-  const [turn, setTurn] = useState(0)
-  return (
-    <>
-      <Form
-        key={turn}
-        action={action}
-        onSubmit={async (values) => {
-          await submit(values)
-          setTurn(turn + 1)
-        }}
-      >
-        {children}
-      </Form>
-      <p role="status" class="done">
-        {turn > 0 && done}
-      </p>
-    </>
   )
 }
 

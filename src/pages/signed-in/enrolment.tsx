@@ -64,7 +64,7 @@ interface AddFirstProps {
   onAdded: (recoveryCodes: string[] | undefined) => void
 }
 
-/** Adds the first factor of a member whom the policy concerns, after a mailed code. */
+/** Adds the first factor of a member, after a mailed code. */
 export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstProps) {
   const [mailCode, setMailCode] = useState<string | undefined>()
   const [fault, setFault] = useState<string | undefined>()
@@ -79,16 +79,17 @@ export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstPro
   }
   if (needsMailCode && mailCode === undefined)
     return (
-      <Section id="mailbox" title="First, your mailbox">
+      <Section id="mailbox" title="Add your first second factor">
         <p class="lead">
-          Until you have a second factor, a mail to <strong>{email}</strong> shows that it is you.
+          First we email a code to <strong>{email}</strong>, so that nobody who only knows your password can
+          add one.
         </p>
-        <MailboxProof fault={fault} onStale={onStale} onGiven={setMailCode} />
+        <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={setMailCode} />
       </Section>
     )
   return (
     <Section id="add" title="Add your second factor" hasFocus={mailCode !== undefined}>
-      <p class="lead">You need it to go on, and each time you sign in. You can add others later.</p>
+      <p class="lead">You need it each time you sign in. You can add others later.</p>
       <AddFactor mailCode={mailCode} onAdded={onAdded} onRefused={refuse} />
     </Section>
   )

@@ -5,21 +5,23 @@ import { useChange } from '../loading.tsx'
 import { LinkButton } from '../parts.tsx'
 
 interface Props {
-  /** What was wrong with the code that was given last. */
-  fault: string | undefined
-  /** No code is needed any more: another tab has added a factor, or the policy was changed. */
+  /** What the code is for. */
+  use: 'factor' | 'email'
+  /** What was wrong with the code that was given last, if that was found out later. */
+  fault?: string | undefined
+  /** No code is needed any more: another tab has added a factor. */
   onStale: () => void
-  onGiven: (code: string) => void
+  onGiven: (code: string) => Promise<void> | void
 }
 
 /** Mails a code, and takes it. Whether it is right is found out when it is used. */
-export function MailboxProof({ fault, onStale, onGiven }: Props) {
+export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   const [mailed, setMailed] = useState(0)
   const [hasCode, setHasCode] = useState(false)
   const { run, isBusy, shown } = useChange()
   const mail = () =>
     run(async () => {
-      await call('/auth/second-factors/mail-code').catch((error: unknown) => {
+      await call('/auth/second-factors/mail-code', { body: { for: use } }).catch((error: unknown) => {
         if (error instanceof ApiError && error.code === 'permission_denied') onStale()
         throw error
       })
@@ -28,9 +30,9 @@ export function MailboxProof({ fault, onStale, onGiven }: Props) {
 
   async function take({ mailCode = '' }: Record<string, string>): Promise<void> {
     const code = mailCode.replaceAll(/\s/g, '')
-    const fields = { mailCode: 'must be the eight digits of the mail' }
+    const fields = { mailCode: 'must be the eight digits from the email' }
     if (!/^\d{8}$/.test(code)) throw new ApiError('invalid_request', 'That is no code.', { fields })
-    onGiven(code)
+    await onGiven(code)
   }
 
   if (mailed === 0 && fault === undefined && !hasCode)
@@ -38,7 +40,7 @@ export function MailboxProof({ fault, onStale, onGiven }: Props) {
       <>
         {shown}
         <button type="button" class="primary" disabled={isBusy} onClick={mail}>
-          {isBusy ? 'One moment…' : 'Mail me a code'}
+          {isBusy ? 'One moment…' : 'Email me a code'}
         </button>
         <p class="links">
           <LinkButton onClick={() => setHasCode(true)}>I have a code already</LinkButton>
@@ -51,10 +53,10 @@ export function MailboxProof({ fault, onStale, onGiven }: Props) {
       <p role="status" class="done">
         {mailed > 0 && `${mailed > 1 ? 'Another code' : 'A code'} is on its way. It works for ten minutes.`}
       </p>
-      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Mail me another one">
+      <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me another code">
         {(fields) => (
           <Field
-            label="Code from the mail"
+            label="Code from the email"
             name="mailCode"
             autoComplete="one-time-code"
             isNumeric

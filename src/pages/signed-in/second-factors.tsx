@@ -32,7 +32,6 @@ export function SecondFactorSection({ session, onChanged }: Props) {
     settle('It is added, and your other sessions have ended.', first ?? null)
     onChanged()
   }
-  // The last one was removed before the company asked for one.
   const needsMailCode = value?.mailCodeRequired === true && !codes
   return (
     <>

@@ -1,0 +1,32 @@
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { Form } from '../form.tsx'
+
+interface ChangeProps {
+  action: string
+  done: string
+  submit: (values: Record<string, string>) => Promise<unknown>
+  children: (fields: Record<string, string>) => ComponentChildren
+}
+
+/** A form that says when it has succeeded, and is empty again then. */
+export function Change({ action, done, submit, children }: ChangeProps) {
+  const [turn, setTurn] = useState(0)
+  return (
+    <>
+      <Form
+        key={turn}
+        action={action}
+        onSubmit={async (values) => {
+          await submit(values)
+          setTurn(turn + 1)
+        }}
+      >
+        {children}
+      </Form>
+      <p role="status" class="done">
+        {turn > 0 && done}
+      </p>
+    </>
+  )
+}

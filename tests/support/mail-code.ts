@@ -1,0 +1,15 @@
+import { createDigests } from '../../src/second-factor/digests.ts'
+import { issueCode } from '../../src/second-factor/mailbox.ts'
+import type { TestService } from './test-service.ts'
+
+/** The code that proves the mailbox of a member, made as its mail is sent; without the mail, which few tests are about. */
+export async function mailedCodeOf(
+  { db, config, clock, getSession }: Pick<TestService, 'db' | 'config' | 'clock' | 'getSession'>,
+  credential: { token?: string; cookie?: string },
+  mail: 'mailbox_code' | 'email_change_code',
+): Promise<string> {
+  const { body } = await getSession(credential)
+  const member = { companyId: body.accessContext.companyId, userId: body.user.id }
+  const digests = createDigests(config.masterKeys)
+  return await issueCode({ db, system: clock, digests }, member, mail, clock.now())
+}
