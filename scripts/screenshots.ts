@@ -42,8 +42,9 @@ async function open(browser: Browser, { colorScheme, width }: (typeof LOOKS)[num
 
 /** Starts the service with a database of its own. Resolves with the link that it prints, and the password. */
 async function startService(dataDir: string) {
-  const freePort = async () => String(await findFreePort({ host: '127.0.0.1', port: 0 }))
-  const ports = { PORT: await freePort(), OPS_PORT: await freePort() }
+  // The service must know its own: the browser makes passkeys for PUBLIC_URL alone, which names it.
+  const port = await findFreePort({ host: '127.0.0.1', port: 0 })
+  const ports = { PORT: String(port), OPS_PORT: '0' }
   const service = spawn(join(PROJECT, 'scripts/start'), {
     // Each look asks for as much as a person in an hour.
     env: { PATH: process.env['PATH'], DATA_DIR: dataDir, RATE_LIMIT_SCALE: '10', ...ports },

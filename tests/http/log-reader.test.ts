@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
+import { findServicePlaces } from '../support/places.ts'
 import { createServerProcesses, type Running, SERVER } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -18,8 +19,10 @@ const { start, launch } = createServerProcesses(testService.url)
 
 const COMMAND = `${process.execPath} ${SERVER}`
 
+type Service = Pick<Running, 'address' | 'ops'>
+
 /** Sends requests, some at a time; each writes a log line. Returns how many were answered as expected. */
-async function sendRequests({ address }: Running, count: number): Promise<number> {
+async function sendRequests({ address }: Service, count: number): Promise<number> {
   let answered = 0
   const send = async () => {
     const { statusCode, body } = await request(`${address}/api/auth/session`)
@@ -36,7 +39,7 @@ async function ask(url: string): Promise<string> {
   return await body.text()
 }
 
-async function linesLost({ ops }: Running): Promise<number> {
+async function linesLost({ ops }: Service): Promise<number> {
   const [, lost] = /^gatehouse_log_lines_lost_total (\d+)$/m.exec(await ask(`${ops}/metrics`)) ?? []
   return Number(lost)
 }
@@ -44,14 +47,14 @@ async function linesLost({ ops }: Running): Promise<number> {
 /** Fills whatever takes the lines, and what the process keeps, at some 200 bytes a line. */
 const MORE_THAN_FITS = 9_000
 
-async function expectCalm(service: Running): Promise<void> {
+async function expectCalm(service: Service): Promise<void> {
   expect(await sendRequests(service, MORE_THAN_FITS)).toBe(MORE_THAN_FITS)
   expect(await ask(`${service.ops}/livez`)).toBe('{"status":"ok"}')
   expect(await linesLost(service)).toBeGreaterThan(500)
 }
 
 /** Reads again, and expects that no more lines are lost, and that those that were written are whole. */
-async function expectFlow(service: Running, lines: () => string[]): Promise<void> {
+async function expectFlow(service: Service, lines: () => string[]): Promise<void> {
   await expect
     .poll(async () => {
       const lost = await linesLost(service)
@@ -72,9 +75,10 @@ test('a pipe that nobody reads costs lines, which are counted, and no request; t
   await promisify(execFile)('mkfifo', [path])
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   const writer = openSync(path, constants.O_WRONLY)
-  const service = await launch({}, ['ignore', writer, 'pipe'])
+  const { env, ...service } = await findServicePlaces()
+  await launch(env, ['ignore', writer, 'pipe'])
   closeSync(writer)
-  await service.listening()
+  await expect.poll(() => ask(`${service.ops}/readyz`)).toBe('{"status":"ok"}')
   expect(await linesLost(service)).toBe(0)
   await expectCalm(service)
 
@@ -89,8 +93,7 @@ test.runIf(process.platform === 'linux')(
   'a terminal that is held costs lines, and no request (ASVS 16.5.2)',
   async () => {
     // script(1) gives it a terminal, and stands still when its own output is not read.
-    const service = await launch({}, ['ignore', 'pipe', 'pipe'], ['script', '-qefc', COMMAND, '/dev/null'])
-    await service.listening()
+    const service = await start({}, ['ignore', 'pipe', 'pipe'], ['script', '-qefc', COMMAND, '/dev/null'])
     service.child.stdout?.pause()
     await expectCalm(service)
     service.child.stdout?.resume()

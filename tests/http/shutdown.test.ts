@@ -5,6 +5,7 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
+import { findServicePlaces } from '../support/places.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { answersOn, exchange, open } from './raw.ts'
@@ -165,7 +166,8 @@ test.skipIf(!existsSync('/dev/full'))(
   'a log that takes nothing neither stops the service nor holds up its end (ASVS 16.5.2)',
   async () => {
     const full = openSync('/dev/full', 'w')
-    const { child, exit, address } = await processes.launch({}, ['ignore', full, 'inherit'])
+    const { env, address } = await findServicePlaces()
+    const { child, exit } = await processes.launch(env, ['ignore', full, 'inherit'])
     closeSync(full)
     const ask = () =>
       request(`${address}/api/auth/session`).then(

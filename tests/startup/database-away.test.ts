@@ -5,29 +5,30 @@ import { connect } from '../../src/database/connect.ts'
 import { waitForDatabase } from '../../src/database/wait.ts'
 import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
+import { findPlace, findServicePlaces, type Place } from '../support/places.ts'
 import { openProxy } from '../support/proxy.ts'
-import { createServerProcesses, freePort } from '../support/server-process.ts'
+import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
 /** A service that starts before its database does. */
 
 const testService = await openTestService()
-const { launch } = createServerProcesses(testService.url)
-const database = new URL(testService.url)
+const { launch, start } = createServerProcesses(testService.url)
+const { hostname, port } = new URL(testService.url)
+const database = { host: hostname, port: Number(port) }
 
 /** The database at another place. */
-function at(port: number, change: (url: URL) => void = () => {}): string {
+function at({ host, port }: Place, change: (url: URL) => void = () => {}): string {
   const url = new URL(testService.url)
-  url.host = `127.0.0.1:${port}`
+  url.host = `${host}:${port}`
   change(url)
   return url.href
 }
 
 test('a database that falls silent holds up neither probes, nor metrics, nor the end of the process (ASVS 16.5.2)', async () => {
-  const proxy = await openProxy(database.hostname, Number(database.port))
+  const proxy = await openProxy(database.host, database.port)
   whenDone(() => proxy.close())
-  const service = await launch({ DATABASE_URL: at(proxy.port) })
-  await service.listening()
+  const service = await start({ DATABASE_URL: at(proxy) })
   proxy.freeze()
   for (const [path, status] of [
     ['/livez', 200],
@@ -46,31 +47,32 @@ test('a database that falls silent holds up neither probes, nor metrics, nor the
 
 describe('a database that is not there at the start', () => {
   test('is waited for, and the process says so, lives, and is not ready (ASVS 16.5.2)', async () => {
-    const port = await freePort()
-    const service = await launch({ DATABASE_URL: at(port) })
+    const place = await findPlace()
+    const { env, ops } = await findServicePlaces()
+    const service = await launch({ ...env, DATABASE_URL: at(place) })
     await service.told(/(Waiting for the database.*ECONNREFUSED)/)
     const ask = async (path: string) => {
-      const { statusCode, body } = await request(service.ops + path)
+      const { statusCode, body } = await request(ops + path)
       return [statusCode, await body.json()]
     }
     expect(await ask('/livez')).toEqual([200, { status: 'ok' }])
     expect(await ask('/readyz')).toEqual([503, { status: 'not ready', reason: 'starting' }])
 
-    const proxy = await openProxy(database.hostname, Number(database.port), port)
+    const proxy = await openProxy(database.host, database.port, place)
     whenDone(() => proxy.close())
-    await service.listening()
+    await service.told(/(Server listening at)/)
     await expect.poll(() => ask('/readyz')).toEqual([200, { status: 'ok' }])
   })
 
   test('is no longer waited for when the process is to stop', async () => {
-    const service = await launch({ DATABASE_URL: at(await freePort()) })
+    const service = await launch({ DATABASE_URL: at(await findPlace()) })
     await service.told(/(Waiting for the database)/)
     service.child.kill('SIGTERM')
     expect(await service.exit).toEqual([0, null])
   })
 
   test('ends the wait after its time, with what an operator can do', async () => {
-    const connection = connect({ url: at(await freePort()), poolSize: 2 })
+    const connection = connect({ url: at(await findPlace()), poolSize: 2 })
     const said: string[] = []
     const waiting = waitForDatabase(connection.health, {
       signal: new AbortController().signal,
@@ -97,7 +99,7 @@ describe('a database that is not there at the start', () => {
       },
     ],
   ] as const)('%s is not waited for', async ([, change]) => {
-    const service = await launch({ DATABASE_URL: at(Number(database.port), change) })
+    const service = await launch({ DATABASE_URL: at(database, change) })
     const [code] = await once(service.child, 'close')
     expect([code, service.output()]).toEqual([
       1,

@@ -10,7 +10,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { requireSessionPooling, TransactionPoolingError } from '../../src/database/pooler.ts'
 import type { Database } from '../../src/database/schema.ts'
-import { createServerProcesses, freePort } from '../support/server-process.ts'
+import { findPlace } from '../support/places.ts'
+import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, PASSWORD } from '../support/test-service.ts'
 
 /** The service behind PgBouncer as its package configures it, where the machine has it. */
@@ -18,12 +19,12 @@ import { openTestService, PASSWORD } from '../support/test-service.ts'
 const hasPgBouncer = spawnSync('pgbouncer', ['--version']).status === 0
 const testService = await openTestService()
 const admin = await testService.addCompany()
-const { launch } = createServerProcesses(testService.url)
+const { launch, start } = createServerProcesses(testService.url)
 
 /** Starts PgBouncer in front of the database; returns the URL of the database behind it. */
 async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> {
   const database = new URL(testService.url)
-  const port = await freePort()
+  const { host, port } = await findPlace()
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pgbouncer-'))
   // It refuses to run as root, and reads its files under the other account.
   await chmod(folder, 0o755)
@@ -33,7 +34,7 @@ async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> 
   await writeFile(users, `"${database.username}" "${database.password}"\n`)
   await writeFile(
     settings,
-    `[databases]\n* = ${target}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = plain\nauth_file = ${users}\npool_mode = ${mode}\n`,
+    `[databases]\n* = ${target}\n[pgbouncer]\nlisten_addr = ${host}\nlisten_port = ${port}\nunix_socket_dir =\nauth_type = plain\nauth_file = ${users}\npool_mode = ${mode}\n`,
   )
   const asOther = process.getuid?.() === 0 ? ['-u', 'nobody'] : []
   const child = spawn('pgbouncer', ['-q', ...asOther, settings], { stdio: 'ignore' })
@@ -45,12 +46,12 @@ async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> 
   })
   for (let isUp = false; !isUp; await sleep(50)) {
     if (child.exitCode !== null) throw new Error(`pgbouncer ended with ${child.exitCode}`)
-    const socket = connectSocket(port, '127.0.0.1')
+    const socket = connectSocket(port, host)
     isUp = (await once(socket, 'connect').catch(() => null)) !== null
     socket.destroy()
   }
   const url = new URL(testService.url)
-  url.host = `127.0.0.1:${port}`
+  url.host = `${host}:${port}`
   return url.href
 }
 
@@ -64,8 +65,7 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     await connection.close()
     expect(rows).toEqual([{ statement: '5s', lock: '2s', idle: '10s' }])
 
-    const service = await launch({ DATABASE_URL: url })
-    await service.listening()
+    const service = await start({ DATABASE_URL: url })
     const { companyId, email } = admin
     const answer = await fetch(`${service.address}/api/auth/login`, {
       method: 'POST',

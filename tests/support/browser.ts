@@ -1,21 +1,21 @@
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import { createServer } from 'node:net'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, expect, onTestFinished } from 'vitest'
 import { launchBrowser } from '../../scripts/browser.ts'
+import { whenDone } from './cleanup.ts'
 import { openMailbox } from './mailbox.ts'
-import { freePort } from './server-process.ts'
 import { openTestService, type Person } from './test-service.ts'
 
 /** The pages of a service in a real browser, and what they must not do. */
 
 /** A service whose pages a browser can use, with the mails that it sends. */
 export async function openPages() {
-  const port = await freePort()
-  const origin = `http://localhost:${port}`
+  const { origin, lead } = await openDoor()
   const mailbox = await openMailbox()
-  const service = await openTestService({
-    port,
-    env: { SMTP_URL: mailbox.url, PUBLIC_URL: origin, PORT: String(port) },
-  })
+  const service = await openTestService({ env: { SMTP_URL: mailbox.url, PUBLIC_URL: origin } })
+  for (const app of service.apps) lead(app.server)
   /** Opens the page of the next link that is mailed to an address, as a click in the mail does. */
   async function openMailed(page: Page, address: string): Promise<{ token: string }> {
     for (;;) {
@@ -28,6 +28,22 @@ export async function openPages() {
     }
   }
   return { origin, mailbox, service, openMailed, ...(await openBrowser()) }
+}
+
+/** One more listener of a service, which has its port before the service has its configuration. */
+async function openDoor() {
+  // As node:http accepts its own.
+  const door = createServer({ allowHalfOpen: true, noDelay: true }).listen(0, '127.0.0.1')
+  await once(door, 'listening')
+  whenDone(async () => void door.close())
+  const address = door.address()
+  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+  return {
+    origin: `http://localhost:${address.port}`,
+    lead(server: Server) {
+      door.on('connection', (socket) => server.emit('connection', socket))
+    },
+  }
 }
 
 export const heading = (page: Page, name: string) =>

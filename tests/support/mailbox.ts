@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 import { whenDone } from './cleanup.ts'
+import { findPlace } from './places.ts'
 
 /** A real SMTP server on loopback, and the mails that it has received. */
 
@@ -28,7 +28,7 @@ const MAX_WAIT_MS = 100_000
 export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions = {}) {
   const mails: ReceivedMail[] = []
   const taken = new Set<ReceivedMail>()
-  let port = 0
+  const place = await findPlace()
   let server: SMTPServer | undefined
 
   async function start(): Promise<void> {
@@ -62,9 +62,7 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
       },
     })
     server.on('error', () => {})
-    const listening = server.listen(port, '127.0.0.1')
-    await once(listening, 'listening')
-    port = (listening.address() as AddressInfo).port
+    await once(server.listen(place.port, place.host), 'listening')
   }
 
   async function stop(): Promise<void> {
@@ -91,5 +89,5 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
     throw new Error(`no mail to ${address} came${subject && `, called ${subject}`}`)
   }
 
-  return { url: `smtp://127.0.0.1:${port}`, mails, mailTo, start, stop }
+  return { url: `smtp://${place.host}:${place.port}`, mails, mailTo, start, stop }
 }

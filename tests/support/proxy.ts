@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
+import type { Place } from './places.ts'
 
 /** A way to a TCP server on which bytes can be held up in both directions, without anybody being told. */
-export async function openProxy(host: string, port: number, ownPort = 0) {
+export async function openProxy(host: string, port: number, place: Place = { host: '127.0.0.1', port: 0 }) {
   const sockets = new Set<Socket>()
   let isFrozen = false
   const server = createServer((near) => {
@@ -21,11 +22,12 @@ export async function openProxy(host: string, port: number, ownPort = 0) {
     near.on('data', (bytes) => far.write(bytes))
     far.on('data', (bytes) => near.write(bytes))
     if (isFrozen) for (const socket of [near, far]) socket.pause()
-  }).listen(ownPort, '127.0.0.1')
+  }).listen(place)
   await once(server, 'listening')
   const address = server.address()
   if (typeof address !== 'object' || !address) throw new Error('a server has a port')
   return {
+    host: place.host,
     port: address.port,
     freeze() {
       isFrozen = true

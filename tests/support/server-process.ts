@@ -1,10 +1,8 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach } from 'vitest'
 import { INHERITED } from './environment.ts'
 import { MASTER_KEYS } from './test-service.ts'
@@ -12,15 +10,6 @@ import { MASTER_KEYS } from './test-service.ts'
 /** The service as a process of its own, on the database of a test service. */
 
 export const SERVER = resolve(import.meta.dirname, '../../src/server.ts')
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
-  return address.port
-}
 
 type ServerProcess = ReturnType<typeof createServerProcesses>
 export type Running = Awaited<ReturnType<ServerProcess['start']>>
@@ -41,7 +30,6 @@ export function createServerProcesses(databaseUrl: string) {
     [command = '', ...args]: string[] = [process.execPath, SERVER],
   ) {
     dataDir ??= await mkdtemp(join(tmpdir(), 'gatehouse-server-'))
-    const [port, opsPort] = [await freePort(), await freePort()]
     const child = spawn(command, args, {
       env: {
         ...INHERITED,
@@ -51,8 +39,8 @@ export function createServerProcesses(databaseUrl: string) {
         // All of these tests hold for any number of workers.
         WORKERS: process.env['WORKERS'] ?? '1',
         DATA_DIR: dataDir,
-        PORT: String(port),
-        OPS_PORT: String(opsPort),
+        PORT: '0',
+        OPS_PORT: '0',
         ...env,
       },
       stdio,
@@ -73,33 +61,15 @@ export function createServerProcesses(databaseUrl: string) {
         for (const stream of [child.stdout, child.stderr]) stream?.on('data', look)
         child.once('exit', () => reject(new Error(`the service ended: ${texts.join('')}`)))
       })
-    /** Resolves once the public listener takes connections. */
-    const listening = async () => {
-      while (child.exitCode === null && child.signalCode === null) {
-        const socket = connect(port, '127.0.0.1')
-        const answer = await once(socket, 'connect').catch(() => null)
-        socket.destroy()
-        if (answer) return
-        await sleep(50)
-      }
-      throw new Error(`the service ended: ${texts.join('')}`)
-    }
-    return {
-      child,
-      listening,
-      exit: once(child, 'exit'),
-      told,
-      output: () => texts.join(''),
-      address: `http://127.0.0.1:${port}`,
-      ops: `http://127.0.0.1:${opsPort}`,
-    }
+    return { child, exit: once(child, 'exit'), told, output: () => texts.join('') }
   }
 
-  /** Starts a process and waits until it listens. */
-  async function start(env: Record<string, string> = {}) {
-    const service = await launch(env)
-    await service.told(/(listening at) http/)
-    return service
+  /** Starts a process and waits until it has told where it listens. */
+  async function start(...options: Parameters<typeof launch>) {
+    const service = await launch(...options)
+    const ops = await service.told(/"Operations listener at (http[^"]+)"/)
+    const address = await service.told(/"Server listening at (http[^"]+)"/)
+    return { ...service, address, ops }
   }
   return { launch, start }
 }

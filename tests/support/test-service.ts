@@ -140,8 +140,6 @@ interface TestServiceOptions {
    * because the machine is busy; a test of the waits themselves needs 1.
    */
   timeoutScale?: number
-  /** Of the first instance; any free one by default. */
-  port?: number
 }
 
 export async function openTestService({
@@ -152,7 +150,6 @@ export async function openTestService({
   hasher = sharedHasher,
   maxConnections,
   timeoutScale = 30,
-  port = 0,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
@@ -180,7 +177,7 @@ export async function openTestService({
       const registry = createRegistry()
       const { db } = connection
       const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
-      const address = await app.listen({ host: '127.0.0.1', port: index === 0 ? port : 0 })
+      const address = await app.listen({ host: '127.0.0.1', port: 0 })
       const mail = openMail({
         config,
         db,

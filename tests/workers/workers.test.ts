@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { exchange } from '../http/raw.ts'
+import { findServicePlaces } from '../support/places.ts'
 import { run } from '../support/postgres.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -67,10 +68,11 @@ async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(50)
 }
 
-/** Whether nothing listens at a port of this machine. */
-async function isFree(port: number): Promise<boolean> {
+/** Whether nothing listens where a service has. */
+async function isFree({ address }: Running): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const socket = connect(port, '127.0.0.1')
+  const { hostname, port } = new URL(address)
+  const socket = connect(Number(port), hostname)
   socket.once('connect', () => resolve(false)).once('error', () => resolve(true))
   return await promise.finally(() => socket.destroy())
 }
@@ -127,7 +129,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
   })
 
   test('are replaced when both are killed; until then the service is not ready', async () => {
-    const service = await start()
+    const service = await start((await findServicePlaces()).env)
     for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
     await until(async () => (await readiness(service)) === 503)
     await until(async () => (await readiness(service)) === 200)
@@ -135,7 +137,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
   })
 
   test('that cannot start are tried again at growing distance', async () => {
-    const service = await start()
+    const service = await start((await findServicePlaces()).env)
     const name = new URL(testService.url).pathname.slice(1)
     const server = testService.url.replace(`/${name}`, '/postgres')
     await run(server, `alter database ${name} allow_connections false`)
@@ -212,16 +214,16 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
   })
 
   test('finish their requests and leave the port when the primary is killed', async () => {
-    const service = await start({ DRAIN_DELAY_SECONDS: '60' })
+    const { env } = await findServicePlaces()
+    const service = await start({ ...env, DRAIN_DELAY_SECONDS: '60' })
     const workers = workersOf(service)
     const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
     await sleep(20)
     service.child.kill('SIGKILL')
     for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
-    const { port } = new URL(service.address)
     // A worker notices the end of the primary a moment later than this process.
-    await until(() => isFree(Number(port)))
-    await start({ PORT: port })
+    await until(() => isFree(service))
+    await start(env)
     expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
     await until(() => !workers.some(isRunning))
   })
