@@ -153,7 +153,9 @@ function prepareWorkers(context: Context): Workers {
   const envs = Array.from({ length: config.workers }, (_, n) => {
     const share = Math.floor(hashes / config.workers) + (n < hashes % config.workers ? 1 : 0)
     const threads = String(Math.max(1, share) + 1)
-    return { ...env, DATABASE_URL: databaseUrl, UV_THREADPOOL_SIZE: threads }
+    // PUBLIC_URL contains PORT by default, and only the first worker is told 0: issuers would differ.
+    const shared = { DATABASE_URL: databaseUrl, PUBLIC_URL: config.publicUrl }
+    return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
   const workers = createWorkers({ ...context, envs })
   process.on('exit', () => {
@@ -166,8 +168,8 @@ function prepareWorkers(context: Context): Workers {
 /** @throws the reason of `stop` if it comes before a worker serves, or an error of the start */
 async function startWorkers(workers: Workers, { signal }: Stop, listen: Config['listen']): Promise<Serving> {
   // They share the port, so none of them would notice that another service uses it.
-  const port = await findFreePort(listen)
-  const url = await Promise.race([workers.start(port), once(signal, 'abort')])
+  await findFreePort(listen)
+  const url = await Promise.race([workers.start(listen.port), once(signal, 'abort')])
   if (signal.aborted) await workers.drain()
   signal.throwIfAborted()
   return { url: String(url), isServing: workers.isServing, drain: workers.drain }

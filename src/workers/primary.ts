@@ -33,7 +33,10 @@ interface Options {
 }
 
 export interface Workers {
-  /** Resolves with the URL when one of them answers requests at the port. @throws Problem if one fails before */
+  /**
+   * Resolves with the URL when one of them answers requests at the port. With 0, the first chooses one for all.
+   * @throws Problem if one fails before
+   */
   start(port: number): Promise<string>
   isServing(): boolean
   /** The text of all metrics: the sums of the workers', and `own`. */
@@ -61,12 +64,13 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
   const replies = createReplies<Metrics>(METRICS_MS)
   const served = Promise.withResolvers<string>()
   let hasServed = false
+  let listenPort = 0
   /** The counters of workers that have ended, by sums of several: a sum must not go down. */
   let departed: Metrics[] = []
   let isEnding = false
 
   function fork(env: Env, pauseMs: number): void {
-    const worker = cluster.fork(env)
+    const worker = cluster.fork({ ...env, PORT: String(listenPort) })
     const state: State = { worker, env, pauseMs, startedAt: system.elapsed(), isServing: false, told: [] }
     states.add(state)
     relayLines(worker.process.stdout, (lines) => logStream.write(lines))
@@ -88,6 +92,7 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
     } else {
       state.isServing = true
       hasServed = true
+      listenPort ||= Number(new URL(message.url).port)
       served.resolve(message.url)
       // While it started it heard nothing.
       if (isEnding) send(state, { type: 'drain' })
@@ -132,10 +137,14 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
   }
 
   return {
-    start(port) {
+    async start(port) {
+      listenPort = port
       cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
-      for (const env of envs) fork({ ...env, PORT: String(port) }, PAUSE_MS / 2)
-      return served.promise
+      const first = port === 0 ? 1 : envs.length
+      for (const env of envs.slice(0, first)) fork(env, PAUSE_MS / 2)
+      const url = await served.promise
+      for (const env of envs.slice(first)) replace(env, PAUSE_MS / 2)
+      return url
     },
     isServing: () => [...states].some(({ isServing }) => isServing),
     async metrics(own) {

@@ -18,8 +18,13 @@ const processes = createServerProcesses(testService.url)
 /** Starts a service, and waits until both of its workers answer. */
 async function start(env: Record<string, string> = {}) {
   const service = await processes.start({ WORKERS: '2', PUBLIC_URL: testService.config.publicUrl, ...env })
-  await until(() => service.output().split('"Server listening at').length === 3)
+  await until(() => addressesIn(service).length === 2)
   return service
+}
+
+/** Where its workers have said that they listen. */
+function addressesIn({ output }: Running): (string | undefined)[] {
+  return [...output().matchAll(/"Server listening at ([^"]+)"/g)].map(([, url]) => url)
 }
 
 /** Process ids of the workers. */
@@ -85,6 +90,18 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     await until(() => service.output().split('"status":200').length === 101)
     const lines = service.output().trim().split('\n')
     for (const line of lines) expect(JSON.parse(line)).toMatchObject({ service: 'gatehouse' })
+  })
+
+  test('choose one port and one issuer for both, if none is set', async () => {
+    const service = await start({ PORT: '0', PUBLIC_URL: '' })
+    expect(addressesIn(service)).toEqual([service.address, service.address])
+    const askIssuer = async () => {
+      const answer = await fetch(`${service.address}/api/openapi.json`, { headers: { connection: 'close' } })
+      return Object(await answer.json()).servers
+    }
+    const [first, ...others] = await Promise.all(times(30, askIssuer))
+    expect(first).toHaveLength(1)
+    expect(others).toEqual(times(29, () => first))
   })
 
   test('go on when one is killed: it is replaced, and nothing that was answered is lost', async () => {

@@ -34,7 +34,8 @@ export async function startService(
   closeSync(log)
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
-  return { url: await waitForUrl(service, logFile), pid: service.pid }
+  const workers = Number(variables['WORKERS'] ?? 1)
+  return { url: await waitForUrl(service, logFile, workers), pid: service.pid }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {
@@ -42,12 +43,13 @@ async function stopService(service: ChildProcess): Promise<void> {
   if (isRunning(service)) await once(service, 'exit')
 }
 
-/** The service logs its URL as soon as it listens. */
-async function waitForUrl(service: ChildProcess, logFile: string): Promise<string> {
+/** Each worker logs the URL as soon as it listens. A connection that comes before goes to one of the others. */
+async function waitForUrl(service: ChildProcess, logFile: string, workers: number): Promise<string> {
   const deadline = performance.now() + START_TIMEOUT_MS
   while (isRunning(service) && performance.now() < deadline) {
     await sleep(50)
-    const [, url] = /"Server listening at ([^"]+)"/.exec(await readFile(logFile, 'utf8')) ?? []
+    const log = await readFile(logFile, 'utf8')
+    const [, url] = [...log.matchAll(/"Server listening at ([^"]+)"/g)][workers - 1] ?? []
     if (url) return url
   }
   service.kill('SIGKILL')
