@@ -3,7 +3,10 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 
-/** The claims of both kinds of token. All are required, others refused: only this service issues tokens. */
+/**
+ * The claims of both kinds of token. Those that are known are checked; further ones are ignored (RFC 7519, section 4), since
+ * an instance of a newer version can issue them. So a claim that restricts what a token is good for needs another `typ`.
+ */
 
 /** The issuer of tokens: this service, by its public URL. */
 export function issuerOf({ publicUrl }: { publicUrl: string }): string {
@@ -15,7 +18,6 @@ export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })
 const time = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
-const strict = { additionalProperties: false } as const
 
 const common = {
   iss: Type.String(),
@@ -25,24 +27,24 @@ const common = {
   sid: uuid,
   iat: time,
   exp: time,
+  // This version issues none.
+  nbf: Type.Optional(time),
 }
 
-const AccessClaims = Type.Object(
-  {
-    ...common,
-    jti: uuid,
-    role: Type.String(),
-    perms: Type.Array(Type.String()),
-    // Tokens of before version 1.1 have neither.
-    amr: Type.Optional(Type.Array(Type.String())),
-    auth_time: Type.Optional(time),
-  },
-  strict,
-)
-const RefreshClaims = Type.Object(
-  { ...common, jti: Type.String(), gen: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }) },
-  strict,
-)
+const AccessClaims = Type.Object({
+  ...common,
+  jti: uuid,
+  role: Type.String(),
+  perms: Type.Array(Type.String()),
+  // Tokens of before version 1.1 have neither.
+  amr: Type.Optional(Type.Array(Type.String())),
+  auth_time: Type.Optional(time),
+})
+const RefreshClaims = Type.Object({
+  ...common,
+  jti: Type.String(),
+  gen: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }),
+})
 export type AccessClaims = Static<typeof AccessClaims>
 export type RefreshClaims = Static<typeof RefreshClaims>
 
@@ -73,9 +75,13 @@ export function readRefreshClaims(payload: unknown): RefreshClaims {
 }
 
 /** @throws Problem invalid_token or token_expired */
-export function checkTimes(kind: string, { iat, exp }: { iat: number; exp: number }, now: number): void {
+export function checkTimes(
+  kind: string,
+  { iat, nbf = iat, exp }: Pick<AccessClaims, 'iat' | 'nbf' | 'exp'>,
+  now: number,
+): void {
   const nowSeconds = now / 1000
-  if (iat > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
+  if (Math.max(iat, nbf) > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
   if (exp <= nowSeconds) {
     throw new Problem('token_expired', `The ${kind} token expired at ${new Date(exp * 1000).toISOString()}.`)
   }

@@ -20,7 +20,10 @@ import type { RefreshKeys } from './refresh-keys.ts'
  */
 export interface Tokens {
   /** Signs an access token (`at+jwt`, ES256, after RFC 9068). Claims are in Unix seconds, `now` is in ms. */
-  signAccess(claims: Required<Omit<AccessClaims, 'iss' | 'aud' | 'jti'>>, now: number): Promise<string>
+  signAccess(
+    claims: Required<Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>>,
+    now: number,
+  ): Promise<string>
   /** @throws Problem invalid_token or token_expired */
   verifyAccess(token: string, now: number): Promise<VerifiedClaims>
   /** Signs a refresh token. Equal claims give equal bytes, so that a lost answer can be repeated. */
@@ -36,7 +39,10 @@ export interface Tokens {
  * The session of an access token, its times, and the id of its key. The look-up of the session must confirm that
  * the key is not revoked. Permissions come from the database, never from a token.
  */
-export type VerifiedClaims = Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'exp' | 'auth_time'> & {
+export type VerifiedClaims = Pick<
+  AccessClaims,
+  'sub' | 'cid' | 'sid' | 'iat' | 'nbf' | 'exp' | 'auth_time'
+> & {
   keyId: string
 }
 
@@ -82,8 +88,12 @@ export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
   }
 }
 
-function toVerified({ sub, cid, sid, iat, exp, auth_time }: AccessClaims, { keyId }: Key): VerifiedClaims {
-  return { sub, cid, sid, iat, exp, keyId, ...(auth_time !== undefined && { auth_time }) }
+function toVerified(
+  { sub, cid, sid, iat, nbf, exp, auth_time }: AccessClaims,
+  { keyId }: Key,
+): VerifiedClaims {
+  const optional = { ...(nbf !== undefined && { nbf }), ...(auth_time !== undefined && { auth_time }) }
+  return { sub, cid, sid, iat, exp, keyId, ...optional }
 }
 
 function headerOf(token: string): string {
