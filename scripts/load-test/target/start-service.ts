@@ -7,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const PROJECT = resolve(import.meta.dirname, '../../..')
 const START_TIMEOUT_MS = 30_000
+/** The service ends by itself within ten seconds. */
+const STOP_TIMEOUT_MS = 20_000
 
 interface ServiceOptions {
   /** Its environment; the ports are free ones. */
@@ -40,7 +42,9 @@ export async function startService(
 
 async function stopService(service: ChildProcess): Promise<void> {
   service.kill('SIGTERM')
+  const killing = setTimeout(() => service.kill('SIGKILL'), STOP_TIMEOUT_MS)
   if (isRunning(service)) await once(service, 'exit')
+  clearTimeout(killing)
 }
 
 /** Each worker logs the URL as soon as it listens. A connection that comes before goes to one of the others. */
