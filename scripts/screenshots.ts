@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Secret, TOTP } from 'otpauth'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { findFreePort } from '../src/http/acceptors.ts'
 import { launchBrowser } from './browser.ts'
+import { listMails } from './flood-test/target/mail-folder.ts'
 
 /** Takes a picture of each page in both themes and at two widths, on a service of its own, into screenshots/. */
 
@@ -21,6 +23,7 @@ const OPEN = [
   'reset-password',
   'accept-invitation',
   'confirm-email',
+  'undo',
   'nothing',
 ]
 const SIGNED_IN = ['developer', 'members', 'security', 'activity', 'account']
@@ -65,7 +68,8 @@ async function startService(dataDir: string) {
 }
 
 async function take(page: Page, url: string, name: string): Promise<void> {
-  await page.goto(url)
+  // What a mailed link says besides its token.
+  await page.goto(`${url}#token=none&company=Demo+Company&email=ada%40demo.example`)
   await page.locator('h1').waitFor()
   await page.waitForLoadState('networkidle')
   await page.screenshot({ path: join(FOLDER, `${name}.png`), fullPage: true })
@@ -90,8 +94,30 @@ async function takeStates(page: Page, origin: string, save: Save): Promise<void>
   await save('security-stricter')
 }
 
+const isCode = (name: string) => name.endsWith('.txt') && name.includes('mailbox_code')
+
+/** Asks for the code that the first factor needs, and reads it from its mail. */
+async function proveMailbox(page: Page, dataDir: string, save: Save): Promise<void> {
+  const before = (await listMails(dataDir, 'admin@')).filter(isCode).length
+  const section = page.getByRole('region', { name: 'Add your first second factor' })
+  await section.getByRole('button', { name: 'Email me a code' }).click()
+  let codes: string[] = []
+  while (codes.length <= before) {
+    await sleep(100)
+    codes = (await listMails(dataDir, 'admin@')).filter(isCode)
+  }
+  const mail = await readFile(join(dataDir, 'mail', codes.at(-1) ?? ''), 'utf8')
+  await section.getByLabel('Code from the email').fill(/\d{4} \d{4}/.exec(mail)?.[0] ?? '')
+  await save('account-mailbox')
+  await press(page, 'Continue')
+}
+
 /** Adds second factors, signs in with them, and removes them, so that the next look begins as this one. */
-async function takeFactors(page: Page, origin: string, link: string, password: string, save: Save) {
+async function takeFactors(
+  page: Page,
+  { origin, link, password, dataDir }: { origin: string; link: string; password: string; dataDir: string },
+  save: Save,
+) {
   const cdp = await page.context().newCDPSession(page)
   await cdp.send('WebAuthn.enable', { enableUI: false })
   await cdp.send('WebAuthn.addVirtualAuthenticator', {
@@ -106,6 +132,7 @@ async function takeFactors(page: Page, origin: string, link: string, password: s
   })
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
   await page.goto(`${origin}/account`)
+  await proveMailbox(page, dataDir, save)
   await press(page, 'Add a passkey')
   await save('account-passkey')
   await press(page, 'Make the passkey')
@@ -216,7 +243,7 @@ try {
     const signedIn = await signIn(context, link, password)
     for (const path of SIGNED_IN) await take(signedIn, `${origin}/${path}`, name(path))
     await takeStates(signedIn, origin, saver(signedIn))
-    await takeFactors(signedIn, origin, link, password, saver(signedIn))
+    await takeFactors(signedIn, { origin, link, password, dataDir }, saver(signedIn))
     await context.close()
   }
   const admin = await signIn(first, link, password)

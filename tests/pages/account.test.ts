@@ -109,7 +109,7 @@ test('who did not ask for another address takes the account back by the link in 
 
   const phone = await openPage(origin)
   const { token: undo } = await openMailed(phone.page, admin.email)
-  await heading(phone.page, "That wasn't you?")
+  await heading(phone.page, 'Undo this change?')
   await phone.page.getByText(admin.email).waitFor()
   await phone.page.getByText(/^Company \d+$/).waitFor()
   expect(await tracesIn(phone.page)).not.toContain(undo)

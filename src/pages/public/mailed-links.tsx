@@ -118,7 +118,7 @@ export function Undo() {
   })
   return (
     <LinkPage
-      title="That wasn't you?"
+      title="Undo this change?"
       path="/auth/undo"
       action="Undo the change"
       done={
@@ -140,8 +140,8 @@ export function Undo() {
         <dd>{email}</dd>
       </dl>
       <p>
-        Somebody has changed how to sign in to this account. If that wasn't you, undo it: the account has your
-        address again, and its password, its second factors and all its sessions are removed.
+        Somebody has changed how to sign in to this account. If it wasn't you, undo it: the account gets your
+        address back, its password and second factors are removed, and everybody is signed out.
       </p>
       <p class="quiet">If it was you, close this page.</p>
     </LinkPage>
