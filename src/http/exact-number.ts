@@ -41,23 +41,3 @@ function canonical(source: string): string {
   if (start === end) return '0'
   return `${digits.slice(start, end)}e${Number(exponent) - fraction.length + digits.length - end}`
 }
-
-/** The place of a number that does not hold, as a JSON pointer. Slow; for texts that are known to have one. */
-export function findInexact(text: string): string {
-  // The parser calls this for members before their object. So a place grows from its end to its beginning.
-  const found: unknown = JSON.parse(text, (name, value: unknown, context?: { source?: string }) => {
-    if (typeof value === 'number') return holdsAsWritten(context?.source ?? '') ? value : new Place([name])
-    if (typeof value !== 'object' || value === null) return value
-    const inner = Object.values(value).find((member) => member instanceof Place)
-    return inner ? new Place([name, ...inner.names]) : value
-  })
-  const names = found instanceof Place ? found.names.slice(1) : []
-  return names.map((name) => `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
-}
-
-class Place {
-  readonly names: string[]
-  constructor(names: string[]) {
-    this.names = names
-  }
-}

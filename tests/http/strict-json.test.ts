@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { InexactNumber } from '../../src/http/exact-number.ts'
 import { parseStrictJson, UnacceptableJson } from '../../src/http/strict-json.ts'
 
@@ -36,8 +36,22 @@ const PIECES = [
   '1',
 ]
 
+const NUMBERS = [
+  '0',
+  '-0',
+  '1',
+  '-17',
+  '0.5',
+  '1e3',
+  '1E-7',
+  '9007199254740991',
+  '-9007199254740991',
+  '1.5e-300',
+] as const
+const INEXACT = '12345678901234567890123'
+
 /** Random JSON texts, in random spellings of strings and white space. */
-function createWriter(seed: number) {
+function createWriter(seed: number, numbers: readonly [string, ...string[]] = NUMBERS) {
   const random = createRandom(seed)
   const below = (limit: number) => Math.floor(random() * limit)
   const pick = <T>(from: readonly [T, ...T[]]): T => from[below(from.length)] ?? from[0]
@@ -53,8 +67,7 @@ function createWriter(seed: number) {
     })
     return `"${units.join('')}"`
   }
-  const number = () =>
-    pick(['0', '-0', '1', '-17', '0.5', '1e3', '1E-7', '9007199254740991', '-9007199254740991', '1.5e-300'])
+  const number = () => pick(numbers)
 
   function value(depth: number): string {
     const scalar = depth >= 6 || random() < 0.3
@@ -121,6 +134,38 @@ describe('the strict parser', () => {
     expect(refused).toBeLessThan(ROUNDS)
   })
 
+  test('refuses U+0000 and lone surrogates, and takes every pair, however they are spelled (RFC 7493, section 2.1)', () => {
+    const random = createRandom(5)
+    const pieces = [
+      '\\ud83d',
+      '\\uDE00',
+      '\\uDbFf',
+      '\\udFfF',
+      '\\u0000',
+      '\\ud7ff',
+      '\\ue000',
+      '\\u000a',
+      '\\\\',
+      '\\"',
+      'u',
+      '😀',
+    ]
+    let refused = 0
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const units = Array.from({ length: 4 }, () => pieces[Math.floor(random() * pieces.length)])
+      const text = `"${units.join('')}"`
+      const read: string = JSON.parse(text)
+      if (read.isWellFormed() && !read.includes('\0')) expect(parse(text), text).toBe(read)
+      else {
+        expect(() => parse(`{${text}:1}`), text).toThrow(UnacceptableJson)
+        expect(() => parse(`[${text}]`), text).toThrow(UnacceptableJson)
+        refused += 1
+      }
+    }
+    expect(refused).toBeGreaterThan(ROUNDS / 10)
+    expect(refused).toBeLessThan((ROUNDS * 9) / 10)
+  })
+
   test.for([
     ['{"a":"\\"b\\":1"}', { a: '"b":1' }],
     ['{"a\\\\":":\\\\"}', { 'a\\': ':\\' }],
@@ -173,6 +218,15 @@ function inexactAt(text: string): string | undefined {
     if (error instanceof InexactNumber) return error.path
     throw error
   }
+}
+
+/** The JSON pointers of all values that are equal to one. */
+function pathsOf(value: unknown, wanted: unknown, path = ''): string[] {
+  if (value === wanted) return [path]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    pathsOf(member, wanted, `${path}/${name.replace(/~/g, '~0').replace(/\//g, '~1')}`),
+  )
 }
 
 /** A decimal as a fraction of whole numbers: an oracle that shares nothing with the code under test. */
@@ -242,6 +296,37 @@ describe('a number', () => {
     expect(inexactAt(`{"10":1,"2":${bad},"":{}}`)).toBe('/2')
     expect(inexactAt(`{"":{"":${bad}}}`)).toBe('//')
     expect(inexactAt(`{"a":"\\\\","b":-1.5,"c":${bad}}`)).toBe('/c')
+    expect(inexactAt(`{"a":[{},[],"]}",{"b":["[",{"c\\u0041\\/\\u007e\\"é" : ${bad}}]}]}`)).toBe(
+      '/a/3/b/1/cA~1~0"é',
+    )
+    expect(inexactAt(`{"a":[[1,2],{"b":3,"c":4},${bad},${bad}]}`)).toBe('/a/2')
+  })
+
+  test('is named wherever it stands, the first of several', () => {
+    const writer = createWriter(6, ['1', '-2.5', '3e1', '4', INEXACT])
+    let named = 0
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const text = writer.object()
+      const [first] = pathsOf(JSON.parse(text), Number(INEXACT))
+      expect(inexactAt(text), text).toBe(first)
+      if (first !== undefined) named += 1
+    }
+    expect(named).toBeGreaterThan(ROUNDS / 10)
+    expect(named).toBeLessThan((ROUNDS * 9) / 10)
+  })
+
+  test('is named without parsing the text again: its refusal costs what taking it would', () => {
+    const parsing = vi.spyOn(JSON, 'parse')
+    expect(inexactAt(`{"a":[${'1,'.repeat(10_000)}1e400]}`)).toBe('/a/10000')
+    const lengths = parsing.mock.calls.map(([text]) => text.length)
+    parsing.mockRestore()
+    expect(lengths).toEqual([20_013, '"a"'.length])
+  })
+
+  test('is named as far as the names are short, so that no answer repeats a body', () => {
+    const long = '/'.repeat(100_000)
+    expect(inexactAt(`{"a":[{"${long}":[{"b":1e400}]}]}`)).toBe('/a/0')
+    expect(inexactAt(`{"a":[{"${long}":1,"b":1e400}]}`)).toBe('/a/0/b')
   })
 
   test('is taken if and only if writing it again gives the same value', () => {

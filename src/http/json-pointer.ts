@@ -1,0 +1,60 @@
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const BACKSLASH = 0x5c
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+/** A pointer ends before a longer name, at the object that has it: an answer is not to repeat a whole body. */
+const MAX_NAME_BYTES = 1_000
+
+/** An array or object that is open. */
+interface Level {
+  /** Of its present element or member. */
+  index: number
+  /** Where the name of its present member begins; undefined in an array. */
+  nameAt: number | undefined
+}
+
+/**
+ * The JSON pointer (RFC 6901) of the value that begins at byte `end` of a JSON text, which must be valid. It reads the
+ * bytes before the value once, and decodes only the names that lead to it.
+ */
+export function pointerTo(bytes: Buffer, end: number): string {
+  const levels: Level[] = []
+  let stringAt = 0
+  for (let at = 0; at < end; at += 1) {
+    const byte = bytes[at]
+    if (byte === QUOTE) {
+      stringAt = at
+      at = endOfString(bytes, at)
+    } else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) levels.push({ index: 0, nameAt: undefined })
+    else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) levels.pop()
+    else if (byte === COMMA || byte === COLON) {
+      const level = levels.at(-1)
+      if (!level) continue
+      if (byte === COMMA) level.index += 1
+      else level.nameAt = stringAt
+    }
+  }
+  let pointer = ''
+  for (const { index, nameAt } of levels) {
+    if (nameAt === undefined) {
+      pointer += `/${index}`
+      continue
+    }
+    const nameEnd = endOfString(bytes, nameAt) + 1
+    if (nameEnd - nameAt > MAX_NAME_BYTES) break
+    const name = String(JSON.parse(bytes.toString('utf8', nameAt, nameEnd)))
+    pointer += `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
+  }
+  return pointer
+}
+
+/** The index of the quotation mark that ends the string that begins with one at `start`. */
+function endOfString(bytes: Buffer, start: number): number {
+  let at = start + 1
+  while (bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1
+  return at
+}
