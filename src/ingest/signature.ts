@@ -6,7 +6,8 @@ import { Problem } from '../errors.ts'
 /** The forms of the headers. The time is in Unix seconds. */
 export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
 export const TIMESTAMP = /^\d{1,12}$/
-const ENTRY = /^v1,([A-Za-z0-9+/]{43}=)$/
+/** An entry of a list that is separated by spaces. Splitting it would cost more: a header can be thousands of spaces. */
+const ENTRIES = /(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])/g
 
 export interface SignedMessage {
   id: string
@@ -21,14 +22,13 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
     .update(message.body)
     .digest()
   return header
-    .split(' ')
-    .map((entry) => ENTRY.exec(entry)?.[1])
-    .some((encoded) => encoded !== undefined && timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
+    .matchAll(ENTRIES)
+    .some(([, encoded = '']) => timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
 }
 
 /** Whether the header has an entry that can be a signature. */
 export function hasSignature(header: string): boolean {
-  return header.split(' ').some((entry) => ENTRY.test(entry))
+  return header.search(ENTRIES) >= 0
 }
 
 /** One default detail for all faults, so that it does not reveal which companies exist. */
