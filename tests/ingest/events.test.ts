@@ -381,6 +381,22 @@ describe('an id that is stored already', () => {
     },
   )
 
+  test('with data of another length is a conflict that Postgres finds without parsing what is stored', async () => {
+    const { person, send } = await openSender()
+    // Postgres takes such a text as json, and fails to parse it.
+    for (const [id, stored] of Object.entries({
+      larger: `{"a":"\\u0000${'x'.repeat(10_000)}"}`,
+      smaller: '"\\u0000"',
+    })) {
+      await sql`
+        insert into events (company_id, event_id, type, received_at, data)
+        values (${person.companyId}, ${id}, 'a.b', now(), ${stored})`.execute(service.db)
+      const sent = event(id, { a: 'of another length' })
+      expect(await send(sent)).toMatchObject(conflict)
+      expect(await send({ events: [sent, event('new')] })).toMatchObject(conflict)
+    }
+  })
+
   test('twice in one request is stored once and counted as a duplicate', async () => {
     const { send, stored } = await openSender()
     const events = [event('x'), event('y'), event('x'), event('x')]
