@@ -26,6 +26,8 @@ const COUNTED: Record<keyof Limits, string> = {
   refresh: 'refreshes, by session',
   ingest: 'signed requests, by company',
   badSignatures: 'requests whose signature does not hold, by network',
+  signatureChecks:
+    'signatures that are verified beyond that, by company and network, where one held within a day; right ones are given back',
   refusals: 'requests that are refused for their credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',

@@ -41,7 +41,11 @@ async function plugin(
   app: FastifyInstance,
   { config, signingSecrets, refusals, system }: Options,
 ): Promise<void> {
-  const badSignatures = createBadSignatures(app.limits.counter(config.limits.badSignatures), system)
+  const badSignatures = createBadSignatures({
+    counter: app.limits.counter(config.limits.badSignatures),
+    checks: config.limits.signatureChecks,
+    system,
+  })
   const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or does not exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
@@ -58,8 +62,8 @@ async function plugin(
 
   app.addHook('onRequest', (request, _reply, done) => {
     try {
-      badSignatures.check(claimedSenderOf(request))
       request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
+      badSignatures.admit(claimedSenderOf(request))
       done()
     } catch (error) {
       done(toProblem(error))
@@ -92,7 +96,10 @@ async function plugin(
 
   // Only the storing statement tells that the secret was not replaced meanwhile.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    if (reply.statusCode === 202) badSignatures.noteHeld(networkOf(request), request.sender.companyId)
+    if (reply.statusCode === 202) {
+      const { companyId } = request.sender
+      badSignatures.noteHeld({ network: networkOf(request), companyId })
+    }
     done()
   })
 

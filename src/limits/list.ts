@@ -70,6 +70,8 @@ const DEFAULTS = {
   ingest: limit('ingest', 1000, 1),
   /** Requests with an invalid signature, by network. */
   badSignatures: limit('bad-signatures', 60, 60),
+  /** Signatures verified beyond that, by company and network where one held of late; by each process for itself. */
+  signatureChecks: limit('signature-checks', 20, 1),
   /** Other requests with an invalid or missing credential, sign-in excepted, by network. */
   refusals: limit('refusals', 120, 60),
   /** Requests to public routes and unknown paths, by network. */

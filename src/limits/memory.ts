@@ -14,8 +14,8 @@ import type { Counter } from './windows.ts'
 type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
 
 export interface MemoryCounter {
-  /** Refuses without counting. @throws Problem rate_limited if the subject has used up the limit */
-  check(subject: Subject): void
+  /** The state of the limit if the subject has used it up, as far as is known without asking. */
+  usedUp(subject: Subject): LimitState | undefined
   /** Counts a use, unless it is refused. @throws Problem rate_limited */
   consume(subject: Subject): Promise<LimitState>
 }
@@ -42,21 +42,22 @@ export function createMemoryCounter(
   const countersOf = (subject: Subject) =>
     quotasOf(limit, subject).map(({ limit, values }): Counter => ({ ...limit, values }))
 
-  /** @throws Problem rate_limited if one is used up, as far as is known without asking */
-  function check(counters: Counter[], now: number): void {
+  function findUsedUp(counters: Counter[], now: number): LimitState | undefined {
     for (const counter of counters) {
       const endsAt = permits.usedUpUntil(counter, now)
-      if (endsAt !== undefined) throw rateLimited(stateOf(counter, 0, endsAt, now))
+      if (endsAt !== undefined) return stateOf(counter, 0, endsAt, now)
     }
+    return undefined
   }
 
   return {
-    check: (subject) => check(countersOf(subject), readClock()),
+    usedUp: (subject) => findUsedUp(countersOf(subject), readClock()),
     async consume(subject) {
       const now = readClock()
       const counters = countersOf(subject)
       // All are checked before one is counted.
-      if (counters.length > 1) check(counters, now)
+      const usedUp = counters.length > 1 && findUsedUp(counters, now)
+      if (usedUp) throw rateLimited(usedUp)
       const states: LimitState[] = []
       for (const counter of counters) {
         const answer = permits.take(counter, now)

@@ -22,6 +22,7 @@ const FORGED = `whsec_${Buffer.alloc(32).toString('base64')}`
 const send = ({ companyId, secret }: { companyId: string; secret: string }, from: string) =>
   service.send(companyId, secret, payload, { headers: { 'x-forwarded-for': from } })
 const forge = (companyId: string, from: string) => send({ companyId, secret: FORGED }, from)
+/** Uses up the limit. */
 const forgeAll = async (companyId: string, from: string) => {
   for (const _ of times(5, () => {})) expect((await forge(companyId, from)).status).toBe(401)
 }
@@ -68,6 +69,29 @@ describe('before its body comes, a request is refused', () => {
     await forgeAll(crypto.randomUUID(), '192.0.2.2')
     expect(await askWithoutBody(headOf(sender, '192.0.2.2'))).toEqual([429, 'rate_limited'])
   })
+
+  test('of a company that signed there, beyond what is verified in spite of too many bad ones', async () => {
+    const from = '192.0.2.5'
+    expect((await send(sender, from)).status).toBe(202)
+    await forgeAll(sender.companyId, from)
+    for (const _ of times(20, () => {})) {
+      // One whose headers are refused is not verified, so it takes no place.
+      expect(await askWithoutBody(headOf(sender, from, { 'webhook-timestamp': '1' }))).toEqual([
+        401,
+        'invalid_signature',
+      ])
+      expect((await forge(sender.companyId, from)).status).toBe(401)
+    }
+    expect(await askWithoutBody(headOf(sender, from))).toEqual([429, 'rate_limited'])
+    const { status, headers } = await send(sender, from)
+    expect([status, headers['ratelimit-policy'], headers['retry-after']]).toEqual([
+      429,
+      '"signature-checks";q=20;w=1',
+      '1',
+    ])
+    service.clock.advance(1)
+    expect((await send(sender, from)).status).toBe(202)
+  })
 })
 
 test('an unknown company is answered when a known one is: after the body', async () => {
@@ -103,9 +127,33 @@ describe('in a network that senders share, bad signatures', () => {
     const from = '192.0.2.11'
     for (const each of [sender, other]) expect((await send(each, from)).status).toBe(202)
     await forgeAll(sender.companyId, from)
+    for (const _ of times(20, () => {})) expect((await forge(sender.companyId, from)).status).toBe(401)
     expect((await send(sender, from)).status).toBe(429)
     expect((await send(other, from)).status).toBe(202)
     expect((await forge(crypto.randomUUID(), from)).status).toBe(401)
+  })
+
+  test('that name a company that signed there leave its own requests alone: five a second beside ten', async () => {
+    const from = '192.0.2.15'
+    expect((await send(sender, from)).status).toBe(202)
+    await forgeAll(sender.companyId, from)
+    for (const _ of times(70, () => {})) {
+      const bad = times(10, () => forge(sender.companyId, from))
+      const good = times(5, () => send(sender, from))
+      expect((await Promise.all(good)).map(({ status }) => status)).toEqual(times(5, () => 202))
+      expect((await Promise.all(bad)).map(({ status }) => status)).toEqual(times(10, () => 401))
+      service.clock.advance(1)
+    }
+  })
+
+  test('leave room for any number of good ones, which give back what they take of it', async () => {
+    const from = '192.0.2.16'
+    expect((await send(sender, from)).status).toBe(202)
+    await forgeAll(sender.companyId, from)
+    for (const _ of times(19, () => {})) expect((await forge(sender.companyId, from)).status).toBe(401)
+    for (const _ of times(30, () => {})) expect((await send(sender, from)).status).toBe(202)
+    expect((await forge(sender.companyId, from)).status).toBe(401)
+    expect((await send(sender, from)).status).toBe(429)
   })
 
   test('are counted by network again a day after the last good one', async () => {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { Webhook } from 'standardwebhooks'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { exchange } from '../http/raw.ts'
@@ -184,6 +185,22 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(statuses.filter((status) => status === 429)).toHaveLength(300 - passed)
   })
 
+  test('go on verifying what names a company that signed there, beside bad signatures (ASVS 2.4.1)', async () => {
+    const service = await start({ RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/3600' })
+    const key = await testService.newSecret(admin)
+    const send = async (secret: string) => await ingest(service, admin.companyId, secret)
+    const forge = () => send(`whsec_${Buffer.alloc(32).toString('base64')}`)
+    // On connections of their own, so both workers have seen one.
+    for (const _ of times(40, () => {})) expect(await send(key)).toBe(202)
+    // Fewer than are verified in a second, beyond the limit.
+    for (const _ of times(6, () => {})) expect([401, 429]).toContain(await forge())
+    for (const _ of times(6, () => {})) {
+      expect([401, 429]).toContain(await forge())
+      expect([401, 429]).toContain(await forge())
+      for (const _ of times(5, () => {})) expect(await send(key)).toBe(202)
+    }
+  })
+
   test('answer what was sent before SIGTERM, and leave nothing behind', async () => {
     const service = await start({ DRAIN_DELAY_SECONDS: '1' })
     const workers = workersOf(service)
@@ -290,6 +307,24 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(warning).toContain('1502')
   })
 })
+
+/** The status of a signed event on a connection of its own. */
+async function ingest({ address }: Running, companyId: string, secret: string): Promise<number | undefined> {
+  const [id, at, body] = [crypto.randomUUID(), new Date(), '{"type":"a","data":{}}']
+  const headers = {
+    host: 'gatehouse.example',
+    connection: 'close',
+    'content-type': 'application/json',
+    'content-length': String(body.length),
+    'x-company-id': companyId,
+    'webhook-id': id,
+    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
+    'webhook-signature': new Webhook(secret).sign(id, at, body),
+  }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const [answer] = await exchange(address, `POST /api/events/ingest HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
+  return answer?.status
+}
 
 function loginOf({ companyId, email, password }: { companyId: string; email: string; password: string }) {
   return {
