@@ -15,8 +15,9 @@ import {
   toMasterKey,
   WITHOUT_TLS,
 } from './config-forms.ts'
+import { misspeltNames } from './config-names.ts'
 import { productionFaults } from './config-production.ts'
-import { excessiveLimits, readLimits, scaleLimits } from './limits/list.ts'
+import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits/list.ts'
 
 export type { MasterKey } from './config-forms.ts'
 
@@ -145,12 +146,13 @@ export function loadConfig(env: Record<string, string | undefined>) {
   )
   const faults = faultsOf(values)
   const limits = readLimits(env, faults)
+  const further = misspeltNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
   if (values['NODE_ENV'] === 'production') {
-    // One fault of a variable is enough: a value of the wrong form is not judged further.
-    const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
-    const further = [...productionFaults(values), ...excessiveLimits(limits)]
-    faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
+    further.push(...productionFaults(values), ...excessiveLimits(limits))
   }
+  // One fault of a variable is enough: a value of the wrong form is not judged further.
+  const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
+  faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   if (faults.length > 0 || !Value.Check(Environment, values)) {
     throw new ConfigError(
       `The configuration has faults:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,

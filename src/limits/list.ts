@@ -84,6 +84,8 @@ const DEFAULTS = {
 
 export type Limits = typeof DEFAULTS
 
+export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)
+
 /** The limits of an environment. A message for each invalid variable is added to `faults`. */
 export function readLimits(env: Record<string, string | undefined>, faults: string[]): Limits {
   const limits = structuredClone(DEFAULTS)
@@ -97,8 +99,7 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
     if (max) Object.assign(one, { max: Number(max), windowSeconds: Number(seconds) })
     else faults.push(`${variable}: must be <max>/<seconds>, such as ${one.max}/${one.windowSeconds}`)
   }
-  const known = Object.values(limits).map(variableOf).join(', ')
-  for (const name of unknown) faults.push(`${name}: is no limit; there are ${known}`)
+  for (const name of unknown) faults.push(`${name}: is no limit; there are ${LIMIT_VARIABLES.join(', ')}`)
   return limits
 }
 

@@ -1,0 +1,30 @@
+/** Which names of variables are mistakes. Platforms put names of their own into the environment; those are ignored. */
+
+/** Shorter names are one letter away from too many others, such as PORT from PORTS. */
+const MIN_LENGTH = 8
+
+/** Kubernetes and Docker name such variables after services: OPA_PORT=tcp://10.96.0.7:8181. */
+const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\//
+
+/** A message for each variable that is no known one, and one letter or only case away from one. */
+export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
+  return Object.entries(env).flatMap(([name, value = '']) => {
+    if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []
+    const meant = known.filter((one) => name.toUpperCase() === one || isOneLetterAway(name, one))
+    return meant.length > 0 ? [`${name}: is not known; did you mean ${meant.join(' or ')}?`] : []
+  })
+}
+
+/** Whether one letter is added, missing, changed, or swapped with its neighbour. */
+function isOneLetterAway(name: string, known: string): boolean {
+  let same = 0
+  while (same < name.length && name[same] === known[same]) same += 1
+  const [rest, knownRest] = [name.slice(same), known.slice(same)]
+  const isSwapped = rest[0] === knownRest[1] && rest[1] === knownRest[0]
+  return (
+    rest.slice(1) === knownRest ||
+    rest === knownRest.slice(1) ||
+    rest.slice(1) === knownRest.slice(1) ||
+    (isSwapped && rest.slice(2) === knownRest.slice(2))
+  )
+}

@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest'
+import { ConfigError, loadConfig } from '../../src/config.ts'
+
+/** A misspelt variable would leave its default in force, and nobody would notice. */
+
+function faultsOf(env: Record<string, string>): string[] {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n').slice(1)
+    throw error
+  }
+  return []
+}
+
+test.for([
+  ['DATABASE_URLL', 'DATABASE_URL'],
+  ['DATABASEURL', 'DATABASE_URL'],
+  ['DATABSE_URL', 'DATABASE_URL'],
+  ['DATABASE_URI', 'DATABASE_URL'],
+  ['DATABAES_URL', 'DATABASE_URL'],
+  ['database_url', 'DATABASE_URL'],
+  ['Database_Url', 'DATABASE_URL'],
+  ['MASTER_KEY', 'MASTER_KEYS'],
+  ['ASTER_KEYS', 'MASTER_KEYS'],
+  ['SMTP_URl', 'SMTP_URL'],
+  ['smtp_url', 'SMTP_URL'],
+  ['SMPT_URL', 'SMTP_URL'],
+  ['XNODE_ENV', 'NODE_ENV'],
+  ['WORKERSS', 'WORKERS'],
+  ['LIMITS_REFRESH', 'LIMIT_REFRESH'],
+  ['limit_refresh', 'LIMIT_REFRESH'],
+  ['IMIT_SIGN_IN_FAILURES', 'LIMIT_SIGN_IN_FAILURES'],
+  // Two variables are one letter apart.
+  ['REFRESH_GACE_SECONDS', 'REFRESH_RACE_SECONDS or REFRESH_GRACE_SECONDS'],
+] as const)('%s is refused by its name, and told to be %s (ASVS 13.1.2)', ([name, meant]) => {
+  const fault = `  - ${name}: is not known; did you mean ${meant}?`
+  expect(faultsOf({ [name]: 'c4n4ry' })).toEqual([fault])
+  // Also where the right one is there, and beside other faults.
+  const faults = faultsOf({ [name]: '', PORT: 'x' })
+  expect(faults).toEqual([expect.stringContaining('PORT'), fault])
+})
+
+test('a limit that is none is named once', () => {
+  expect(faultsOf({ LIMIT_REFRES: '1/1' })).toEqual([
+    expect.stringContaining('LIMIT_REFRES: is no limit; there are'),
+  ])
+})
+
+test('variables of ours that are one letter apart are both taken', () => {
+  const { refreshRaceSeconds, refreshGraceSeconds } = loadConfig({
+    REFRESH_RACE_SECONDS: '2',
+    REFRESH_GRACE_SECONDS: '3',
+  })
+  expect([refreshRaceSeconds, refreshGraceSeconds]).toEqual([2, 3])
+})
+
+test('all other names are ignored: platforms, shells and other programs have theirs', () => {
+  const others = [
+    // Shorter than eight letters.
+    ...['PORTS', 'HOSTS', 'PORT1', 'host', 'port', 'worker'],
+    ...['HOSTNAME', 'PGHOST', 'PGDATABASE', 'LOGNAME', 'XDG_DATA_DIRS', 'LIMITS', 'UV_CACHE_DIR'],
+    ...['NODE_OPTIONS', 'NODE_VERSION', 'NODE_NAME', 'NODE_EXTRA_CA_CERTS', 'NODE_COMPILE_CACHE'],
+    ...['npm_config_cache', 'npm_config_registry', 'npm_package_name', 'npm_lifecycle_event'],
+    ...['KUBERNETES_PORT', 'KUBERNETES_SERVICE_HOST', 'KUBERNETES_PORT_443_TCP_ADDR'],
+    ...['POSTGRES_URL', 'DATABASE_PUBLIC_URL', 'DATABASE_URL_UNPOOLED', 'TEST_DATABASE_URL', 'REDIS_URL'],
+    ...['CF_PAGES_URL', 'RENDER_EXTERNAL_URL', 'WEB_CONCURRENCY', 'DYNO', 'FLY_APP_NAME', 'K_SERVICE'],
+    ...['RAILS_MASTER_KEY', 'MAIL_FROM_ADDRESS', 'RUST_LOG_LEVEL', 'MALLOC_ARENA_MAX', 'NOTIFY_SOCKET'],
+  ]
+  expect(faultsOf(Object.fromEntries(others.map((name) => [name, 'x'])))).toEqual([])
+})
+
+test('so are those that Kubernetes and Docker make of the names of services, such as Open Policy Agent', () => {
+  const links = { OPA_PORT: 'tcp://10.96.0.7:8181', GPS_PORT: 'udp://10.96.0.8:2947' }
+  expect(faultsOf(links)).toEqual([])
+  expect(faultsOf({ OPA_PORT: '3001' })).toEqual(['  - OPA_PORT: is not known; did you mean OPS_PORT?'])
+})
