@@ -10,6 +10,16 @@ import { USER_COMMANDS } from './admin/users.ts'
 
 const COMMANDS = { ...COMPANY_COMMANDS, ...USER_COMMANDS, ...PLATFORM_COMMANDS }
 
+async function run({ command, options, id }: NonNullable<ReturnType<typeof readCommand>>): Promise<Result> {
+  if ('runAlone' in command) return await command.runAlone()
+  const context = await openContext()
+  try {
+    return await command.run(context, options, id)
+  } finally {
+    await context.close()
+  }
+}
+
 /** One line for each value, and for each element of a list. */
 function toText(result: Result): string {
   return Object.entries(result)
@@ -30,13 +40,8 @@ try {
   const parsed = readCommand(COMMANDS, process.argv.slice(2))
   if (!parsed) console.log(USAGE)
   else {
-    const context = await openContext({ canMigrate: parsed.name === 'migrate' })
-    try {
-      const result = await parsed.command.run(context, parsed.options, parsed.id)
-      console.log(parsed.json ? JSON.stringify(result) : toText(result))
-    } finally {
-      await context.close()
-    }
+    const result = await run(parsed)
+    console.log(parsed.json ? JSON.stringify(result) : toText(result))
   }
 } catch (error) {
   if (error instanceof UsageError)

@@ -2,8 +2,8 @@ import { isLoopback, list, toMasterKey } from './config-forms.ts'
 
 /** What production refuses although it is well formed: settings that give up a protection, or make no sense. */
 
-/** Variables that have no default in production. */
-const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
+/** Variables without which the service does not start in production. */
+export const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
 
 const HOUR = 3_600
 const DAY = 86_400
@@ -29,8 +29,8 @@ const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
 ]
 
 /** The faults of an environment in production, for values of the right form. */
-export function productionFaults(values: Record<string, unknown>): string[] {
-  const faults = REQUIRED.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
+export function productionFaults(values: Record<string, unknown>, required: readonly string[]): string[] {
+  const faults = required.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
   if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
   for (const name of ['PUBLIC_URL', 'PAGES_URL', 'DASHBOARD_ORIGINS', 'BREACHED_PASSWORDS_URL']) {
     const isOpen = (origin: string) => /^http:/i.test(origin) && !isLoopback(origin)

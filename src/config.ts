@@ -16,7 +16,7 @@ import {
   WITHOUT_TLS,
 } from './config-forms.ts'
 import { misspeltNames } from './config-names.ts'
-import { productionFaults } from './config-production.ts'
+import { productionFaults, REQUIRED } from './config-production.ts'
 import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits/list.ts'
 
 export type { MasterKey } from './config-forms.ts'
@@ -137,10 +137,10 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from an environment. Pure.
+ * Reads the configuration from an environment, in which production needs the variables `required`. Pure.
  * @throws ConfigError that names every fault and never contains the value of a secret
  */
-export function loadConfig(env: Record<string, string | undefined>) {
+export function loadConfig(env: Record<string, string | undefined>, required: readonly string[] = REQUIRED) {
   const values = Object.fromEntries(
     Object.entries(Environment.properties).map(([name, schema]) => [name, readValue(env[name], schema)]),
   )
@@ -148,7 +148,7 @@ export function loadConfig(env: Record<string, string | undefined>) {
   const limits = readLimits(env, faults)
   const further = misspeltNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
   if (values['NODE_ENV'] === 'production') {
-    further.push(...productionFaults(values), ...excessiveLimits(limits))
+    further.push(...productionFaults(values, required), ...excessiveLimits(limits))
   }
   // One fault of a variable is enough: a value of the wrong form is not judged further.
   const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))

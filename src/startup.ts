@@ -38,8 +38,7 @@ export async function open(
   onIdleError?: (error: Error) => void,
 ): Promise<Opened> {
   const variables = readVariables(env)
-  const loaded = loadConfig(variables)
-  const config = { ...loaded, dataDir: resolve(PROJECT, loaded.dataDir) }
+  const config = load(variables)
   const { connection, databaseUrl } = await openDatabase(config, system, onIdleError)
   try {
     const masterKeys = await openMasterKeys(config, system)
@@ -50,7 +49,21 @@ export async function open(
   }
 }
 
-function readVariables(env: NodeJS.ProcessEnv): Record<string, string | undefined> {
+/**
+ * Opens the database alone, for migrations: they need no keys, and of the environment DATABASE_URL.
+ * @throws ConfigError, or an error of the data folder or the embedded Postgres
+ */
+export async function openForMigrations(env: NodeJS.ProcessEnv, system: System): Promise<Connection> {
+  return (await openDatabase(load(readVariables(env), ['DATABASE_URL']), system)).connection
+}
+
+function load(...options: Parameters<typeof loadConfig>): Config {
+  const config = loadConfig(...options)
+  return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
+}
+
+/** The variables of `env`, and those of the project's `.env` that it does not have. */
+export function readVariables(env: NodeJS.ProcessEnv): Record<string, string | undefined> {
   const file = join(PROJECT, '.env')
   const below = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   // libuv does not read the file, so its variable counts only in the environment.

@@ -26,13 +26,19 @@ type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
 export type Values = Partial<Record<Exclude<Option, 'all'>, string>> & { all?: boolean }
 export type Result = Record<string, unknown>
 
-export interface Command {
+interface Form {
   required?: Option[]
   optional?: Option[]
   /** What follows the name of the command. */
   takes?: 'company' | 'key'
-  run(context: Context, values: Values, id: string): Promise<Result>
 }
+
+export type Command = Form &
+  (
+    | { run(context: Context, values: Values, id: string): Promise<Result> }
+    /** Opens by itself what it needs. */
+    | { runAlone(): Promise<Result> }
+  )
 
 /** Reads a command line; null means that the usage is to be printed. @throws UsageError */
 export function readCommand(commands: Record<string, Command>, args: string[]) {
@@ -48,14 +54,14 @@ export function readCommand(commands: Record<string, Command>, args: string[]) {
   return { name, command, id, options, json }
 }
 
-function readId(name: string, { takes }: Command, [id = '', ...rest]: string[]): string {
+function readId(name: string, { takes }: Form, [id = '', ...rest]: string[]): string {
   if (rest.length > 0 || (takes ? id === '' : id !== '')) {
     throw new UsageError(takes ? `"${name}" takes one ${takes} id` : `"${name}" does not take "${id}"`)
   }
   return takes === 'company' ? toId(id) : id
 }
 
-function readOptions(name: string, { required = [], optional = [] }: Command, options: Values): Values {
+function readOptions(name: string, { required = [], optional = [] }: Form, options: Values): Values {
   for (const option of required) if (!options[option]) throw new UsageError(`"${name}" needs --${option}`)
   for (const option of Object.keys(options)) {
     if (![...required, ...optional].some((known) => known === option)) {

@@ -5,7 +5,7 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
-import { open } from '../../src/startup.ts'
+import { open, openForMigrations } from '../../src/startup.ts'
 import { realSystem } from '../../src/system.ts'
 import { UsageError } from './usage.ts'
 
@@ -13,17 +13,17 @@ import { UsageError } from './usage.ts'
 
 export type Context = Awaited<ReturnType<typeof openContext>>
 
-/** @throws UsageError if migrations are pending and the command is not the one that runs them */
-export async function openContext({ canMigrate }: { canMigrate: boolean }) {
+/** @throws UsageError if migrations are pending */
+export async function openContext() {
   const system = realSystem
   const { config, connection } = await open(process.env, system)
   const { maintenance: db, close } = connection
   try {
-    const pending = canMigrate || !config.databaseUrl ? [] : await pendingMigrations(db)
+    const pending = config.databaseUrl ? await pendingMigrations(db) : []
     if (pending.length > 0) {
       throw new UsageError(`the database lacks ${pending.join(', ')}: run \`npm run admin -- migrate\` first`)
     }
-    const migrated = await migrate(db)
+    await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
     const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
       console.error(
@@ -31,10 +31,20 @@ export async function openContext({ canMigrate }: { canMigrate: boolean }) {
       ),
     )
     const hasher = await createPasswordHasher()
-    return { db, config, close, migrated, system, sealer, isBreached, hasher }
+    return { db, config, close, system, sealer, isBreached, hasher }
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** Runs the pending migrations, for which the database is enough. */
+export async function migrateAlone(): Promise<{ migrated: string[] }> {
+  const { maintenance, close } = await openForMigrations(process.env, realSystem)
+  try {
+    return { migrated: await migrate(maintenance) }
+  } finally {
+    await close()
   }
 }
 

@@ -4,10 +4,11 @@ import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { endAllSessions, endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import { type Command, limitOf } from './command-line.ts'
+import { migrateAlone } from './context.ts'
 import { UsageError } from './usage.ts'
 
 export const PLATFORM_COMMANDS: Record<string, Command> = {
-  migrate: { run: async ({ migrated }) => ({ migrated }) },
+  migrate: { runAlone: migrateAlone },
 
   'sessions end': {
     optional: ['company', 'user', 'all'],

@@ -1,0 +1,83 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { access, chmod, cp, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { INHERITED } from '../support/environment.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+
+/** Migrations of a release run before it, often by a job that has nothing but the database. */
+
+const project = resolve(import.meta.dirname, '../..')
+const PRODUCTION = { NODE_ENV: 'production' }
+const MIGRATIONS = (await readdir(join(project, 'migrations'))).map((file) => file.replace('.ts', '')).sort()
+
+const name = `gatehouse_${randomBytes(6).toString('hex')}`
+const serverUrl = inject('serverUrl')
+const DATABASE_URL = databaseUrl(serverUrl, name)
+afterAll(() => run(serverUrl, `drop database if exists ${name} with (force)`))
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-migrate-'))
+  // If we are root, the account that Postgres runs under must be able to enter the folder.
+  await chmod(folder, 0o711)
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Runs `admin migrate` of a folder with nothing but these variables. */
+async function migrate(env: Record<string, string>, folder = project) {
+  const args = [join(folder, 'scripts/admin.ts'), 'migrate', '--json']
+  return await promisify(execFile)(process.execPath, args, { env: { ...INHERITED, ...env } }).then(
+    ({ stdout }) => JSON.parse(stdout),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  )
+}
+
+describe('admin migrate', () => {
+  test('needs DATABASE_URL alone in production, and writes no files (ASVS 13.1.2)', async () => {
+    await run(serverUrl, `create database ${name}`)
+    const DATA_DIR = join(await newFolder(), 'data')
+    const env = { ...PRODUCTION, DATABASE_URL }
+    expect(await migrate({ ...env, DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+    await expect(access(DATA_DIR)).rejects.toThrow('ENOENT')
+    expect(await migrate(env)).toEqual({ migrated: [] })
+    expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
+  })
+
+  test('is refused in production without DATABASE_URL, which alone it asks for', async () => {
+    expect(await migrate(PRODUCTION)).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: 'The configuration has faults:\n  - DATABASE_URL: must be set in production\n',
+    })
+  })
+
+  test('migrates the embedded Postgres outside production', { timeout: 60_000 }, async () => {
+    const DATA_DIR = join(await newFolder(), 'data')
+    expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
+    expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
+  })
+})
+
+test('a misspelt variable ends the start, whether it is in the environment or in .env (ASVS 13.1.2)', async () => {
+  const folder = await newFolder()
+  for (const part of ['src', 'scripts']) {
+    await cp(join(project, part), join(folder, part), { recursive: true })
+  }
+  for (const part of ['migrations', 'node_modules', 'package.json']) {
+    await symlink(join(project, part), join(folder, part))
+  }
+  const refused = (stderr: string) => ({ code: 1, stdout: '', stderr })
+  const fault = '  - DATABSE_URL: is not known; did you mean DATABASE_URL?\n'
+  expect(await migrate({ DATABSE_URL: DATABASE_URL }, folder)).toEqual(
+    refused(`The configuration has faults:\n${fault}`),
+  )
+  await writeFile(join(folder, '.env'), `DATABSE_URL=${DATABASE_URL}\nPORTS=1\n`)
+  expect(await migrate({}, folder)).toEqual(refused(`The configuration has faults:\n${fault}`))
+  const server = [join(folder, 'src/server.ts')]
+  const start = promisify(execFile)(process.execPath, server, { env: { ...INHERITED, PORT: 'x' } })
+  await expect(start).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
+})
