@@ -70,7 +70,7 @@ export async function buildApp(options: AppOptions) {
   const { config, db, system, hasher, registry } = options
   const app = await createHttpApp(options)
   const sealer = createSealer(config.masterKeys, system.randomBytes)
-  await app.register(tokenPlugin, { config, db, sealer, system })
+  await app.register(tokenPlugin, { config, db, sealer, system, registry })
 
   const measureBatch = createBatchMeasure(registry)
   const counters = createCounters(db, measureBatch)
@@ -167,7 +167,7 @@ export async function buildApp(options: AppOptions) {
       // A signature over the raw body.
       await api.register(async (machine) => {
         await machine.register(signatureGuard, { config, system, signingSecrets, refusals })
-        await machine.register(ingestRoutes, { system, ingest: createIngest(context) })
+        await machine.register(ingestRoutes, { system, ingest: createIngest({ ...context, registry }) })
       })
     },
     { prefix: '/api' },

@@ -1,4 +1,4 @@
-import type { Registry } from 'prom-client'
+import { Gauge, type Registry } from 'prom-client'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
 import type { Log } from './http/logs.ts'
@@ -31,10 +31,16 @@ export function startBackground(context: Context): Background {
   mail.start()
   const { config, db, system, log } = context
   const stopping = new AbortController()
+  const lastSuccess = new Gauge({
+    name: 'gatehouse_housekeeping_last_success_timestamp_seconds',
+    help: 'When housekeeping last succeeded in whole, as Unix time; 0 before the first time',
+    registers: [context.registry],
+  })
   let settling = Promise.resolve()
   repeat(PRUNE_EVERY_MS, async () => {
     try {
       const pruned = await pruneAcrossCompanies({ db, config, system }, system.now(), stopping.signal)
+      lastSuccess.set(system.now() / 1000)
       log.info({ pruned }, 'housekeeping')
     } catch (error) {
       log.warn({ err: error }, 'housekeeping failed')

@@ -13,7 +13,7 @@ import { waitForDatabase } from './database/wait.ts'
 import { findFreePort } from './http/acceptors.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createLog, type Log } from './http/logs.ts'
-import { createRegistry, showLog } from './http/metrics.ts'
+import { createRegistry, showBuild, showLog, showProcess } from './http/metrics.ts'
 import { buildOps } from './http/ops.ts'
 import { openDemoCompany, welcome } from './local/demo-company.ts'
 import { type Serving, startServing } from './serving.ts'
@@ -96,6 +96,7 @@ interface Service {
 async function startWorker(context: Context): Promise<Service> {
   const { config, stop } = context
   const registry = createRegistry()
+  showProcess(registry, 'worker', context.connection)
   const end = openWorkerEnd({ ...context, registry, workers: config.workers, onEnd: stop.now })
   const serving = await startServing({ ...context, registry, permits: end.permits })
   end.serving(serving.url)
@@ -110,11 +111,14 @@ function drainDelayOf({ drainDelaySeconds }: Config): number {
 /** Starts what a machine has once, and what answers requests: this process, or its workers. */
 async function startMachine(context: Context): Promise<Service> {
   const { config, connection, logStream, log, stop } = context
-  const workers = config.workers > 1 ? prepareWorkers(context) : null
   // What Node tells of a process is told by those that answer requests.
-  const registry = workers ? new Registry() : createRegistry()
+  const registry = config.workers > 1 ? new Registry() : createRegistry()
+  const workers = config.workers > 1 ? prepareWorkers(context, registry) : null
+  showBuild(registry)
+  showProcess(registry, 'primary', connection)
   showLog(registry, logStream)
-  const ops = buildOps({ connection, metrics: () => workers?.metrics(registry) ?? registry.metrics() })
+  const metrics = () => workers?.metrics(registry) ?? registry.metrics()
+  const ops = buildOps({ connection, registry, metrics })
   const opsUrl = await ops.listen(config.opsListen)
   await waitForDatabase(connection.health, { signal: stop.signal, say: console.error })
   await requireSessionPooling(connection.db)
@@ -146,7 +150,7 @@ async function openDemo({ config, connection: { db }, system }: Context) {
   return await openDemoCompany(config.dataDir, { db, hasher: await createPasswordHasher(), system })
 }
 
-function prepareWorkers(context: Context): Workers {
+function prepareWorkers(context: Context, registry: Registry): Workers {
   const { config, env, databaseUrl } = context
   // They hash as many passwords at a time as there are cores, each its share; one thread is left for other work.
   const hashes = Math.min(availableParallelism(), config.threads - 1)
@@ -157,7 +161,7 @@ function prepareWorkers(context: Context): Workers {
     const shared = { DATABASE_URL: databaseUrl, PUBLIC_URL: config.publicUrl }
     return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
-  const workers = createWorkers({ ...context, envs })
+  const workers = createWorkers({ ...context, registry, envs })
   process.on('exit', () => {
     // If this process fails, they notice, and drain.
     if (context.stop.signal.aborted) workers.kill()

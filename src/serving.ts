@@ -6,7 +6,7 @@ import type { Connection } from './database/connect.ts'
 import { createAcceptors } from './http/acceptors.ts'
 import { takeLastRequests } from './http/last-requests.ts'
 import type { LogStream } from './http/log-stream.ts'
-import { showProcess } from './http/metrics.ts'
+import { showHashing } from './http/metrics.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
 import type { Permits } from './limits/permits.ts'
 import type { System } from './system.ts'
@@ -38,7 +38,7 @@ export async function startServing({ connection, ...options }: Options): Promise
   const { config, registry } = options
   // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
-  showProcess(registry, { pool: connection.pool, hashesWaiting: () => hasher.waiting })
+  showHashing(registry, hasher)
   const app = await buildApp({ ...options, db: connection.db, hasher })
   const acceptors = createAcceptors(app, { sharesPort: options.permits !== undefined })
   let takingMs = 0

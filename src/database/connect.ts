@@ -15,8 +15,13 @@ export interface Connection {
   health: Kysely<Database>
   /** For migrations and operators: statements have no timeout here. */
   maintenance: Kysely<Database>
-  /** For the metrics: open connections, idle connections, and requests that wait for one. */
-  pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
+  /** For the metrics: open connections, idle connections, requests that wait for one, and how many can be open. */
+  pool: {
+    readonly totalCount: number
+    readonly idleCount: number
+    readonly waitingCount: number
+    readonly options: { readonly max: number }
+  }
   close(): Promise<void>
 }
 

@@ -1,5 +1,8 @@
+import { getHeapStatistics } from 'node:v8'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import manifest from '../../package.json' with { type: 'json' }
 import type { MeasureBatch } from '../database/batch.ts'
+import type { Connection } from '../database/connect.ts'
 
 /**
  * What Prometheus reads: https://prometheus.io/docs/practices/naming. Our names begin with `gatehouse_`; those of
@@ -20,26 +23,66 @@ export function createRegistry(): Registry {
   return registry
 }
 
-interface ProcessReadings {
-  pool: { readonly totalCount: number; readonly idleCount: number; readonly waitingCount: number }
-  hashesWaiting(): number
+/** A gauge that is read at the moment of the scrape. */
+function showReading(registry: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    name: `gatehouse_${name}`,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(read())
+    },
+  })
 }
 
-/** What is read at the moment of the scrape. */
-export function showProcess(registry: Registry, { pool, hashesWaiting }: ProcessReadings): void {
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name: `gatehouse_${name}`,
-      help,
-      registers: [registry],
-      collect() {
-        this.set(read())
-      },
-    })
-  gauge('database_connections', 'Open connections to Postgres', () => pool.totalCount)
-  gauge('database_connections_idle', 'Open connections that are not in use', () => pool.idleCount)
-  gauge('database_connections_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
-  gauge('password_hashes_waiting', 'Sign-ins that wait for their password to be checked', hashesWaiting)
+/** Of each process of a machine. With several workers, what is shown of them and of their primary is the sum. */
+export function showProcess(
+  registry: Registry,
+  role: 'primary' | 'worker',
+  { pool }: Pick<Connection, 'pool'>,
+): void {
+  const show = (name: string, help: string, read: () => number) =>
+    showReading(registry, `database_connections${name}`, help, read)
+  show('', 'Open connections to Postgres', () => pool.totalCount)
+  show('_idle', 'Open connections that are not in use', () => pool.idleCount)
+  show('_awaited', 'Requests that wait for a connection', () => pool.waitingCount)
+  show('_max', 'Connections that can be open: DATABASE_POOL_SIZE of each process', () => pool.options.max)
+  const registers = [registry]
+  new Gauge({
+    name: 'gatehouse_resident_memory_bytes',
+    help: 'Memory of all processes, by role: the primary, which is also the only one, and its workers',
+    labelNames: ['role'],
+    registers,
+    collect() {
+      this.set({ role }, process.memoryUsage.rss())
+    },
+  })
+  new Gauge({
+    name: 'gatehouse_heap_used_ratio',
+    help: 'Heap in use, of what it can grow to, in the process of each role where it is most',
+    labelNames: ['role'],
+    registers,
+    aggregator: 'max',
+    collect() {
+      const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics()
+      this.set({ role }, used / limit)
+    },
+  })
+}
+
+export function showHashing(registry: Registry, hasher: { readonly waiting: number }): void {
+  const help = 'Sign-ins that wait for their password to be checked'
+  showReading(registry, 'password_hashes_waiting', help, () => hasher.waiting)
+}
+
+/** Once for a machine: a sum of versions would say nothing. */
+export function showBuild(registry: Registry): void {
+  const { version } = manifest
+  const help = 'Always 1; the version of the program is a label'
+  new Gauge({ name: 'gatehouse_build_info', help, labelNames: ['version'], registers: [registry] }).set(
+    { version },
+    1,
+  )
 }
 
 export function showLog(registry: Registry, log: { readonly lost: number }): void {

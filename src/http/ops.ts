@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
-import { Registry } from 'prom-client'
+import { Gauge, Registry } from 'prom-client'
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
@@ -11,6 +11,8 @@ const PROBE_MS = 1_000
 
 interface OpsOptions {
   connection: Connection
+  /** Gets a metric of readiness. */
+  registry: Registry
   /** The text of the metrics (text format 0.0.4 of Prometheus). */
   metrics(): Promise<string>
 }
@@ -23,7 +25,7 @@ interface Ops extends FastifyInstance {
 }
 
 /** The second listener, for operators and their monitoring: liveness, readiness, metrics. */
-export function buildOps({ connection, metrics }: OpsOptions): Ops {
+export function buildOps({ connection, registry, metrics }: OpsOptions): Ops {
   const app = fastify()
   let phase: 'starting' | 'serving' | 'draining' = 'starting'
   let checking: Promise<string | null> | undefined
@@ -51,6 +53,14 @@ export function buildOps({ connection, metrics }: OpsOptions): Ops {
     return await Promise.race([checking, sleep(PROBE_MS, 'database unavailable', { ref: false })])
   }
 
+  new Gauge({
+    name: 'gatehouse_ready',
+    help: '1 if /readyz answers 200 at this moment, otherwise 0',
+    registers: [registry],
+    async collect() {
+      this.set((await fault()) ? 0 : 1)
+    },
+  })
   app.get('/livez', async () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
     const reason = await fault()

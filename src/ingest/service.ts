@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { Counter, type Registry } from 'prom-client'
 import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
@@ -20,6 +21,7 @@ interface Context {
   db: Kysely<Database>
   config: { databasePoolSize: number }
   measureBatch: MeasureBatch
+  registry: Registry
 }
 
 /**
@@ -33,7 +35,13 @@ export type Ingest = (
   now: number,
 ) => Promise<{ accepted: number; duplicates: number }>
 
-export function createIngest({ db, config, measureBatch }: Context): Ingest {
+export function createIngest({ db, config, measureBatch, registry }: Context): Ingest {
+  const events = new Counter({
+    name: 'gatehouse_events_total',
+    help: 'Events of requests that were accepted, by outcome: accepted, or duplicate of a stored one',
+    labelNames: ['outcome'],
+    registers: [registry],
+  })
   const store = createBatch<EventItem, EventOutcome>({
     run: measureBatch('events', (items) => storeEvents(db, items)),
     schedule: setImmediate,
@@ -55,7 +63,10 @@ export function createIngest({ db, config, measureBatch }: Context): Ingest {
       ? [await storeOne(store, only)]
       : await transactions.run(() => storeAll(db, items))
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
-    return { accepted, duplicates: items.length - accepted + repeated }
+    const duplicates = items.length - accepted + repeated
+    events.inc({ outcome: 'accepted' }, accepted)
+    events.inc({ outcome: 'duplicate' }, duplicates)
+    return { accepted, duplicates }
   }
 }
 

@@ -24,6 +24,8 @@ export function openMail({ config, registry, log, ...rest }: Options): Sender {
     labelNames: ['end'],
     registers: [registry],
   })
+  // A counter that is not there before it counts would hide its first count.
+  for (const end of Object.keys(LEVELS)) attempts.inc({ end }, 0)
   const transport = openTransport(config)
   log.info(`Mail goes to ${transport.destination}`)
   showBacklog(registry, rest)

@@ -20,6 +20,8 @@ const RELOAD_MISSED_MS = 250
 export interface KeyRing {
   /** The key that signs at this moment. */
   signing(now: number): Promise<Key>
+  /** The same, of the keys that were read last: it never waits for the database. */
+  knownSigning(now: number): Key | undefined
   /** The key, retired or not, whose tokens start with exactly this header; undefined if there is none. */
   byHeader(header: string, now: number): Promise<Key | undefined>
   /** The public keys (RFC 7517) that have not retired, including keys that do not sign yet. */
@@ -66,11 +68,17 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
     return byHeader
   }
 
+  function knownSigning(now: number): Key | undefined {
+    const keys = [...byHeader.values()]
+    // The first key signs even if the clock of this instance is behind.
+    return keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
+  }
+
   return {
+    knownSigning,
     async signing(now) {
-      const keys = [...(await current(now, RELOAD_SOON_MS)).values()]
-      // The first key signs even if the clock of this instance is behind.
-      const key = keys.findLast(({ signsFrom }) => signsFrom <= now) ?? keys[0]
+      await current(now, RELOAD_SOON_MS)
+      const key = knownSigning(now)
       if (!key) throw new Error('the database has no signing key')
       return key
     },

@@ -12,7 +12,8 @@ const ACCESS_AUDIENCE = 'gatehouse'
 export interface Key {
   keyId: string
   publicJwk: PublicJwk
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the epoch, as `signsFrom` is. */
+  createdAt: number
   signsFrom: number
   /** Whether the last token of the key has expired; never true for the newest key. */
   isRetired(now: number): boolean
@@ -72,6 +73,7 @@ export function openKey(
   return {
     keyId: stored.keyId,
     publicJwk: stored.publicJwk,
+    createdAt: stored.createdAt.getTime(),
     signsFrom: stored.signsFrom.getTime(),
     isRetired: (now) => retiresAt !== null && now >= retiresAt,
     sign: (claims) => signToken(privateKey, header, { ...claims, ...pinned }),

@@ -2,6 +2,7 @@ import fastifyJwt from '@fastify/jwt'
 import { createVerifier } from 'fast-jwt'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
+import { Gauge, type Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
@@ -22,10 +23,12 @@ interface Options {
   db: Executor
   sealer: Sealer
   system: System
+  registry: Registry
 }
 
 /** Decorates the app with `tokens`. @fastify/jwt handles refresh tokens, the key ring access tokens. */
-async function plugin(app: FastifyInstance, { config, db, sealer, system }: Options): Promise<void> {
+async function plugin(app: FastifyInstance, options: Options): Promise<void> {
+  const { config, db, sealer, system, registry } = options
   const issuer = issuerOf(config)
   const ring = await openKeyRing({
     db,
@@ -34,6 +37,17 @@ async function plugin(app: FastifyInstance, { config, db, sealer, system }: Opti
     issuer,
     accessTokenTtlSeconds: config.accessTokenTtlSeconds,
     onReloadError: (error) => app.log.warn({ err: error }, 'the signing keys could not be read'),
+  })
+  new Gauge({
+    name: 'gatehouse_signing_key_age_seconds',
+    help: 'Time since the key was made that signs access tokens',
+    registers: [registry],
+    // Workers read a new key with their next use of it: the one that has read it knows best.
+    aggregator: 'min',
+    collect() {
+      const now = system.now()
+      this.set((now - (ring.knownSigning(now)?.createdAt ?? Number.NaN)) / 1000)
+    },
   })
   app.decorate('tokens', createTokens({ ring, refreshKeys: await openRefreshKeys(app, config), system }))
 }

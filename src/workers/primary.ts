@@ -1,6 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { AggregatorRegistry, type Registry } from 'prom-client'
+import { AggregatorRegistry, Counter, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
@@ -28,6 +28,7 @@ interface Options {
   /** The environment of each worker, beside that of this process. */
   envs: Env[]
   system: System
+  registry: Registry
   logStream: LogStream
   log: Pick<Log, 'error'>
 }
@@ -58,7 +59,7 @@ interface State {
   told: Metrics
 }
 
-export function createWorkers({ envs, system, logStream, log }: Options): Workers {
+export function createWorkers({ envs, system, registry, logStream, log }: Options): Workers {
   const states = new Set<State>()
   const windows = createWindows()
   const replies = createReplies<Metrics>(METRICS_MS)
@@ -68,6 +69,11 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
   /** The counters of workers that have ended, by sums of several: a sum must not go down. */
   let departed: Metrics[] = []
   let isEnding = false
+  const deaths = new Counter({
+    name: 'gatehouse_worker_deaths_total',
+    help: 'Workers that died, each of which is replaced',
+    registers: [registry],
+  })
 
   function fork(env: Env, pauseMs: number): void {
     const worker = cluster.fork({ ...env, PORT: String(listenPort) })
@@ -110,6 +116,7 @@ export function createWorkers({ envs, system, logStream, log }: Options): Worker
     const livedMs = Math.round(system.elapsed() - startedAt)
     const replacedInMs = livedMs < YOUNG_MS ? Math.min(LONGEST_PAUSE_MS, state.pauseMs * 2) : PAUSE_MS
     const context = { workerPid: worker.process.pid, code, signal, livedMs, replacedInMs }
+    deaths.inc()
     log.error(context, 'a worker died and is replaced')
     await sleep(replacedInMs)
     replace(env, replacedInMs)

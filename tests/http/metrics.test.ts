@@ -1,5 +1,14 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { sql } from 'kysely'
+import { AggregatorRegistry, Registry } from 'prom-client'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { showLog, showProcess } from '../../src/http/metrics.ts'
+import { startBackground } from '../../src/background.ts'
+import { createSealer } from '../../src/crypto/sealing.ts'
+import { createLog } from '../../src/http/logs.ts'
+import { showBuild, showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
+import { rotateKeys } from '../../src/operator/keys.ts'
 import { openTestService } from '../support/test-service.ts'
 
 /** What operators see of the service in Prometheus. */
@@ -8,7 +17,9 @@ const service = await openTestService({ env: { LIMIT_ONE_TIME_TOKENS: '3/600', R
 const [registry] = service.registries
 const [connection] = service.connections
 if (!registry || !connection) throw new Error('a service has an instance')
-showProcess(registry, { pool: connection.pool, hashesWaiting: () => 0 })
+showBuild(registry)
+showProcess(registry, 'primary', connection)
+showHashing(registry, { waiting: 0 })
 showLog(registry, { lost: 0 })
 const admin = await service.addCompany()
 
@@ -67,17 +78,99 @@ describe('the metrics count', () => {
     await expect.poll(() => read('gatehouse_limits_hit_total')).toEqual({ 'limit="one-time-tokens"': 2 })
   })
 
+  test('events, and those that were there before', async () => {
+    const event = (id: string, data = {}) => ({ id, type: 'a.b', data })
+    const send = (payload: object) => service.send(admin.companyId, secret, payload)
+    await send({ events: [event('one'), event('two')] })
+    await send({ events: [event('two'), event('three'), event('three')] })
+    await send(event('one'))
+    expect((await send(event('one', { a: 1 }))).status).toBe(409)
+    expect(await read('gatehouse_events_total')).toEqual({
+      'outcome="accepted"': 3,
+      'outcome="duplicate"': 3,
+    })
+  })
+
   test('how many requests share a statement', async () => {
     await Promise.all(
       Array.from({ length: 40 }, () => service.send(admin.companyId, secret, { type: 'a.b', data: {} })),
     )
     const statements = await read('gatehouse_batch_size_count')
     const requests = await read('gatehouse_batch_size_sum')
-    expect(requests['batch="events"']).toBe(40)
-    expect(statements['batch="events"']).toBeLessThanOrEqual(40)
+    // The last two were sent alone, before.
+    expect(requests['batch="events"']).toBe(42)
+    expect(statements['batch="events"']).toBeLessThanOrEqual(42)
     for (const name of ['refreshes', 'sessions', 'limits'])
       expect(statements[`batch="${name}"`]).toBeGreaterThan(0)
   })
+})
+
+describe('the metrics show', () => {
+  test('which version runs', async () => {
+    const { version } = JSON.parse(await readFile(resolve(import.meta.dirname, '../../package.json'), 'utf8'))
+    expect(await read('gatehouse_build_info')).toEqual({ [`version="${version}"`]: 1 })
+  })
+
+  test('how many connections to Postgres can be open', async () => {
+    expect(await read('gatehouse_database_connections_max')).toEqual({ '': service.config.databasePoolSize })
+  })
+
+  test('the memory of the process, and how near its heap is to its bound', async () => {
+    const { 'role="primary"': bytes = 0, ...others } = await read('gatehouse_resident_memory_bytes')
+    expect(others).toEqual({})
+    expect(bytes / process.memoryUsage.rss()).toBeGreaterThan(0.5)
+    const { 'role="primary"': ratio = 0 } = await read('gatehouse_heap_used_ratio')
+    expect(ratio).toBeGreaterThan(0)
+    expect(ratio).toBeLessThan(1)
+  })
+
+  test('how old the key is that signs, and not the one that is published before it signs', async () => {
+    const age = async () => Math.round((await read('gatehouse_signing_key_age_seconds'))[''] ?? Number.NaN)
+    const first = await age()
+    service.clock.advance(1_000)
+    expect(await age()).toBe(first + 1_000)
+    const sealer = createSealer(service.config.masterKeys, randomBytes)
+    await rotateKeys({ ...service.context, sealer })
+    service.clock.advance(599)
+    await service.loginAs(admin)
+    expect(await age()).toBe(first + 1_599)
+    service.clock.advance(1)
+    expect(await age()).toBe(600)
+  })
+
+  test('when housekeeping last succeeded, and a failure in part is no success', async () => {
+    // The first run comes after a random part of an hour: with such bytes, at once.
+    const system = { ...service.clock, randomBytes: (size: number) => Buffer.alloc(size) }
+    /** Runs the background until its log has the line, and returns the metric. */
+    async function lastSuccessAfter(line: string): Promise<number> {
+      const registry = new Registry()
+      const lines: string[] = []
+      const log = createLog('info', { write: (text) => lines.push(text) })
+      const background = startBackground({ ...service.context, system, registry, log })
+      const metric = registry.getSingleMetric('gatehouse_housekeeping_last_success_timestamp_seconds')
+      const read = async () => (await metric?.get())?.values[0]?.value ?? Number.NaN
+      expect(await read()).toBe(0)
+      await expect.poll(() => lines.join('')).toContain(`"msg":"${line}"`)
+      await background.stop()
+      return await read()
+    }
+    expect(await lastSuccessAfter('housekeeping')).toBe(service.clock.now() / 1000)
+    await sql`alter table known_clients rename to known_clients_away`.execute(service.db)
+    expect(await lastSuccessAfter('housekeeping failed')).toBe(0)
+    await sql`alter table known_clients_away rename to known_clients`.execute(service.db)
+  })
+})
+
+test('of several workers, amounts are added up, and what is no amount is not', async () => {
+  const one = await registry.getMetricsAsJSON()
+  const summed = (await AggregatorRegistry.aggregate([one, one]).getMetricsAsJSON()) as typeof one
+  const amountOf = (metrics: typeof one, name: string) =>
+    metrics.find((metric) => metric.name === `gatehouse_${name}`)?.values[0]?.value ?? Number.NaN
+  const factor = (name: string) => amountOf(summed, name) / amountOf(one, name)
+  for (const name of ['database_connections', 'database_connections_max', 'resident_memory_bytes'])
+    expect([name, factor(name)]).toEqual([name, 2])
+  for (const name of ['heap_used_ratio', 'signing_key_age_seconds'])
+    expect([name, factor(name)]).toEqual([name, 1])
 })
 
 test('every metric is named as Prometheus asks, and those of ours begin with gatehouse_', async () => {

@@ -4,7 +4,7 @@ import { request } from 'undici'
 import { describe, expect, inject, test } from 'vitest'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { showLog, showProcess } from '../../src/http/metrics.ts'
+import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
@@ -19,9 +19,10 @@ const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
 async function openOps(of: Connection, { registry = new Registry(), isServing = true } = {}) {
-  showProcess(registry, { pool: of.pool, hashesWaiting: () => 3 })
+  showProcess(registry, 'primary', of)
+  showHashing(registry, { waiting: 3 })
   showLog(registry, { lost: 5 })
-  const ops = buildOps({ connection: of, metrics: () => registry.metrics() })
+  const ops = buildOps({ connection: of, registry, metrics: () => registry.metrics() })
   const serve = (check = () => true) => ops.serve(check)
   if (isServing) serve()
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
@@ -34,7 +35,8 @@ async function openOps(of: Connection, { registry = new Registry(), isServing = 
     const { status, text } = await get('/readyz')
     return [status, JSON.parse(text).reason]
   }
-  return { serve, drain: () => ops.drain(), get, readiness }
+  const readyMetric = async () => /^gatehouse_ready (\S+)$/m.exec((await get('/metrics')).text)?.[1]
+  return { serve, drain: () => ops.drain(), get, readiness, readyMetric }
 }
 
 const main = await openOps(connection, { registry })
@@ -58,6 +60,18 @@ describe('the operations listener', () => {
     expect((await ops.get('/livez')).status).toBe(200)
     ops.serve()
     expect(await ops.readiness()).toEqual([200, undefined])
+  })
+
+  test('tells its readiness as a metric too', async () => {
+    const ops = await openOps(connection, { isServing: false })
+    expect(await ops.readyMetric()).toBe('0')
+    ops.serve()
+    expect(await ops.readyMetric()).toBe('1')
+    ops.serve(() => false)
+    expect(await ops.readyMetric()).toBe('0')
+    ops.serve()
+    ops.drain()
+    expect(await ops.readyMetric()).toBe('0')
   })
 
   test('is not ready while no worker answers', async () => {
@@ -86,6 +100,9 @@ describe('the operations listener', () => {
       const answers = await Promise.all([ops.readiness(), ops.readiness(), ops.readiness()])
       expect(answers).toEqual(answers.map(() => [503, 'database unavailable']))
       expect(performance.now() - sentAt).toBeLessThan(1_500)
+      const scrapedAt = performance.now()
+      expect(await ops.readyMetric()).toBe('0')
+      expect(performance.now() - scrapedAt).toBeLessThan(1_500)
     }
     proxy.thaw()
     await expect.poll(() => ops.readiness()).toEqual([200, undefined])
@@ -123,6 +140,7 @@ describe('the operations listener', () => {
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
     )
     expect(await ops.readiness()).toEqual([503, 'database unavailable'])
+    expect(await ops.readyMetric()).toBe('0')
     expect((await ops.get('/livez')).status).toBe(200)
     await run(inject('serverUrl'), `alter database ${name} allow_connections true`)
     expect(await ops.readiness()).toEqual([200, undefined])

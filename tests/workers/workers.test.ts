@@ -105,6 +105,31 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(others).toEqual(times(29, () => first))
   })
 
+  test('and their primary tell of each process, and of the machine once', async () => {
+    const service = await start()
+    const [victim = 0] = workersOf(service)
+    await until(async () => /heap_used_ratio\{role="worker"\}/.test(await metricsOf(service)))
+    const before = await metricsOf(service)
+    const value = (name: string) => sumOf(before, `gatehouse_${name} `)
+    expect(before).toMatch(/^gatehouse_build_info\{version="[\d.]+"\} 1$/m)
+    expect([value('ready'), value('worker_deaths_total')]).toEqual([1, 0])
+    expect(value('housekeeping_last_success_timestamp_seconds')).toBeGreaterThanOrEqual(0)
+    expect(value('database_connections_max')).toBe(3 * testService.config.databasePoolSize)
+    expect(value('database_connections')).toBeLessThanOrEqual(value('database_connections_max'))
+    const created = await testService.db.selectFrom('signing_keys').select('created_at').execute()
+    const age = Date.now() - Math.max(...created.map(({ created_at: at }) => at.getTime()))
+    expect(Math.abs(value('signing_key_age_seconds') - age / 1000)).toBeLessThan(10)
+    for (const role of ['primary', 'worker']) {
+      expect(value(`resident_memory_bytes{role="${role}"}`)).toBeGreaterThan(20e6)
+      // Not the sum of the workers, of which each has a heap of its own.
+      expect(value(`heap_used_ratio{role="${role}"}`)).toBeGreaterThan(0)
+      expect(value(`heap_used_ratio{role="${role}"}`)).toBeLessThan(1)
+    }
+    process.kill(victim, 'SIGKILL')
+    await service.told(/(a worker died and is replaced)/)
+    expect(sumOf(await metricsOf(service), 'gatehouse_worker_deaths_total ')).toBe(1)
+  })
+
   test('go on when one is killed: it is replaced, and nothing that was answered is lost', async () => {
     const service = await start()
     const [first = 0] = workersOf(service)

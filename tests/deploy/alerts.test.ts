@@ -1,0 +1,82 @@
+import { spawnSync } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import { describe, expect, test } from 'vitest'
+import { createServerProcesses } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+
+/** The alert rules: one that names a metric or a route that does not exist would never fire. */
+
+const FILE = resolve(import.meta.dirname, '../../deploy/alerts.yaml')
+const [, ...texts] = (await readFile(FILE, 'utf8')).split(/^ {6}- alert: /m)
+/** What stands below a key of a rule, with the lines that continue it. */
+const below = (rule: string, key: string) =>
+  new RegExp(`^ {8}${key}:((?:.*\\n)(?: {9,}.*\\n)*)`, 'm').exec(rule)?.[1]?.trim() ?? ''
+const rules = texts.map((text) => ({
+  name: text.split('\n', 1)[0] ?? '',
+  expression: below(text, 'expr'),
+  severity: below(text, 'labels'),
+  annotations: below(text, 'annotations'),
+}))
+
+const WORDS = new Set(
+  'sum min max by rate increase histogram_quantile min_over_time time absent and'.split(' '),
+)
+/** The metrics of an expression: its words but for those of the language, labels and durations. */
+const metricsOf = (expression: string) =>
+  (expression.replace(/\{[^}]*\}|\[\w+\]|by \([^)]*\)|^>-/g, ' ').match(/\b[a-z_]\w*/gi) ?? []).filter(
+    (word) => !WORDS.has(word),
+  )
+
+const testService = await openTestService()
+const processes = createServerProcesses(testService.url)
+
+describe('the alert rules', () => {
+  test('name metrics, routes and outcomes that a service with workers exports', async () => {
+    const service = await processes.start({ WORKERS: '2' })
+    await (await request(`${service.address}/api/auth/session`)).body.dump()
+    let text = ''
+    // Once a worker tells of the request, it tells of itself too.
+    while (!text.includes('route="/api/auth/session"')) {
+      text = await (await request(`${service.ops}/metrics`)).body.text()
+      await sleep(50)
+    }
+    const exported = new Set(
+      [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = '', type]) =>
+        type === 'histogram' ? [`${name}_bucket`, `${name}_count`, `${name}_sum`] : [name],
+      ),
+    )
+    // Of Prometheus itself.
+    exported.add('up')
+    expect(rules.length).toBeGreaterThan(10)
+    for (const { name, expression } of rules) {
+      const metrics = metricsOf(expression)
+      expect([name, metrics.length]).not.toEqual([name, 0])
+      expect([name, metrics.filter((metric) => !exported.has(metric))]).toEqual([name, []])
+      for (const [label] of expression.matchAll(/\b(?:route|end|role)="[^"]*"/g)) {
+        expect([name, text.includes(label) && label]).toEqual([name, label])
+      }
+    }
+  })
+
+  test('each say what is wrong, what to do, and whether somebody must wake up', () => {
+    for (const { name, severity, annotations } of rules) {
+      expect(name).toMatch(/^Gatehouse[A-Z]\w+$/)
+      expect([name, severity]).toEqual([name, expect.stringMatching(/^\{ severity: (?:page|ticket) \}$/)])
+      expect([name, annotations]).toEqual([
+        name,
+        expect.stringMatching(/^summary: .+\n {10}description: >-\n/),
+      ])
+    }
+    expect(new Set(rules.map(({ name }) => name)).size).toBe(rules.length)
+  })
+
+  const { error } = spawnSync('promtool', ['--version'])
+  test.skipIf(error)('are accepted by Prometheus', () => {
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', FILE], { encoding: 'utf8' })
+    expect([status, stderr]).toEqual([0, ''])
+    expect(stdout).toContain(`${rules.length} rules found`)
+  })
+})
