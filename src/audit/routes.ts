@@ -6,7 +6,7 @@ import { invalidField, Problem } from '../errors.ts'
 import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
 import { ID, type System } from '../system.ts'
 import { countDaily, type Filter, listEntries, type Place, type ShownEntry } from './repository.ts'
-import { AuditQuery, AuditReply, DailyQuery, DailyReply, EntryLines } from './schemas.ts'
+import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
 
 interface Options {
   db: Executor
@@ -16,7 +16,6 @@ interface Options {
 /** Rows that an export reads at once. */
 const EXPORT_ROWS = 500
 const NDJSON = 'application/x-ndjson'
-const DEFAULT_DAYS = 30
 
 const tags = ['audit']
 

@@ -1,15 +1,21 @@
 import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
-import { field, Time, Uuid } from '../http/fields.ts'
+import { field, queryInteger, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 
 const filters = {
   action: Type.Optional(
-    Type.String({ pattern: '^[a-z_]{1,64}$', description: 'Only this action', examples: ['sign_in'] }),
+    Type.String({
+      pattern: '^[a-z_]{1,64}$',
+      'x-must': 'must be an action: 1 to 64 of a-z and _',
+      description: 'Only this action',
+      examples: ['sign_in'],
+    }),
   ),
   actor: Type.Optional(
     Type.String({
       pattern: '^(?:operator|[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12})$',
+      'x-must': 'must be the id of a member, or operator',
       description: 'Only what this member did, by id, or `operator`',
       examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
     }),
@@ -58,14 +64,14 @@ export const AuditReply = Type.Object(
   { title: 'AuditReply', description: 'Entries of the audit trail' },
 )
 
+export const DEFAULT_DAYS = 30
+
 export const DailyQuery = Type.Object(
   {
-    days: Type.Optional(
-      Type.String({
-        pattern: '^(?:[1-9]|[1-8][0-9]|90)$',
-        description: 'How many, the last of which is today; 30 by default, up to 90',
-        examples: ['30'],
-      }),
+    days: queryInteger(
+      '^(?:[1-9]|[1-8][0-9]|90)$',
+      { minimum: 1, maximum: 90, default: DEFAULT_DAYS },
+      { description: 'How many, the last of which is today', examples: ['30'] },
     ),
   },
   { additionalProperties: false },

@@ -11,6 +11,20 @@ export function field<Schema extends TSchema>(
   return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
 }
 
+/**
+ * A whole number in a query, whose values are text. `pattern` has the same bounds. The document shows the number that it
+ * stands for: `x-integer` takes the place of the schema there.
+ */
+export function queryInteger(
+  pattern: string,
+  bounds: { minimum: number; maximum: number; default: number },
+  about: { description: string; examples: [string] },
+) {
+  const { minimum, maximum } = bounds
+  const must = `must be a whole number from ${minimum} to ${maximum}`
+  return Type.Optional(Type.String({ pattern, 'x-must': must, 'x-integer': bounds, ...about }))
+}
+
 /** For answers. */
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
@@ -40,6 +54,7 @@ export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: [
 export const MailCode = Type.Optional(
   Type.String({
     pattern: '^[0-9 ]{1,16}$',
+    'x-must': 'must be the digits from the email',
     description: 'The mailed code, for a member who has no second factor',
     examples: ['48201946'],
   }),

@@ -77,9 +77,17 @@ export async function createHttpApp({
     // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,
     schemaController: { compilersFactory: { buildSerializer } },
-    // Validation never changes a value.
     ajv: {
-      customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false },
+      customOptions: {
+        // Validation never changes a value.
+        coerceTypes: false,
+        removeAdditional: false,
+        useDefaults: false,
+        allErrors: false,
+        // What schemas say besides. `verbose` adds the schema to a fault, for to-problem.ts.
+        keywords: ['x-must', 'x-integer'],
+        verbose: true,
+      },
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Problem } from '../errors.ts'
+import { queryInteger } from './fields.ts'
 
 /** Lists in pages: a query says how many rows, and after which; the answer says after which the next page begins. */
 
@@ -8,12 +9,10 @@ const DEFAULT_ROWS = 50
 
 /** Query values are text. */
 export const pageQuery = {
-  limit: Type.Optional(
-    Type.String({
-      pattern: '^(?:[1-9][0-9]?|100)$',
-      description: `How many at most, up to ${MAX_ROWS}; ${DEFAULT_ROWS} by default`,
-      examples: ['20'],
-    }),
+  limit: queryInteger(
+    '^(?:[1-9][0-9]?|100)$',
+    { minimum: 1, maximum: MAX_ROWS, default: DEFAULT_ROWS },
+    { description: 'How many at most', examples: ['20'] },
   ),
   cursor: Type.Optional(
     Type.String({

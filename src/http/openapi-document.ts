@@ -63,7 +63,7 @@ function readDocument(app: FastifyInstance): Document {
 
 /** The parts of an operation that are changed here. */
 interface Operation {
-  parameters?: { in: string; name: string; required: boolean }[]
+  parameters?: { in: string; name: string; required: boolean; schema: Schema; example?: unknown }[]
   requestBody?: { required: boolean; content: { 'application/json': Media } }
   security: Record<string, string[]>[]
   responses: Record<
@@ -97,6 +97,9 @@ function describe(operation: Operation): void {
   if (security.some((schemes) => 'signature' in schemes)) {
     for (const parameter of parameters) parameter.required ||= parameter.in === 'header'
   }
+  for (const parameter of parameters) {
+    if (parameter.schema.type === 'integer') parameter.example = Number(parameter.example)
+  }
   const setsCookie = parameters.some(({ name }) => name === 'x-session-mode')
   for (const [status, response] of Object.entries(responses)) {
     if (response.description === 'Default Response') response.description = STATUS_CODES[status] ?? status
@@ -114,7 +117,7 @@ function addExamples({ requestBody, responses }: Operation, schemas: Record<stri
 
 /**
  * Writes schemas as people read them: a union of string constants, which is how TypeBox writes it, as an enumeration,
- * and a choice between two forms by a field (if, then, else) as a union.
+ * a choice between two forms by a field (if, then, else) as a union, and the text of a number in a query as the number.
  */
 function joinForms(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
@@ -122,6 +125,7 @@ function joinForms(value: unknown): unknown {
     const { if: _if, then, else: otherwise, type: _type, ...others } = { type: '', ...value }
     return { ...others, anyOf: [otherwise, then] }
   }
+  if ('x-integer' in value) return Object.assign({ type: 'integer' }, value['x-integer'])
   if (!('anyOf' in value) || !Array.isArray(value.anyOf)) return value
   const { anyOf, ...others } = value
   const words = anyOf.flatMap((schema: Schema) => (schema.type === 'string' ? (schema.enum ?? []) : []))

@@ -39,31 +39,51 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
   FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing at this path.'],
 }
 
+type Fault = NonNullable<FastifyError['validation']>[number]
+
 /** These replace the validator's messages, which use the terms of schemas. */
 const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
-const FORMATS: Record<string, string> = { email: 'must be an e-mail address', uuid: 'must be a UUID' }
+const FORMATS: Record<string, string> = {
+  email: 'must be an e-mail address',
+  uuid: 'must be a UUID',
+  'date-time': 'must be a time (RFC 3339), such as 2026-11-20T10:15:00Z',
+}
+
+function messageOf(fault: Fault): string {
+  const { keyword, params, message } = fault
+  const { format, allowedValues } = params
+  const known = MESSAGES[keyword] ?? FORMATS[String(format)]
+  if (known !== undefined) return known
+  if (keyword === 'pattern') return ruleOf(fault)
+  return Array.isArray(allowedValues) ? `must be one of ${allowedValues.join(', ')}` : (message ?? NOT_VALID)
+}
+
+const NOT_VALID = 'is not valid'
+
+/** A pattern means nothing to people, so its schema says the rule in words. */
+function ruleOf(fault: object): string {
+  const schema = 'parentSchema' in fault ? fault.parentSchema : null
+  const hasRule = typeof schema === 'object' && schema !== null && 'x-must' in schema
+  return hasRule ? String(schema['x-must']) : NOT_VALID
+}
 
 const MAX_ERRORS = 10
 
-function fromValidation(
-  validation: NonNullable<FastifyError['validation']>,
-  context: FastifyError['validationContext'],
-): Problem {
+function fromValidation(validation: Fault[], context: FastifyError['validationContext']): Problem {
   const prefix = context === 'body' ? '' : `/${context ?? ''}`
   // For an optional body or a union, only the errors inside one of the forms help the client.
   const helpful = validation.filter(
     ({ keyword, params }) =>
       keyword !== 'anyOf' && keyword !== 'if' && !(keyword === 'type' && params['type'] === 'null'),
   )
-  const errors = (helpful.length > 0 ? helpful : validation)
-    .slice(0, MAX_ERRORS)
-    .map(({ instancePath, keyword, params, message }) => {
-      const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
-      return {
-        path: `${prefix}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
-        message: MESSAGES[keyword] ?? FORMATS[String(params['format'])] ?? message ?? 'is not valid',
-      }
-    })
+  const errors = (helpful.length > 0 ? helpful : validation).slice(0, MAX_ERRORS).map((fault) => {
+    const { instancePath, keyword, params } = fault
+    const name = keyword === 'required' ? params['missingProperty'] : params['additionalProperty']
+    return {
+      path: `${prefix}${instancePath}${typeof name === 'string' ? `/${name}` : ''}`,
+      message: messageOf(fault),
+    }
+  })
   return new Problem('invalid_request', 'The request does not have the form that this endpoint takes.', {
     errors,
   })

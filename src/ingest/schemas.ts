@@ -13,6 +13,7 @@ const Event = Type.Object(
     id: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9_.-]{1,128}$',
+        'x-must': 'must be 1 to 128 of A-Z a-z 0-9 _ . -',
         description: 'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
         examples: ['payment-4711'],
       }),
@@ -20,6 +21,7 @@ const Event = Type.Object(
     type: Type.String({
       maxLength: 128,
       pattern: '^[a-z0-9_]+(?:\\.[a-z0-9_]+)*$',
+      'x-must': 'must be words of a-z 0-9 _ with a dot between each two',
       description: 'What happened: lower-case words, separated by dots',
       examples: ['payment.created'],
     }),
@@ -28,6 +30,7 @@ const Event = Type.Object(
         format: 'date-time',
         maxLength: 64,
         pattern: TIME,
+        'x-must': 'must be a time with a T and an offset, such as 2026-11-20T10:15:00.000Z',
         description: 'When it happened (RFC 3339), with any offset',
         examples: ['2026-11-20T10:15:00.000Z'],
       }),

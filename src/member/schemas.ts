@@ -10,15 +10,29 @@ const Role = Type.String({
   description: 'What the member is in the company',
   examples: ['analyst'],
 })
-const Assignments = Type.Array(
-  Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$', examples: ['environment:production'] }),
-  {
-    maxItems: 50,
-    uniqueItems: true,
-    description: 'What the member works on; production if it is not said',
-    examples: [['environment:production']],
-  },
-)
+const ServiceRole = Type.String({
+  enum: ROLES.filter((role) => role !== 'admin'),
+  description: 'What the server is in the company: any role but admin',
+  examples: ['analyst'],
+})
+const assignments = (description: string) =>
+  Type.Array(
+    Type.String({
+      pattern: '^[A-Za-z0-9][A-Za-z0-9:._/-]{0,99}$',
+      'x-must': 'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit',
+      minLength: 1,
+      maxLength: 100,
+      description: '1 to 100 of `A-Z a-z 0-9 : . _ / -`, the first of which is a letter or digit',
+      examples: ['environment:production'],
+    }),
+    {
+      maxItems: 50,
+      uniqueItems: true,
+      description: `${description}. At most 50, each once; the service gives them back and does not read them`,
+      examples: [['environment:production']],
+    },
+  )
+const Assignments = assignments('What the member works on; production if it is not said')
 const Name = field(Type.String({ minLength: 1, maxLength: 100 }), 'The name, in one line', 'Ada Lovelace')
 const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
   description: 'A disabled member has no session and cannot sign in',
@@ -33,6 +47,7 @@ export const MembersQuery = Type.Object(
       Type.String({
         // Postgres stores no U+0000.
         pattern: '^[^\\u0000]{1,100}$',
+        'x-must': 'must have 1 to 100 characters, without U+0000',
         description: 'A part of the name or the e-mail, in any case',
         examples: ['ada'],
       }),
@@ -78,13 +93,17 @@ export const MembersReply = Type.Object(
 )
 
 export const MemberChangeBody = Type.Object(
-  { role: Type.Optional(Role), assignments: Type.Optional(Assignments), status: Type.Optional(Status) },
+  {
+    role: Type.Optional(field(Role, 'What the member is in the company from now on; a server is no admin')),
+    assignments: Type.Optional(assignments('What the member works on from now on, all of it')),
+    status: Type.Optional(Status),
+  },
   { ...closed, minProperties: 1, title: 'MemberChangeBody', description: 'What is to be changed' },
 )
 
 export const ServiceMemberBody = Type.Object(
-  { name: Name, role: Role, assignments: Type.Optional(Assignments) },
-  { ...closed, title: 'ServiceMemberBody', description: 'A server of the company; any role but admin' },
+  { name: Name, role: ServiceRole, assignments: Type.Optional(Assignments) },
+  { ...closed, title: 'ServiceMemberBody', description: 'A server of the company' },
 )
 
 const ServicePassword = field(

@@ -8,6 +8,7 @@ const closed = { additionalProperties: false } as const
 const bytes = (description: string) =>
   Type.String({
     pattern: '^[A-Za-z0-9_-]*$',
+    'x-must': 'must be base64url without padding',
     minLength: 1,
     maxLength: 12_000,
     description,
@@ -66,7 +67,7 @@ export const RegistrationResponse = Type.Object(
         clientDataJSON: bytes('What the browser says of the request'),
         attestationObject: bytes('The new passkey'),
         transports: Type.Optional(
-          Type.Array(Type.String({ pattern: '^[a-z-]{1,30}$' }), {
+          Type.Array(Type.String({ pattern: '^[a-z-]{1,30}$', 'x-must': 'must be 1 to 30 of a-z and -' }), {
             maxItems: 10,
             description: 'How the authenticator is reached; given back to browsers',
             examples: [['internal', 'hybrid']],

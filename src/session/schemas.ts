@@ -33,6 +33,7 @@ export const RefreshHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,128}$',
+      'x-must': 'must be 1 to 128 of A-Z a-z 0-9 _ -',
       description: 'A random key of this refresh, the same when it is tried again',
       examples: ['k3Zr9QpLx2'],
     }),

@@ -212,11 +212,12 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
   test('a wrong event is told by its field, alone and in a batch', async () => {
     const good = { type: 'a', data: {} }
     const rows: [wrong: object, path: string, message: RegExp][] = [
-      [{ ...good, type: 'X' }, '/type', /pattern/],
+      [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
       [{ ...good, type: 1 }, '/type', /string/],
       [{ ...good, data: 1 }, '/data', /object/],
-      [{ ...good, id: '' }, '/id', /pattern/],
-      [{ ...good, occurredAt: 'today' }, '/occurredAt', /date-time|pattern/],
+      [{ ...good, id: '' }, '/id', /^must be 1 to 128 of A-Z a-z 0-9 _ \. -$/],
+      [{ ...good, occurredAt: 'today' }, '/occurredAt', /^must be a time .*such as 2026/],
+      [{ ...good, occurredAt: '2026-11-20 10:15:00Z' }, '/occurredAt', /^must be a time with a T/],
       [{ ...good, at: 1 }, '/at', /not known/],
       [{ data: {} }, '/type', /missing/],
       [{ type: 'a' }, '/data', /missing/],

@@ -137,6 +137,13 @@ function* schemasIn(
   }
 }
 
+/** Every object of the document. */
+function* objectsIn(value: unknown): Generator<object> {
+  if (typeof value !== 'object' || value === null) return
+  yield value
+  for (const member of Object.values(value)) yield* objectsIn(member)
+}
+
 describe('nobody needs another document (ASVS 2.1.1, 2.1.3):', () => {
   const { schemas } = document.components
   /** A schema with what its reference points at. */
@@ -195,6 +202,123 @@ describe('nobody needs another document (ASVS 2.1.1, 2.1.3):', () => {
       expect([place, known['description' as never]]).toEqual([place, expect.stringMatching(/\S/)])
       const isComposed = schema['$ref'] ?? schema['items'] ?? schema['anyOf'] ?? schema['properties']
       if (!isComposed) expect([place, schema['examples']]).toEqual([place, [expect.anything()]])
+    }
+  })
+
+  test('a form that is a pattern is told in words too, in its refusal (ASVS 2.1.1)', async () => {
+    const patterns = [...objectsIn(document)].filter((one) => 'pattern' in one)
+    expect(patterns.length).toBeGreaterThan(10)
+    for (const schema of patterns) {
+      expect(schema).toEqual(expect.objectContaining({ 'x-must': expect.stringMatching(/^must /) }))
+    }
+    const admin = await service.addCompany()
+    const token = (await service.loginAs(admin)).accessToken
+    const { refreshToken } = await service.loginAs(admin)
+    const server = { name: 'Worker', role: 'viewer' }
+    const rows: [path: string, options: object, at: string, message: string][] = [
+      [
+        '/auth/members?limit=0',
+        { method: 'GET' },
+        '/querystring/limit',
+        'must be a whole number from 1 to 100',
+      ],
+      [
+        '/auth/audit?limit=1.5',
+        { method: 'GET' },
+        '/querystring/limit',
+        'must be a whole number from 1 to 100',
+      ],
+      [
+        '/auth/audit/daily?days=91',
+        { method: 'GET' },
+        '/querystring/days',
+        'must be a whole number from 1 to 90',
+      ],
+      [
+        '/auth/audit?actor=ada',
+        { method: 'GET' },
+        '/querystring/actor',
+        'must be the id of a member, or operator',
+      ],
+      [
+        '/auth/members',
+        { json: { ...server, assignments: ['a', '-'] } },
+        '/assignments/1',
+        'must be 1 to 100 of A-Z a-z 0-9 : . _ / - and begin with a letter or digit',
+      ],
+      [
+        '/auth/members',
+        { json: { ...server, role: 'admin' } },
+        '/role',
+        'must be one of analyst, developer, viewer',
+      ],
+      [
+        '/auth/refresh',
+        { token: refreshToken, headers: { 'idempotency-key': 'a b' } },
+        '/headers/idempotency-key',
+        'must be 1 to 128 of A-Z a-z 0-9 _ -',
+      ],
+    ]
+    for (const [path, options, at, message] of rows) {
+      const { status, body } = await service.call(path, { token, ...options })
+      expect([path, status, body.errors]).toEqual([path, 400, [{ path: at, message }]])
+    }
+  })
+
+  test('roles and assignments of members are as they are accepted', async () => {
+    const { ServiceMemberBody, MemberChangeBody } = schemas
+    const roles = schemas.User.properties.role.enum
+    const admin = await service.addCompany()
+    const { userId } = await service.addUser(admin)
+    const { accessToken: token } = await service.loginAs(admin)
+    for (const role of roles) {
+      const { status } = await service.call('/auth/members', { token, json: { name: 'Worker', role } })
+      expect([role, status]).toEqual([
+        role,
+        ServiceMemberBody.properties.role.enum.includes(role) ? 201 : 400,
+      ])
+    }
+    const { maxItems, uniqueItems, items } = MemberChangeBody.properties.assignments
+    expect(MemberChangeBody.properties.role.enum).toEqual(roles)
+    const change = async (assignments: string[]) =>
+      (await service.call(`/auth/members/${userId}`, { method: 'PATCH', token, json: { assignments } }))
+        .status
+    const some = (count: number) => Array.from({ length: count }, (_, index) => `queue:${index}`)
+    expect([await change([]), await change(some(maxItems)), await change(some(maxItems + 1))]).toEqual([
+      200, 200, 400,
+    ])
+    expect([uniqueItems, await change(['a', 'a'])]).toEqual([true, 400])
+    const { minLength, maxLength } = items
+    expect([await change(['a'.repeat(maxLength)]), await change(['a'.repeat(maxLength + 1)])]).toEqual([
+      200, 400,
+    ])
+    expect([minLength, await change([''])]).toEqual([1, 400])
+  })
+
+  test('numbers in queries are numbers with their bounds, and are taken as such', async () => {
+    const parameters = operations.flatMap(({ path, operation }) =>
+      (operation.parameters ?? []).map((one) => ({ path, ...(one as object) }) as Record<string, unknown>),
+    )
+    const numbers = parameters.filter(({ name }) => name === 'limit' || name === 'days')
+    expect(numbers.length).toBeGreaterThanOrEqual(4)
+    const { accessToken: token } = await service.loginAs(await service.addCompany())
+    for (const { path, name, schema, example } of numbers) {
+      const { type, minimum, maximum, default: usual } = schema as Record<string, number>
+      expect([type, minimum, typeof maximum, typeof usual, typeof example]).toEqual([
+        'integer',
+        1,
+        ...['number', 'number', 'number'],
+      ])
+      for (const [value, status] of [
+        [minimum, 200],
+        [maximum, 200],
+        [usual, 200],
+        [0, 400],
+        [Number(maximum) + 1, 400],
+      ]) {
+        const answer = await service.call(`${path}?${name}=${value}`, { method: 'GET', token })
+        expect([path, name, value, answer.status]).toEqual([path, name, value, status])
+      }
     }
   })
 
