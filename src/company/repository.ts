@@ -1,4 +1,4 @@
-import type { Transaction } from 'kysely'
+import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
 
@@ -169,19 +169,25 @@ export async function eraseUser(db: Executor, companyId: string, userId: string)
   return erased !== undefined
 }
 
-/** The ids of the active admins, locked in key order: of two who are to go at once, the second sees the first go. */
-export async function lockActiveAdmins(tx: Transaction<Database>, companyId: string): Promise<string[]> {
+/**
+ * Locks a user and the active admins in the order of their keys, as an admin who acts on the user does. Returns the ids of
+ * the active admins as they are then: of two who are to go at once, the second sees the first go.
+ */
+export async function lockUserAndActiveAdmins(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<string[]> {
+  const isActiveAdmin = sql<boolean>`(role = 'admin' and kind = 'person' and status = 'active')`
   const rows = await tx
     .selectFrom('users')
-    .select('user_id')
+    .select(['user_id', isActiveAdmin.as('isActiveAdmin')])
     .where('company_id', '=', companyId)
-    .where('role', '=', 'admin')
-    .where('kind', '=', 'person')
-    .where('status', '=', 'active')
+    .where(({ eb, or }) => or([eb('user_id', '=', userId), isActiveAdmin]))
     .orderBy('user_id')
     .forNoKeyUpdate()
     .execute()
-  return rows.map(({ user_id: userId }) => userId)
+  return rows.filter((row) => row.isActiveAdmin).map(({ user_id: id }) => id)
 }
 
 /** False if there is no such company. */

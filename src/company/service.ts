@@ -145,8 +145,8 @@ export async function clearLockout(
 }
 
 /**
- * Call it before a change after which the user is no active admin, and before other locks of users. What an admin does to
- * another member leaves that admin, so it does not need this.
+ * Call it before a change after which the user is no active admin, and before other locks of users: it holds the user. What
+ * an admin does to another member leaves that admin, so it does not need this.
  * @throws Problem last_admin if the user is the only active admin
  */
 export async function requireOtherAdmin(
@@ -154,7 +154,7 @@ export async function requireOtherAdmin(
   companyId: string,
   userId: string,
 ): Promise<void> {
-  const admins = await repository.lockActiveAdmins(tx, companyId)
+  const admins = await repository.lockUserAndActiveAdmins(tx, companyId, userId)
   if (admins.length === 1 && admins[0] === userId) throw lastAdmin()
 }
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { changeUserRole } from '../../src/operator/users.ts'
+import { changeUserRole, changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
+import { releaseTogether } from '../support/races.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 /** What admins do to the members of their company, by a session of their own. */
@@ -292,6 +293,29 @@ describe('no company is left without an active admin', () => {
       ])
       expect(await activeAdmins(one)).toHaveLength(1)
     }
+  })
+})
+
+describe('an operator and an admin who change the same member wait for each other in one order (ASVS 15.4.3)', () => {
+  const { context, clock, db } = service
+  const acts: [string, (person: Person) => Promise<unknown>][] = [
+    ['disabling', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
+    ['demoting', (person) => changeUserRole(context, person.companyId, person, 'viewer', clock.now())],
+    ['deleting', (person) => deleteUser(context, person.companyId, person, clock.now())],
+  ]
+
+  test.for(acts)('%s', async ([, act]) => {
+    const founder = await service.addCompany()
+    const member = await service.addUser(founder)
+    // The key of the admin comes after that of the member.
+    clock.advance(1)
+    const actor = await service.addUser(founder, 'admin')
+    const credential = await tokenOf(actor)
+    const byAdmin = async () =>
+      (await change(member.userId, { assignments: ['region:eu-1'] }, { token: credential })).status
+    const byOperator = async () => void (await act(member))
+    const held = { table: 'users', ...member } as const
+    expect(await releaseTogether(db, held, [byAdmin, byOperator])).toEqual([200, undefined])
   })
 })
 

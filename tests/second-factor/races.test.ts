@@ -1,12 +1,11 @@
-import type { Transaction } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import type { Database } from '../../src/database/schema.ts'
 import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
 import { voidPassword } from '../../src/second-factor/guessing.ts'
 import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
 import { useService } from '../support/onboarding.ts'
+import { releaseTogether as release } from '../support/races.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
-import { countWaiting, PASSWORD } from '../support/test-service.ts'
+import { PASSWORD } from '../support/test-service.ts'
 
 /** What comes at the same moment as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
 
@@ -20,16 +19,7 @@ const now = () => service.clock.now()
 async function releaseTogether<Result>(userId: string, acts: (() => Promise<Result>)[]): Promise<Result[]> {
   // A mail that is being sent could wait for these acts, and be counted as one of them.
   await allSent()
-  const started = await db.transaction().execute(async (tx: Transaction<Database>) => {
-    await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
-    const running = []
-    for (const act of acts) {
-      running.push(act())
-      await expect.poll(() => countWaiting(db)).toBe(running.length)
-    }
-    return { running }
-  })
-  return await Promise.all(started.running)
+  return await release(db, { table: 'users', companyId: admin.companyId, userId }, acts)
 }
 
 /** A member with an abandoned sign-in, and one that waits for its code. */

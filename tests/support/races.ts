@@ -1,0 +1,30 @@
+import { type Kysely, sql } from 'kysely'
+import { expect } from 'vitest'
+import type { Database } from '../../src/database/schema.ts'
+import { countWaiting } from './test-service.ts'
+
+/** The row that a race is about. */
+type Held =
+  | { table: 'users'; companyId: string; userId: string }
+  | { table: 'invitations'; companyId: string; email: string }
+
+/** Starts the acts while the row is held, and lets them go when all of them wait: the first goes on first. */
+export async function releaseTogether<Result>(
+  db: Kysely<Database>,
+  { table, companyId, ...key }: Held,
+  acts: (() => Promise<Result>)[],
+): Promise<Result[]> {
+  const which = 'userId' in key ? sql`user_id = ${key.userId}` : sql`email = ${key.email}`
+  const { running } = await db.transaction().execute(async (tx) => {
+    await sql`select from ${sql.table(table)} where company_id = ${companyId} and ${which} for update`.execute(
+      tx,
+    )
+    const running = []
+    for (const act of acts) {
+      running.push(act())
+      await expect.poll(() => countWaiting(db), { timeout: 25_000 }).toBe(running.length)
+    }
+    return { running }
+  })
+  return await Promise.all(running)
+}
