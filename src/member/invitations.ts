@@ -92,11 +92,11 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
   return await counted(context, actor, async (limit) => {
     await asManager(context, actor, async (tx, audit) => {
       const { email, role } = await requireInvitation(tx, companyId, id)
-      // It can have lapsed, and others have taken its place.
-      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
       const mailId = await queueInvitation(tx, system, companyId, { email, role, now, network })
       if (!(await repository.renewInvitation(tx, companyId, id, mailId, new Date(now))))
         throw noSuchInvitation()
+      // It can have lapsed, and others have taken its place. As in `invite`, the invitation is locked before the quotas.
+      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
       await audit({ action: 'invite_resend', subject: email })
     })
     return limit

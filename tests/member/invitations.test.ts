@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
+import { releaseTogether } from '../support/races.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
 /** Invitations by an admin, from the mail to the new member. */
@@ -174,6 +175,21 @@ describe('an invitation (section 9 of the interface)', () => {
       cursor = body.nextCursor
     }
     expect(listed).toEqual(made)
+  })
+
+  test('that one admin sends again while another admin replaces it is no deadlock (ASVS 15.4.3)', async () => {
+    const email = newEmail()
+    const { id } = (await invite({ email })).body
+    await mailbox.mailTo(email)
+    await allSent()
+    const other = await tokenOf(await service.addUser(admin, 'admin'))
+    const held = { table: 'invitations', companyId: admin.companyId, email } as const
+    const answers = await releaseTogether(service.db, held, [
+      () => invite({ email }),
+      () => service.call(`/auth/invitations/${id}/resend`, { token: other, at: 1 }),
+    ])
+    // The one that was to be sent again is replaced.
+    expect(answers.map(({ status }) => status)).toEqual([201, 404])
   })
 
   test('counts within the limits of its company, also at once (ASVS 2.4.1)', async () => {
