@@ -54,6 +54,9 @@ const mailGuessed = mailEach(sql`noted where is_told`, {
   createdAt: sql`at`,
 })
 
+/** The users are locked first, as by what deletes one of them: it blanks the e-mail in these sums. */
+const summedAfterUsers = sumUpRefusedSignIns(sql`item where (select count(*) from noted) >= 0`)
+
 /**
  * Records refused sign-ins. One statement and one commit, whether or not company and user exist, so that the time of
  * the answer does not reveal it.
@@ -66,6 +69,6 @@ export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[])
         guessing_told_at = case when l.is_told then l.at else u.guessing_told_at end
       from locked l where u.company_id = l.company_id and u.user_id = l.user_id
       returning u.company_id, u.email, l.is_told, l.at, l.mail_id, l.ip_address
-    ), told as (${mailGuessed}), summed as (${sumUpRefusedSignIns(sql`item`)})
+    ), told as (${mailGuessed}), summed as (${summedAfterUsers})
     select`.execute(db)
 }

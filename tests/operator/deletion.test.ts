@@ -7,6 +7,7 @@ import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { changeUserRole, changeUserStatus, deleteUser, unlockUser } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
+import { releaseTogether } from '../support/races.ts'
 import { openFactorService } from '../support/second-factors.ts'
 import { countWaiting, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
@@ -306,6 +307,17 @@ describe('of a user who is deleted while they change their e-mail', () => {
     await deleting.waiting
     expect(await textsWith('after@x.example', own.db)).toEqual([])
   })
+})
+
+test('the deletion of a user while somebody guesses the password is no deadlock (ASVS 15.4.3)', async () => {
+  const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_FAILURES: '2/900' } })
+  const user = await strict.addUser(await strict.addCompany())
+  const guess = async () => (await strict.login({ ...user, password: 'wrong' })).status
+  expect(await guess()).toBe(401)
+  const deletion = async () => void (await deleteUser(strict.context, user.companyId, user, clock.now()))
+  // The second guess is the last one, which is noted beside the user.
+  const ends = await releaseTogether(strict.db, { table: 'users', ...user }, [deletion, guess])
+  expect(ends).toEqual([undefined, 401])
 })
 
 describe('no company is left without an active admin by', () => {
