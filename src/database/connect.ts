@@ -4,6 +4,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
+import { type AwaitAnswer, watchForSilence } from './silence.ts'
 import { types } from './values.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
@@ -51,6 +52,9 @@ function statementName(text: string): string {
 
 /** Prepares statements that have parameters, and closes itself after an error that makes it unusable. */
 class Client extends pg.Client {
+  /** How a statement waits for its answer. */
+  readonly awaitAnswer: AwaitAnswer = (ask) => ask()
+
   constructor(config?: string | pg.ClientConfig) {
     super(config)
     // The pool handles `error` events of idle clients only. Without this listener, a connection that is lost
@@ -63,7 +67,7 @@ class Client extends pg.Client {
     const [text, values] = args
     if (typeof text !== 'string' || !Array.isArray(values)) return Reflect.apply(super.query, this, args)
     const query = values.length > 0 ? { name: statementName(text), text, values } : { text }
-    return super.query(query).catch((error: unknown) => {
+    return this.awaitAnswer(() => super.query(query)).catch((error: unknown) => {
       if (isPoisonous(error)) this.connection.stream.destroy()
       throw error
     })
@@ -110,17 +114,37 @@ const FOR_PROBES: Settings = {
 /** A migration that waits for a table holds up every request that comes after it, so it gives up and tries again. */
 const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
 
+/** How long a request waits for an answer or a connection before the database is probed. */
+const PATIENCE_MS = 2_000
+
+/** A connection that comes when nobody waits for it any more goes back to the pool. */
+async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.PoolClient> {
+  let acquired: Promise<pg.PoolClient> | undefined
+  try {
+    return await awaitAnswer(() => {
+      acquired = pool.connect()
+      return acquired
+    })
+  } catch (error) {
+    acquired?.then((late) => late.release()).catch(() => {})
+    throw error
+  }
+}
+
 /**
  * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
- * for the server's answer. A longer wait fails, and the request is answered 503.
+ * for the server's answer. A longer wait fails, and the request is answered 503. If the database answers nobody, not even
+ * the probe, all of them are answered so after 4 s, and from then on at once.
  */
 export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: ConnectOptions): Connection {
-  const open = (max: number, { server, ...waits }: Settings) => {
+  const open = (max: number, { server, ...waits }: Settings, awaitAnswer: AwaitAnswer = (ask) => ask()) => {
     const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
     const pool = new pg.Pool({
       connectionString: url,
       max,
-      Client,
+      Client: class extends Client {
+        override readonly awaitAnswer = awaitAnswer
+      },
       application_name: 'gatehouse',
       ...waits,
       // Not with the startup message: poolers such as PgBouncer refuse settings there.
@@ -130,10 +154,18 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
       keepAlive: true,
     })
     pool.on('error', (error) => onIdleError?.(error))
-    return { pool, db: new Kysely<Database>({ dialect: new PostgresDialect({ pool }) }) }
+    const { options } = pool
+    const dialect = new PostgresDialect({
+      pool: { options, connect: () => acquire(pool, awaitAnswer), end: () => pool.end() },
+    })
+    return { pool, db: new Kysely<Database>({ dialect }) }
   }
-  const { pool, db } = open(poolSize, forRequests(timeoutScale))
   const { db: health } = open(1, FOR_PROBES)
+  const awaitAnswer = watchForSilence({
+    probe: () => ping(health),
+    patienceMs: PATIENCE_MS * timeoutScale,
+  })
+  const { pool, db } = open(poolSize, forRequests(timeoutScale), awaitAnswer)
   const { db: maintenance } = open(1, FOR_MAINTENANCE)
   return {
     db,

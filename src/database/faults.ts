@@ -20,6 +20,11 @@ const POOL_MESSAGES =
  */
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
+/** The database has answered nothing for a while, not even a probe: see silence.ts. */
+export class SilentDatabaseError extends Error {
+  override message = 'The database does not answer'
+}
+
 /** Whether a unique constraint has refused a row. */
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505'
@@ -40,7 +45,12 @@ export function constraintOf(error: unknown): string | undefined {
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return NETWORK.has(code) || UNAVAILABLE.test(code)
-  return error instanceof Error && POOL_MESSAGES.test(error.message)
+  return error instanceof SilentDatabaseError || (error instanceof Error && POOL_MESSAGES.test(error.message))
+}
+
+/** Whether a wait of this side for an answer or a connection has ended. That of a statement has a code of the server. */
+export function isUnanswered(error: unknown): boolean {
+  return codeOf(error) === undefined && error instanceof Error && /time(d )?out/i.test(error.message)
 }
 
 /**
@@ -62,6 +72,7 @@ export function isOutage(error: unknown): boolean {
 export function isPoisonous(error: unknown): boolean {
   return (
     /^(25006|0A000)$/.test(codeOf(error) ?? '') ||
+    error instanceof SilentDatabaseError ||
     (error instanceof Error && error.message === 'Query read timeout')
   )
 }

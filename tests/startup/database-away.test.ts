@@ -8,7 +8,7 @@ import { whenDone } from '../support/cleanup.ts'
 import { findPlace, findServicePlaces, type Place } from '../support/places.ts'
 import { openProxy } from '../support/proxy.ts'
 import { createServerProcesses } from '../support/server-process.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 /** A service that starts before its database does. */
 
@@ -43,6 +43,47 @@ test('a database that falls silent holds up neither probes, nor metrics, nor the
   }
   service.child.kill('SIGTERM')
   expect(await service.exit).toEqual([0, null])
+})
+
+test('a database that falls silent leaves no request without an answer, however many wait for it (ASVS 16.5.2)', async () => {
+  const proxy = await openProxy(database.host, database.port)
+  whenDone(() => proxy.close())
+  const service = await start({ DATABASE_URL: at(proxy) })
+  const { companyId, email, password } = await testService.addCompany()
+  const ask = async (path: string, json?: object, token?: string) => {
+    const { statusCode, headers, body } = await request(`${service.address}/api${path}`, {
+      method: path === '/auth/session' ? 'GET' : 'POST',
+      headers: {
+        ...(json && { 'content-type': 'application/json' }),
+        ...(token && { authorization: `Bearer ${token}` }),
+      },
+      body: json ? JSON.stringify(json) : null,
+    })
+    return { status: statusCode, headers, body: await body.json() }
+  }
+  const signIn = () => ask('/auth/login', { companyId, email, password })
+  const { body } = await signIn()
+  const { accessToken, refreshToken } = body as Record<string, string>
+
+  proxy.freeze()
+  const answers = await Promise.all([
+    ...times(240, signIn),
+    ask('/auth/session', undefined, accessToken),
+    ask('/auth/refresh', undefined, refreshToken),
+    ask('/auth/logout', undefined, accessToken),
+    ask('/auth/password/forgot', { companyId, email }),
+    ask('/auth/register', { companyName: 'Acme', name: 'Ada', email, password }),
+    ask('/auth/verify-email', { token: `verify_${'x'.repeat(43)}` }),
+  ])
+  for (const answer of answers)
+    expect(answer).toMatchObject({
+      status: 503,
+      headers: { 'retry-after': '1' },
+      body: { code: 'unavailable' },
+    })
+
+  proxy.thaw()
+  await expect.poll(async () => (await signIn()).status).toBe(200)
 })
 
 describe('a database that is not there at the start', () => {
