@@ -30,9 +30,11 @@ interface Options {
   bounds: { max: number; maxPerWiderNetwork: number }
   /** The detail of the problem when work is refused. */
   refusal: string
+  /** Whether no work can succeed now. Then all calls that wait fail at once. */
+  isOutage?(error: unknown): boolean
 }
 
-export function createAdmission({ places, bounds, refusal }: Options): Admission {
+export function createAdmission({ places, bounds, refusal, isOutage = () => false }: Options): Admission {
   const queue = createTurnQueue<Waiting>(bounds)
   let taken = 0
 
@@ -49,6 +51,9 @@ export function createAdmission({ places, bounds, refusal }: Options): Admission
       }
       try {
         return await work()
+      } catch (error) {
+        if (isOutage(error)) for (let next = queue.take(); next; next = queue.take()) next.fail(error)
+        throw error
       } finally {
         // The place passes to the next, so that a new call cannot overtake it.
         const next = queue.take()

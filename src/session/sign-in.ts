@@ -5,6 +5,7 @@ import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
+import { isOutage } from '../database/faults.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import { type Admission, createAdmission } from '../limits/admission.ts'
@@ -78,6 +79,7 @@ const COUNTING = {
   places: 4,
   bounds: { max: 1_000, maxPerWiderNetwork: 250 },
   refusal: 'Too many sign-ins at once; try again in a moment.',
+  isOutage,
 }
 
 /**

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { createAdmission } from '../../src/limits/admission.ts'
 import { createLimiter } from '../../src/limits/limiter.ts'
 
 /** Work whose ends the test decides. */
@@ -49,4 +50,16 @@ describe('a limiter (ASVS 15.1.3, 15.2.2)', () => {
     expect([begun, limiter.free]).toEqual([[0], 1])
     expect(await limiter.run(async () => 4)).toBe(4)
   })
+})
+
+test('an admission fails all that waits when there is an outage, and goes on afterwards (ASVS 16.5.2)', async () => {
+  const bounds = { max: 3, maxPerWiderNetwork: 3 }
+  const admission = createAdmission({ places: 1, bounds, refusal: 'Too many.', isOutage: () => true })
+  const run = (work: () => Promise<number>) => admission.run({ network: '192.0.2.1', isKnown: false }, work)
+  const { begun, ends, settled } = startWork(3, run)
+  const outage = new Error('outage')
+  ends[0]?.reject(outage)
+  expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
+  expect([begun, admission.waiting]).toEqual([[0], 0])
+  expect(await run(async () => 4)).toBe(4)
 })
