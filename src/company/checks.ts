@@ -5,8 +5,14 @@ import { invalidField } from '../errors.ts'
 
 /** No control characters and no line ends. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,100}$/u
-/** Zero-width characters, soft hyphens and what changes the direction of the text: two names can look the same. */
-const INVISIBLE = /\p{Cf}/u
+/** How these make others join is needed by Persian, by Indic scripts and by emoji. */
+const JOINERS = /[\u200c\u200d]/g
+/**
+ * Zero-width characters, soft hyphens and what changes the direction of the text: two names can look the same. A joiner
+ * follows a visible character, and another character, not a joiner, follows it.
+ */
+const INVISIBLE =
+  /(?![\u200c\u200d])\p{Cf}|(?<![^\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\u200c\u200d])/u
 /** Mail programs turn these patterns into links. Names such as Booking.com are made harmless in the mail itself. */
 const LINK = /:\/\/|www\.|\w\.\w+\//i
 
@@ -36,9 +42,11 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   if (INVISIBLE.test(name))
     throw invalidField(
       field,
-      'must not contain invisible characters (zero-width ones, soft hyphens, direction marks)',
+      'must not contain invisible characters (soft hyphens, direction marks, zero-width ones that join nothing)',
     )
-  if (LINK.test(name)) throw invalidField(field, 'must not contain the address of a page')
+  // Browsers leave joiners out of a URL.
+  if (LINK.test(name.replace(JOINERS, '')))
+    throw invalidField(field, 'must not contain the address of a page')
   return name
 }
 

@@ -96,6 +96,8 @@ describe('what a user chose has no meaning in a letter (ASVS 1.2.1, 1.3.11):', (
     'Ada <eve@evil.example>',
     '"Eve" eve@evil.example;',
     '{{name}} %s',
+    'علی\u200cرضا & 👨\u200d👩\u200d👧',
+    'evil\u200d.\u200dexample',
   ]
 
   const escaped = (name: string) =>

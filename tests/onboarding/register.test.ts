@@ -14,6 +14,15 @@ const { register, join } = useService(service, mailbox)
 
 const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), password: 'a good password' })
 
+/** Persian, Bengali, Sinhala, Malayalam and emoji, which need zero-width joiners or non-joiners. */
+const JOINED = [
+  'علی\u200cرضا می\u200cخواهد',
+  'র\u200d্যাব',
+  'ශ්\u200dරී',
+  'അവന്\u200d കുമാര',
+  '👨\u200d👩\u200d👧 & ❤\ufe0f\u200d🔥',
+]
+
 async function counts() {
   const tables = ['companies', 'subscriptions', 'users', 'mail_outbox', 'one_time_tokens', 'audit_events']
   const all = tables.map(async (name) => {
@@ -37,7 +46,21 @@ describe('a registration that is refused leaves nothing behind (ASVS 2.2.1, 2.3.
     ['a line separator in the name', { name: 'Ada\u2028Lovelace' }, '/name'],
     ['a change of direction in the name', { name: 'Ada\u202egpj.exe' }, '/name'],
     ['a zero-width space in the name', { name: 'Ada\u200bLovelace' }, '/name'],
-    ['a zero-width joiner in the name', { name: '👩\u200d👧' }, '/name'],
+    ['a name of a zero-width joiner', { name: '\u200d' }, '/name'],
+    ['a name that begins with a zero-width joiner', { name: '\u200dAda' }, '/name'],
+    ['a name that ends with a zero-width joiner', { name: '👩\u200d' }, '/name'],
+    ['a name that ends with a zero-width joiner before a space', { name: '👩\u200d ' }, '/name'],
+    ['a zero-width joiner between spaces', { name: 'Ada \u200d Lovelace' }, '/name'],
+    ['a word of the name that begins with a zero-width non-joiner', { name: 'Ada \u200cLovelace' }, '/name'],
+    ['two zero-width non-joiners in a row', { companyName: 'Ac\u200c\u200cme' }, '/companyName'],
+    ['a zero-width non-joiner and a joiner in a row', { companyName: 'Ac\u200c\u200dme' }, '/companyName'],
+    [
+      'a link with zero-width joiners in the company name',
+      { companyName: 'Win at ht\u200dtps:\u200d//evil.example' },
+      '/companyName',
+    ],
+    ['a byte order mark in the name', { name: 'Ada\ufeffLovelace' }, '/name'],
+    ['the tag characters of a flag', { name: '\u{1f3f4}\u{e0067}\u{e0062}\u{e007f}' }, '/name'],
     ['a soft hyphen in the company name', { companyName: 'Ac\u00adme' }, '/companyName'],
     ['a tag character in the company name', { companyName: 'Acme\u{e0041}' }, '/companyName'],
     ['a name that is none', { name: 7 }, '/name'],
@@ -121,7 +144,16 @@ test('a registration opens a company in trial with one admin, and mails them; ea
 })
 
 test('names may be of any script, and are stored as one would read them', async () => {
-  const names = [`O'Brien & Söhne <AG>`, 'Ελένη', '株式会社例', 'نیما', '👩', 'Booking.com', '  Ada  ']
+  const names = [
+    `O'Brien & Söhne <AG>`,
+    'Ελένη',
+    '株式会社例',
+    'نیما',
+    '👩',
+    'Booking.com',
+    ...JOINED,
+    '  Ada  ',
+  ]
   for (const name of names) {
     const email = newEmail()
     const { status, body } = await service.call('/auth/register', {
