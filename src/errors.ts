@@ -66,6 +66,13 @@ export interface SecondFactorRequest {
   passkeyOptions?: object
 }
 
+/** Whom a refusal concerns, and why it came. */
+export interface RefusalContext {
+  companyId?: string
+  userId?: string
+  reason?: string
+}
+
 interface Extras {
   /** The invalid values, by JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
@@ -79,6 +86,8 @@ interface Extras {
   secondFactor?: SecondFactorRequest
   /** Further headers of this answer. */
   headers?: Record<string, string>
+  /** For the log line alone: what the client is not told. */
+  logContext?: RefusalContext
   cause?: unknown
 }
 
@@ -93,6 +102,11 @@ export class Problem extends Error {
     this.code = code
     this.extras = extras
   }
+}
+
+/** The same refusal, with more in its log line. */
+export function withLogContext({ code, message, extras }: Problem, logContext: RefusalContext): Problem {
+  return new Problem(code, message, { ...extras, logContext })
 }
 
 /** The refusal of one field. `message` continues a sentence that starts with the field's name. */

@@ -1,4 +1,4 @@
-import { listEntries, listRefusedSignIns } from '../../src/audit/repository.ts'
+import { readAudit } from '../../src/operator/audit.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { endAllSessions, endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
@@ -28,12 +28,9 @@ export const PLATFORM_COMMANDS: Record<string, Command> = {
 
   audit: {
     required: ['company'],
-    optional: ['limit'],
-    async run({ db }, { company: companyId = '', ...values }) {
-      const limit = limitOf(values)
-      const entries = await listEntries(db, companyId, { max: limit })
-      return { companyId, entries, refusedSignIns: await listRefusedSignIns(db, companyId, limit) }
-    },
+    optional: ['email', 'limit'],
+    run: async ({ db }, { company: companyId = '', email, ...values }) =>
+      await readAudit(db, companyId, { email, max: limitOf(values) }),
   },
 
   'keys rotate': { run: async (context) => ({ ...(await rotateKeys(context)) }) },

@@ -13,7 +13,7 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   subscription set --company ID --status S [--plan P]
   sessions end --company ID [--user U]
   sessions end --all
-  audit --company ID [--limit L]
+  audit --company ID [--email E] [--limit L]
   keys rotate
   keys list
   keys retire KID

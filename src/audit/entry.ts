@@ -25,5 +25,24 @@ export function newEntry(
   return { ...about, auditId: newId(system), occurredAt }
 }
 
+/** Why sign-ins are refused, as the log and the audit trail tell; the client is not told. */
+export const REFUSAL_REASONS = [
+  'unknown_company',
+  'company_suspended',
+  'unknown_user',
+  'user_disabled',
+  'locked_out',
+  'wrong_password',
+  'email_not_verified',
+  'token_mode_only',
+  'factor_missing',
+  // Those of a minute that has no room for further rows.
+  'other',
+  // Those of instances that told no reason.
+  'refused',
+] as const
+
+export type RefusalReason = (typeof REFUSAL_REASONS)[number]
+
 /** The company id of entries that concern no single company. */
 export const PLATFORM = '00000000-0000-0000-0000-000000000000'

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { countEach } from '../limits/fragments.ts'
 import type { AuditEntry } from './entry.ts'
 
 /**
@@ -40,19 +41,61 @@ export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
     from ${source}`
 }
 
+/** Rows of refused sign-ins in a minute and company: of clients that are known for the member, of strangers, and one for the rest. */
+const MAX_ROWS = { known: 10, strangers: 9 }
+
 /**
- * Sums up refused sign-ins: one row per company, minute, network and kind, whatever their number. `source` is
- * the part of a statement that follows `from`, with the columns company_id, network, kind, email and at.
- * Inserts in key order, so that two statements never deadlock.
+ * Common table expressions that sum up refused sign-ins: one row per company, minute, network, reason and member, and at
+ * most 20 per company and minute, so that a flood writes little and hides no known clients. `source` names a common table
+ * expression with the columns company_id, at, network, reason, user_id, is_known, email and ip_address. A counter gives
+ * out the rows, so that statements of several instances keep to their number. They insert in key order, so that two of them
+ * never deadlock.
  */
-export function sumUpRefusedSignIns(source: RawBuilder<unknown>) {
+export function summingUpRefusedSignIns(source: string) {
   return sql`
-    insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
-    select company_id, date_trunc('minute', at, 'UTC'), network, kind, count(*),
-      (array_agg(email order by at desc))[1], max(at)
-    from ${source}
-    group by 1, 2, 3, 4
-    order by 1, 2, 3, 4
-    on conflict (company_id, minute, network, kind) do update set count = r.count + excluded.count,
-      last_email = excluded.last_email, last_at = greatest(r.last_at, excluded.last_at)`
+    summed as (
+      select company_id, minute, network, reason, user_id, kind, bool_or(is_known) as is_known, count(*)::int as count,
+        (array_agg(email order by at desc))[1] as last_email,
+        (array_agg(ip_address order by at desc))[1] as ip_address, max(at) as last_at
+      from (
+        select *, date_trunc('minute', at, 'UTC') as minute, concat_ws(' ', reason, user_id) as kind
+        from ${sql.table(source)}
+      ) s
+      group by company_id, minute, network, reason, user_id, kind
+    ), fresh as (
+      select s.company_id, s.minute, s.network, s.kind,
+        case when s.is_known then ${MAX_ROWS.known}::int else ${MAX_ROWS.strangers} end as max_rows,
+        concat_ws(' ', 'refused-sign-ins', s.company_id, extract(epoch from s.minute)::bigint, s.is_known) as counter,
+        -- By then also those are noted whose second factor did not come.
+        s.minute + interval '15 minutes' as ends_at
+      from summed s
+      where not exists (
+        select from refused_sign_ins r
+        where r.company_id = s.company_id and r.minute = s.minute and r.network = s.network and r.kind = s.kind
+      )
+    ), given as (${countEach('fresh')}), beyond as (
+      select f.company_id, f.minute, f.network, f.kind
+      from (select *, row_number() over (partition by counter order by network, kind) as place from fresh) f
+      join given g on g.counter = f.counter
+      where g.hits - f.place >= f.max_rows
+    ), refused as (
+      insert into refused_sign_ins as r
+        (company_id, minute, network, kind, count, last_email, last_at, reason, user_id, ip_address)
+      select company_id, minute, network, kind, sum(count), (array_agg(last_email order by last_at desc))[1],
+        max(last_at), reason, user_id, (array_agg(ip_address order by last_at desc))[1]
+      from (
+        select s.company_id, s.minute, s.last_email, s.last_at, s.ip_address, s.count,
+          case when b.kind is null then s.network else '' end as network,
+          case when b.kind is null then s.kind else 'other' end as kind,
+          case when b.kind is null then s.reason else 'other' end as reason,
+          case when b.kind is null then s.user_id end as user_id
+        from summed s left join beyond b
+          on b.company_id = s.company_id and b.minute = s.minute and b.network = s.network and b.kind = s.kind
+      ) s
+      group by company_id, minute, network, kind, reason, user_id
+      order by company_id, minute, network, kind
+      on conflict (company_id, minute, network, kind) do update set count = r.count + excluded.count,
+        last_email = excluded.last_email, last_at = greatest(r.last_at, excluded.last_at),
+        ip_address = excluded.ip_address
+    )`
 }

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { AuditEntry } from './entry.ts'
 import { auditOne } from './fragments.ts'
@@ -32,6 +32,13 @@ export interface ShownEntry {
   ipAddress: string | null
 }
 
+/** Refused sign-ins of a minute are one entry of the trail for each network, reason and member. */
+export interface TrailEntry extends ShownEntry {
+  /** Null for what is no refused sign-in, as is `count`. */
+  reason: string | null
+  count: number | null
+}
+
 /** Which entries; those of all kinds, actors and times by default. `from` is the first moment, `to` the one after the last. */
 export interface Filter {
   action?: string | undefined
@@ -46,30 +53,80 @@ export interface Place {
   id: string
 }
 
-/** The newest entries of a company first, at most `max`. */
+/** A user, by id where there is one, and by e-mail. */
+export interface Person {
+  userId: string | null
+  email: string
+}
+
+const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action, e.outcome, e.actor,
+  coalesce(e.subject, a.email) as subject, e.details, e.session_id as "sessionId", a.ip_address as "ipAddress"`
+
+const entriesWithAddresses = sql`audit_events e
+  left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id`
+
+/** The newest entries of a company first, at most `max`, without refused sign-ins; those about a person if one is given. */
 export async function listEntries(
   db: Executor,
   companyId: string,
-  { action, actor, from, to, after, max }: Filter & { after?: Place | undefined; max: number },
+  { person, max }: { person?: Person | undefined; max: number },
 ): Promise<ShownEntry[]> {
-  const conditions = [
+  const { userId, email } = person ?? {}
+  const isAbout =
+    person === undefined
+      ? sql`true`
+      : sql`(e.actor = ${userId} or e.subject = ${userId} or a.email = ${email})`
+  const { rows } = await sql<ShownEntry>`
+    select ${shownEntry} from ${entriesWithAddresses}
+    where e.company_id = ${companyId} and ${isAbout}
+    order by e.occurred_at desc, e.audit_id desc
+    limit ${max}`.execute(db)
+  return rows
+}
+
+/** Made of the key of row `r`, with the time of its minute, as a UUIDv7 (RFC 9562, section 5.7). */
+const refusedId = sql`(
+  lpad(to_hex((extract(epoch from r.minute) * 1000)::bigint), 12, '0') || '7' ||
+  overlay(left(md5(concat_ws(' ', r.company_id, r.network, r.kind)), 19) placing '8' from 4 for 1))::uuid`
+
+/** Refused sign-ins in the form of `TrailEntry`. Nobody has proven who they are, so that the member is the subject. */
+const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
+  null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
+  coalesce(r.reason, 'refused') as reason, r.count`
+
+/** The trail of a company with its refused sign-ins, the newest first, at most `max`. */
+export async function listTrail(
+  db: Executor,
+  companyId: string,
+  { action, actor, from, to, after, max }: Filter & { after?: Place | undefined; max: number },
+): Promise<TrailEntry[]> {
+  const within = (time: RawBuilder<unknown>, id: RawBuilder<unknown>) => [
+    ...(from === undefined ? [] : [sql`${time} >= ${from}`]),
+    ...(to === undefined ? [] : [sql`${time} < ${to}`]),
+    ...(after === undefined
+      ? []
+      : [sql`(${time}, ${id}) < (${after.occurredAt}::timestamptz, ${after.id}::uuid)`]),
+  ]
+  const ofEntries = [
     sql`e.company_id = ${companyId}`,
     ...(action === undefined ? [] : [sql`e.action = ${action}`]),
     ...(actor === undefined ? [] : [sql`e.actor = ${actor}`]),
-    ...(from === undefined ? [] : [sql`e.occurred_at >= ${from}`]),
-    ...(to === undefined ? [] : [sql`e.occurred_at < ${to}`]),
-    ...(after === undefined
-      ? []
-      : [sql`(e.occurred_at, e.audit_id) < (${after.occurredAt}::timestamptz, ${after.id}::uuid)`]),
+    ...within(sql`e.occurred_at`, sql`e.audit_id`),
   ]
-  const { rows } = await sql<ShownEntry>`
-    select e.audit_id as id, e.occurred_at as "occurredAt", e.action, e.outcome, e.actor,
-      coalesce(e.subject, a.email) as subject, e.details, e.session_id as "sessionId",
-      a.ip_address as "ipAddress"
-    from audit_events e
-    left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id
-    where ${sql.join(conditions, sql` and `)}
-    order by e.occurred_at desc, e.audit_id desc
+  const ofRefused = [
+    sql`r.company_id = ${companyId}`,
+    ...(actor === undefined && (action ?? 'sign_in') === 'sign_in' ? [] : [sql`false`]),
+    ...within(sql`r.minute`, refusedId),
+  ]
+  const { rows } = await sql<TrailEntry>`
+    (select ${shownEntry}, null as reason, null::int as count from ${entriesWithAddresses}
+    where ${sql.join(ofEntries, sql` and `)}
+    order by e.occurred_at desc, e.audit_id desc limit ${max})
+    union all
+    (select ${refusedEntry} from refused_sign_ins r
+    where ${sql.join(ofRefused, sql` and `)}
+    order by r.minute desc, 1 desc limit ${max})
+    order by "occurredAt" desc, id desc
     limit ${max}`.execute(db)
   return rows
 }
@@ -116,27 +173,29 @@ export async function countDaily(
   return rows
 }
 
-/** Refused sign-ins of one minute, network and kind. */
+/** Refused sign-ins of one minute, network, reason and member. */
 interface RefusedSignIns {
   minute: Date
   network: string
-  kind: string
+  reason: string
   count: number
+  userId: string | null
   lastEmail: string
 }
 
-/** The newest refused sign-ins of a company first. */
+/** The newest refused sign-ins of a company first; those of a person if one is given, and the last ones with the e-mail. */
 export async function listRefusedSignIns(
   db: Executor,
   companyId: string,
-  limit: number,
+  { person, max }: { person?: Person | undefined; max: number },
 ): Promise<RefusedSignIns[]> {
-  return await db
-    .selectFrom('refused_sign_ins')
-    .select(['minute', 'network', 'kind', 'count', 'last_email as lastEmail'])
-    .where('company_id', '=', companyId)
-    .orderBy('minute', 'desc')
-    .orderBy('network')
-    .limit(limit)
-    .execute()
+  const isOf =
+    person === undefined ? sql`true` : sql`(user_id = ${person.userId}::uuid or last_email = ${person.email})`
+  const { rows } = await sql<RefusedSignIns>`
+    select minute, network, coalesce(reason, 'refused') as reason, count, user_id as "userId", last_email as "lastEmail"
+    from refused_sign_ins
+    where company_id = ${companyId} and ${isOf}
+    order by minute desc, network, kind
+    limit ${max}`.execute(db)
+  return rows
 }

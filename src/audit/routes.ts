@@ -5,7 +5,7 @@ import type { Executor } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
 import { ID, type System } from '../system.ts'
-import { countDaily, type Filter, listEntries, type Place, type ShownEntry } from './repository.ts'
+import { countDaily, type Filter, listTrail, type Place, type TrailEntry } from './repository.ts'
 import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
 
 interface Options {
@@ -32,7 +32,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) =
         operationId: 'listAudit',
         summary: 'The audit trail, the newest entries first, in pages',
         description:
-          'Needs the permission `audit:read`. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
+          'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
         querystring: AuditQuery,
         response: {
           200: {
@@ -54,8 +54,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) =
       }
       const { rows, nextCursor } = await readPage(
         query,
-        ({ occurredAt, id }: ShownEntry) => [occurredAt.toISOString(), id],
-        ({ after, max }) => listEntries(db, companyId, { ...filter, after: after && toPlace(after), max }),
+        ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
+        ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPlace(after), max }),
       )
       return reply.send({ entries: rows.map(toReply), nextCursor })
     },
@@ -84,7 +84,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) =
 async function* exportLines(db: Executor, companyId: string, filter: Filter): AsyncGenerator<string> {
   let after: Place | undefined
   do {
-    const entries = await listEntries(db, companyId, { ...filter, after, max: EXPORT_ROWS })
+    const entries = await listTrail(db, companyId, { ...filter, after, max: EXPORT_ROWS })
     for (const entry of entries) yield `${JSON.stringify(toReply(entry))}\n`
     after = entries.length === EXPORT_ROWS ? entries.at(-1) : undefined
   } while (after)
@@ -120,8 +120,9 @@ function toPlace([time = '', id = '']: string[]): Place {
   return { occurredAt, id }
 }
 
-function toReply({ occurredAt, ...entry }: ShownEntry) {
-  return { ...entry, occurredAt: occurredAt.toISOString() }
+function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {
+  const refused = reason !== null && count !== null && { reason, count }
+  return { ...entry, occurredAt: occurredAt.toISOString(), ...refused }
 }
 
 export const auditRoutes = fp(routes, {

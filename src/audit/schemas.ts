@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
 import { field, queryInteger, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
+import { REFUSAL_REASONS } from './entry.ts'
 
 const filters = {
   action: Type.Optional(
@@ -32,7 +33,7 @@ const orNull = (description: string, example: string) =>
 const Entry = Type.Object(
   {
     id: field(Uuid, 'The entry'),
-    occurredAt: field(Time, 'When it happened'),
+    occurredAt: field(Time, 'When it happened; of refused sign-ins the minute'),
     action: field(Type.String(), 'What was done', 'user_role'),
     outcome: field(Type.String(), 'How it ended', 'done'),
     actor: orNull(
@@ -52,6 +53,16 @@ const Entry = Type.Object(
       '01890a5d-ac96-774b-bcce-b302099a8057',
     ),
     ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
+    reason: Type.Optional(
+      Type.String({
+        enum: [...REFUSAL_REASONS],
+        description: 'Why sign-ins were refused; only of those',
+        examples: ['wrong_password'],
+      }),
+    ),
+    count: Type.Optional(
+      Type.Integer({ description: 'How many sign-ins were refused; only of those', examples: [3] }),
+    ),
   },
   { title: 'AuditEntry', description: 'One entry of the audit trail' },
 )

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
-import { sumUpRefusedSignIns } from '../audit/fragments.ts'
+import { PLATFORM, type RefusalReason } from '../audit/entry.ts'
+import { summingUpRefusedSignIns } from '../audit/fragments.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { mailEach } from '../mail/fragments.ts'
@@ -9,7 +10,11 @@ export interface RefusedSignIn {
   email: string
   network: string
   ipAddress: string
-  kind: 'wrong_password' | 'email_not_verified'
+  reason: RefusalReason
+  /** The user that has the e-mail; null if there is none. */
+  userId: string | null
+  /** Whether network or device are known for the user. */
+  isKnown: boolean
   at: Date
   /** Whether it was the last guess of its network within the limit: the user is then marked as locked out. */
   isLockout: boolean
@@ -23,7 +28,9 @@ const refusedTable = itemTable<RefusedSignIn>({
   email: ['text', ({ email }) => email],
   network: ['text', ({ network }) => network],
   ip_address: ['text', ({ ipAddress }) => ipAddress],
-  kind: ['text', ({ kind }) => kind],
+  reason: ['text', ({ reason }) => reason],
+  user_id: ['uuid', ({ userId }) => userId],
+  is_known: ['boolean', ({ isKnown }) => isKnown],
   at: ['timestamptz', ({ at }) => at],
   is_lockout: ['boolean', ({ isLockout }) => isLockout],
   is_guessed: ['boolean', ({ isGuessed }) => isGuessed],
@@ -54,12 +61,9 @@ const mailGuessed = mailEach(sql`noted where is_told`, {
   createdAt: sql`at`,
 })
 
-/** The users are locked first, as by what deletes one of them: it blanks the e-mail in these sums. */
-const summedAfterUsers = sumUpRefusedSignIns(sql`item where (select count(*) from noted) >= 0`)
-
 /**
- * Records refused sign-ins. One statement and one commit, whether or not company and user exist, so that the time of
- * the answer does not reveal it.
+ * Records refused sign-ins. One statement, one commit and a row for each, whether or not company and user exist, so that
+ * the time of the answer does not reveal it. Those at companies that do not exist are summed up for all of them together.
  */
 export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[]): Promise<void> {
   await sql`
@@ -69,6 +73,12 @@ export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[])
         guessing_told_at = case when l.is_told then l.at else u.guessing_told_at end
       from locked l where u.company_id = l.company_id and u.user_id = l.user_id
       returning u.company_id, u.email, l.is_told, l.at, l.mail_id, l.ip_address
-    ), told as (${mailGuessed}), summed as (${summedAfterUsers})
+    ), told as (${mailGuessed}), at_company as (
+      select coalesce(c.company_id, ${PLATFORM}::uuid) as company_id, i.at, i.network, i.reason, i.is_known, i.email,
+        i.ip_address, case when c.company_id is not null then i.user_id end as user_id
+      from item i left join companies c on c.company_id = i.company_id and c.status <> 'deleting'
+      -- After the users are locked, as by what deletes one of them: it blanks the e-mail in these sums.
+      where (select count(*) from noted) >= 0
+    ), ${summingUpRefusedSignIns('at_company')}
     select`.execute(db)
 }

@@ -285,6 +285,10 @@ interface RefusedSignIns {
   count: number
   last_email: string
   last_at: Date
+  /** Null in rows of earlier instances, as are the next two. */
+  reason: Fixed<string | null>
+  user_id: Fixed<string | null>
+  ip_address: string | null
 }
 
 interface OneTimeTokens {

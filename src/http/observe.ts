@@ -9,7 +9,7 @@ declare module 'fastify' {
     /** Values that guards and handlers add to the request's log line; never a credential. */
     logContext: {
       code?: string
-      /** Why a session has ended. */
+      /** Why a session has ended, or a sign-in was refused. */
       reason?: string
       /** The limit that refused the request. */
       limit?: string
@@ -71,9 +71,9 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
   }
 }
 
-/** The outcome is `success` or an error's code; a session that has ended adds its reason. */
+/** The outcome is `success` or an error's code; a sign-in that was refused adds the reason, and a session that has ended. */
 function countOutcomes(registry: Registry, name: string, what: string) {
-  const help = `${what}, by outcome: success or the code of the error, with the reason of a session's end`
+  const help = `${what}, by outcome: success or the code of the error, with the reason of a refusal or of a session's end`
   return new Counter({ name, help, labelNames: ['outcome', 'reason'], registers: [registry] })
 }
 

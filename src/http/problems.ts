@@ -32,9 +32,12 @@ async function plugin(app: FastifyInstance): Promise<void> {
   }
 }
 
-function logContextOf({ code, extras: { reason, limit } }: Problem): FastifyRequest['logContext'] {
+function logContextOf({
+  code,
+  extras: { reason, limit, logContext },
+}: Problem): FastifyRequest['logContext'] {
   const isLimited = code === 'rate_limited'
-  return { code, ...(reason && { reason }), ...(isLimited && limit && { limit: limit.name }) }
+  return { ...logContext, code, ...(reason && { reason }), ...(isLimited && limit && { limit: limit.name }) }
 }
 
 const OWN_COUNTERS = new Set<ProblemCode>([

@@ -79,6 +79,18 @@ export function consumeUnreserved(
     returning counter`
 }
 
+/**
+ * Counts a use for each row of the common table expression `source` (counter, ends_at), without a limit. Returns `counter`
+ * and `hits`. Locks the counters in the order of their names, so that two statements never deadlock.
+ */
+export function countEach(source: string) {
+  return sql`
+    insert into rate_counters as c (counter, hits, window_ends_at)
+    select counter, count(*)::int, max(ends_at) from ${sql.table(source)} group by counter order by counter
+    on conflict (counter) do update set hits = c.hits + excluded.hits
+    returning counter, hits`
+}
+
 /** Gives one use back that was consumed at `now`. */
 export function refundUse({ max }: Limit, { counter, now }: { counter: string; now: Date }) {
   return sql`

@@ -1,8 +1,9 @@
 import type { Kysely } from 'kysely'
+import type { RefusalReason } from '../audit/entry.ts'
 import type { Config } from '../config.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
-import { Problem } from '../errors.ts'
+import { Problem, type RefusalContext } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitState } from '../limits/list.ts'
@@ -31,11 +32,21 @@ export interface MemberIds {
   userId: string
 }
 
-/** The one answer to a second factor that is not right, whatever is wrong with it. */
-export function invalidSecondFactor(limit?: LimitState): Problem {
+/** Why a second factor is refused; by passkey alone, also why its owner cannot sign in. */
+export type FactorRefusal =
+  | 'challenge_void'
+  | 'unknown_passkey'
+  | 'wrong_factor'
+  | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
+
+/** The one answer to a second factor that is not right, whatever is wrong with it; the log tells more. */
+export function invalidSecondFactor(
+  logContext: RefusalContext & { reason: FactorRefusal },
+  limit?: LimitState,
+): Problem {
   return new Problem(
     'invalid_second_factor',
     'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
-    limit && { limit },
+    { logContext, ...(limit && { limit }) },
   )
 }

@@ -23,6 +23,15 @@ interface MemberKey {
   userId: string
 }
 
+/** A sign-in that has begun with the right password. */
+export interface Begun {
+  /** Of the member. */
+  email: string
+  network: string
+  ipAddress: string
+  createdAt: Date
+}
+
 /**
  * Deletes the challenges of a member that have expired; returns whence and when the sign-ins among them were begun whose
  * password still holds. The member is held.
@@ -32,14 +41,13 @@ export async function deleteLapsed(
   companyId: string,
   userId: string,
   now: Date,
-): Promise<{ ipAddress: string; createdAt: Date }[]> {
-  const { rows } = await sql<{ ipAddress: string; createdAt: Date; isOpen: boolean }>`
+): Promise<Begun[]> {
+  const { rows } = await sql<Begun & { isOpen: boolean }>`
     delete from second_factor_challenges h using users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
       and u.company_id = h.company_id and u.user_id = h.user_id
-    returning h.ip_address as "ipAddress", h.created_at as "createdAt", h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(
-    tx,
-  )
+    returning u.email, h.network, h.ip_address as "ipAddress", h.created_at as "createdAt",
+      h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(tx)
   return rows.filter(({ isOpen }) => isOpen)
 }
 

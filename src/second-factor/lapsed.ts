@@ -1,10 +1,11 @@
 import type { Kysely } from 'kysely'
+import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { holdUser } from '../company/service.ts'
 import type { Database } from '../database/schema.ts'
 import { queueMail } from '../mail/service.ts'
-import type { System } from '../system.ts'
+import { newId, type System } from '../system.ts'
 import type { MemberIds } from './context.ts'
-import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
+import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
 /** Sign-ins whose second factor never came. Who began one knows the password, so its member is told, once a day. */
 
@@ -44,11 +45,28 @@ export async function settleLapsedAcrossCompanies(
 async function settle({ db, system }: Context, { companyId, userId }: MemberIds, now: number): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await holdUser(tx, companyId, userId)
-    const [begun] = await deleteLapsed(tx, companyId, userId, new Date(now))
-    const recipient = begun && (await noteTold(tx, companyId, userId, new Date(now)))
+    const begun = await deleteLapsed(tx, companyId, userId, new Date(now))
+    const [first] = begun
+    if (!first) return
+    // Into minutes that have passed: nobody who holds their sums waits for this member.
+    await recordRefusedSignIns(
+      tx,
+      begun.map((one) => refusalOf(system, { companyId, userId }, one)),
+    )
+    const recipient = await noteTold(tx, companyId, userId, new Date(now))
     if (!recipient) return
-    const { ipAddress, createdAt } = begun
+    const { ipAddress, createdAt } = first
     const about = { recipient, data: { ipAddress }, now: createdAt.getTime() }
     await queueMail(tx, system, companyId, { kind: 'second_factor_missing', ...about })
   })
+}
+
+/** Who knows the password is no stranger. */
+function refusalOf(
+  system: System,
+  member: MemberIds,
+  { email, network, ipAddress, createdAt: at }: Begun,
+): RefusedSignIn {
+  const about = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
+  return { ...member, ...about, email, network, ipAddress, at, mailId: newId(system) }
 }

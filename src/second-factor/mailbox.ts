@@ -98,7 +98,8 @@ export async function checkMailCode(
   const digest = await countTry(db, companyId, userId, new Date(now))
   const given = code.replaceAll(' ', '')
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
-    await recordRefusal({ db, system }, session, 'mailed_code', { client, now }, session.sessionId)
+    const about = { method: 'mailed_code' } as const
+    await recordRefusal({ db, system }, session, about, { client, now }, session.sessionId)
     throw wrongCode()
   }
   await refundTry(db, companyId, userId, digest)

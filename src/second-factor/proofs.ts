@@ -164,7 +164,7 @@ async function recordWrong(
   { member, given: { method }, sessionId, client, now }: Attempt,
   isGuess: boolean,
 ): Promise<void> {
-  await recordRefusal(context, member, method, { client, now }, sessionId)
+  await recordRefusal(context, member, { method }, { client, now }, sessionId)
   if (!isGuess) return
   const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)
   await voidPassword(context, member, wrongCodes, { client, now })

@@ -1,7 +1,7 @@
 import type { Identity } from '../company/identity-fragments.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { SessionKind } from '../database/schema.ts'
-import { Problem } from '../errors.ts'
+import { Problem, withLogContext } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byDevice, byNetwork } from '../limits/subject.ts'
 import type { KnownClients, Recognition } from '../session/known-clients.ts'
@@ -10,7 +10,7 @@ import { issueTokens } from '../session/session-tokens.ts'
 import type { SignedIn } from '../session/sign-in.ts'
 import type { Tokens } from '../token/service.ts'
 import * as challenges from './challenges-repository.ts'
-import { type Context, invalidSecondFactor, type Received } from './context.ts'
+import { type Context, type FactorRefusal, invalidSecondFactor, type Received } from './context.ts'
 import type { AssertionResponse, GivenProof, Passkey } from './factor.ts'
 import { requestOptions } from './passkeys.ts'
 import { answerChallenge, consumeProof, type Verified, verifyPasskey } from './proofs.ts'
@@ -48,20 +48,21 @@ export async function completeSignIn(
   const { client, now } = request
   const hash = hashOpaque(challenge)
   const found = hash && (await challenges.findSignInAcrossCompanies(context.db, hash, new Date(now)))
-  if (!found) throw invalidSecondFactor()
+  if (!found) throw invalidSecondFactor({ reason: 'challenge_void' })
   const { identity, mode } = found
+  const { companyId, userId } = identity
   requireMode(request, mode)
   const recognized = await recognize(context, identity, mode, request)
   const opening = { identity, mode, recognized }
-  const answered = await answerChallenge(
+  const answering = answerChallenge(
     context,
     { member: identity, given, challenge, hash, client, now },
     async (verified) => {
       let refused: 'challenge_gone' | 'used' = 'used'
       const amr = ['pwd', ...verified.amr, 'mfa']
       const opened = await openAs(context, { ...opening, amr }, request, async (tx) => {
-        const consumed = { userId: identity.userId, hash, network: client.network, now: new Date(now) }
-        if (await challenges.consumeSignIn(tx, identity.companyId, consumed))
+        const consumed = { userId, hash, network: client.network, now: new Date(now) }
+        if (await challenges.consumeSignIn(tx, companyId, consumed))
           return await consumeProof(context, tx, identity, verified, request)
         refused = 'challenge_gone'
         return false
@@ -69,7 +70,14 @@ export async function completeSignIn(
       return opened ?? refused
     },
   )
-  if ('refused' in answered) throw invalidSecondFactor(answered.limit)
+  const answered = await answering.catch((error: unknown) => {
+    const isLockedOut = error instanceof Problem && error.code === 'rate_limited'
+    throw isLockedOut ? withLogContext(error, { companyId, userId, reason: 'locked_out' }) : error
+  })
+  if ('refused' in answered) {
+    const reason = answered.refused === 'challenge' ? 'challenge_void' : 'wrong_factor'
+    throw invalidSecondFactor({ companyId, userId, reason }, answered.limit)
+  }
   return { ...answered.result, limit: answered.limit }
 }
 
@@ -99,7 +107,8 @@ export async function signInByPasskey(
   const identity = begun && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
   const recognized = identity && (await recognize(context, identity, begun.mode, request))
   return await countAttempt(context, recognized?.device, request, async (limit) => {
-    if (!recognized) throw invalidSecondFactor(limit)
+    if (!recognized)
+      throw invalidSecondFactor({ reason: begun ? 'unknown_passkey' : 'challenge_void' }, limit)
     const { mode } = begun
     const verified = await verifyDiscovered(context, identity, { challenge, response })
     const opening = { identity, mode, recognized, amr: [...(verified?.amr ?? []), 'mfa'] }
@@ -112,9 +121,17 @@ export async function signInByPasskey(
         return await consumeProof(context, tx, identity, verified, request)
       }))
     if (opened) return { ...opened, limit }
-    await recordRefusal(context, identity, 'passkey', request)
-    throw invalidSecondFactor(limit)
+    const { companyId, userId } = identity
+    const reason = reasonOf(identity)
+    await recordRefusal(context, identity, { method: 'passkey', reason }, request)
+    throw invalidSecondFactor({ companyId, userId, reason }, limit)
   })
+}
+
+/** Why a passkey that belongs to somebody opened no session. */
+function reasonOf({ companyStatus, userStatus }: Identity): FactorRefusal {
+  if (companyStatus !== 'active') return 'company_suspended'
+  return userStatus === 'active' ? 'wrong_factor' : 'user_disabled'
 }
 
 async function verifyDiscovered(

@@ -3,6 +3,7 @@ import { type Identity, identities, identityColumns } from '../company/identity-
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
+import type { CompanyStatus } from '../database/schema.ts'
 import type { Count } from '../limits/counters-repository.ts'
 import { countUse } from '../limits/fragments.ts'
 import { counterOf, type Quota } from '../limits/subject.ts'
@@ -83,7 +84,7 @@ export async function findAndCount(
   item: SignInItem,
   { ofNetwork, ofDevice, ofAccount }: SignInCounters,
   now: number,
-): Promise<{ candidate: Candidate | null; isKnownDevice: boolean; counts: Count[] }> {
+): Promise<FoundAndCounted> {
   const network = countInTurn('network', sql`other_device`, ofNetwork, now)
   const device = countInTurn('device', sql`known_device`, ofDevice, now)
   const account = countOne('account', sql`passed`, ofAccount, now)
@@ -93,23 +94,35 @@ export async function findAndCount(
     other_device as (select where not exists (select from known_device)),
     ${sql.join([...network.steps, ...device.steps].map(({ counting }) => counting))},
     passed as (select from ${network.passed} union all select from ${device.passed}), ${account.counting}
-    select c.*, k."isKnownDevice", case when k."isKnownDevice" then ${countsOf([...device.steps, account])}
+    select c.*, k."isKnownDevice",
+      (select status from companies where company_id = ${item.companyId}::uuid) as "statusOfCompany",
+      case when k."isKnownDevice" then ${countsOf([...device.steps, account])}
       else ${countsOf([...network.steps, account])} end as counts
     from (select exists (select from known_device) as "isKnownDevice") k left join candidate c on true`.execute(
     db,
   )
   const [row] = rows
   if (!row) throw new Error('a sign-in returned no row')
-  const { counts, isKnownDevice, ...found } = row
+  const { counts, isKnownDevice, statusOfCompany, ...found } = row
   return {
     candidate: isRow(found) ? toCandidate(found) : null,
+    companyStatus: statusOfCompany,
     isKnownDevice,
     counts: counts.map(([uses, endsAt]) => ({ uses, windowEndsAt: new Date(endsAt) })),
   }
 }
 
+interface FoundAndCounted {
+  candidate: Candidate | null
+  /** Null if there is no such company. */
+  companyStatus: CompanyStatus | null
+  isKnownDevice: boolean
+  counts: Count[]
+}
+
 interface Found {
   isKnownDevice: boolean
+  statusOfCompany: CompanyStatus | null
   counts: [uses: number, endsAt: number][]
 }
 

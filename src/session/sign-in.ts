@@ -1,13 +1,12 @@
 import type { Kysely } from 'kysely'
 import { normalizeEmail } from '../company/checks.ts'
 import type { Identity } from '../company/identity-fragments.ts'
-import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Config } from '../config.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
-import type { Database, SessionKind } from '../database/schema.ts'
-import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
+import type { CompanyStatus, Database, SessionKind } from '../database/schema.ts'
+import { invalidField, Problem, type SecondFactorRequest, withLogContext } from '../errors.ts'
 import { type Admission, createAdmission } from '../limits/admission.ts'
 import type { Client } from '../limits/client.ts'
 import { type Counters, isOurs } from '../limits/counters.ts'
@@ -15,12 +14,12 @@ import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { createRecentRefusals, type RecentRefusals } from '../limits/recent-refusals.ts'
 import type { Turn } from '../limits/turn-queue.ts'
-import { newId, type System } from '../system.ts'
+import type { System } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import type { KnownClients, Recognition } from './known-clients.ts'
 import { type OpenedSession, openSession } from './opening.ts'
 import { matchPassword } from './password-match.ts'
-import { createRefusals, type RecordRefusal } from './refused-sign-ins.ts'
+import { createRefusals, isBarred, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { Session } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 import { type Counted, countersOf, readCounts } from './sign-in-counters.ts'
@@ -134,26 +133,26 @@ async function signInWith(parts: Parts, attempt: SignInAttempt, counted: FoundAn
   const { attempts: limit, failures } = counted
   const result = await tryPassword(parts, attempt, counted)
   if (!result) {
-    await recordRefusal(refusalOf(parts, attempt, 'wrong_password', counted))
+    const reason = reasonOf(counted)
+    const logContext = await recordRefusal(attempt, counted, { reason, isGuess: true })
     const detail = 'Company, e-mail address or password is wrong.'
-    throw new Problem('invalid_credentials', detail, { limit: failures })
+    throw new Problem('invalid_credentials', detail, { limit: failures, logContext })
   }
-  if (result === 'unverified') {
-    await recordRefusal(refusalOf(parts, attempt, 'email_not_verified'))
+  if (result === 'email_not_verified') {
+    const logContext = await recordRefusal(attempt, counted, { reason: result, isGuess: false })
     const detail = 'Open the link in the verification mail first, then sign in.'
-    throw new Problem('email_not_verified', detail, { limit })
+    throw new Problem('email_not_verified', detail, { limit, logContext })
   }
-  if (result === 'not_a_browser')
-    throw new Problem(
-      'permission_denied',
-      'A service member signs in without X-Session-Mode: it gets tokens.',
-      { limit },
-    )
+  if (result === 'token_mode_only') {
+    const logContext = await recordRefusal(attempt, counted, { reason: result, isGuess: false })
+    const detail = 'A service member signs in without X-Session-Mode: it gets tokens.'
+    throw new Problem('permission_denied', detail, { limit, logContext })
+  }
   if ('challenge' in result)
     throw new Problem(
       'second_factor_required',
       'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
-      { limit, secondFactor: result },
+      { limit, secondFactor: result, logContext: logContextOf(attempt, counted.account, 'factor_missing') },
     )
   const { session, cookie } = result
   const credential =
@@ -168,7 +167,7 @@ async function tryPassword(
   parts: Parts,
   attempt: SignInAttempt,
   counted: FoundAndCounted,
-): Promise<OpenedSession | SecondFactorRequest | 'unverified' | 'not_a_browser' | null> {
+): Promise<OpenedSession | SecondFactorRequest | 'email_not_verified' | 'token_mode_only' | null> {
   const { hasher, counters } = parts
   const { password, now } = attempt
   const turn = turnOf(attempt, counted)
@@ -182,15 +181,15 @@ async function tryPassword(
       find: async () => (await lookUp(parts, attempt)).account,
       password,
       hasher: hasher.inTurn(turn),
-      isBarred: counted.ofAccount === null && !turn.isKnown,
+      isBarred: isBarred(counted),
     })
     if (account && !account.emailVerifiedAt) {
       await refund()
-      return 'unverified'
+      return 'email_not_verified'
     }
     if (account?.userKind === 'service' && attempt.mode === 'cookie') {
       await refund()
-      return 'not_a_browser'
+      return 'token_mode_only'
     }
     if (account && account.secondFactors.length > 0) {
       const asked = await parts.askForSecondFactor(account, attempt)
@@ -211,7 +210,10 @@ interface Found {
   recognized: Recognition
 }
 
-interface FoundAndCounted extends Found, Counted {}
+interface FoundAndCounted extends Found, Counted {
+  /** Null if there is no such company. */
+  companyStatus: CompanyStatus | null
+}
 
 async function lookUp({ find, knownClients }: Parts, attempt: SignInAttempt): Promise<Found> {
   const item = itemOf(knownClients, attempt)
@@ -229,7 +231,7 @@ async function countAttempt(parts: Parts, attempt: SignInAttempt): Promise<Found
   // Anyone can send a device cookie, so only a known device may ask again.
   if (refusal && !(device && (await lookUp(parts, attempt)).recognized.device)) throw refusal
   const turn = { network: client.network, isKnown: false }
-  const { candidate, isKnownDevice, counts } = await counting.run(turn, () =>
+  const { candidate, companyStatus, isKnownDevice, counts } = await counting.run(turn, () =>
     findAndCount(db, item, quotas, now),
   )
   const chain = (isKnownDevice && quotas.ofDevice) || quotas.ofNetwork
@@ -238,9 +240,10 @@ async function countAttempt(parts: Parts, attempt: SignInAttempt): Promise<Found
     const { quota, before } = counted
     if (chain.attempts.includes(quota)) refusals.note(quota, counted.refusal, now)
     await counters.refund(before, now).catch(() => {})
-    throw counted.refusal
+    const reason = chain.failures.includes(quota) ? 'locked_out' : undefined
+    throw withLogContext(counted.refusal, logContextOf(attempt, candidate?.identity ?? null, reason))
   }
-  return { ...toFound(knownClients, attempt, item, candidate), ...counted }
+  return { ...toFound(knownClients, attempt, item, candidate), companyStatus, ...counted }
 }
 
 function itemOf(knownClients: KnownClients, { companyId, email, client, device }: SignInAttempt): SignInItem {
@@ -268,23 +271,4 @@ function openingOf(
 ) {
   const knownUntil = knownClients.knownUntil(now)
   return { mode, formerCookie, client, learns, knownUntil, amr: ['pwd'], refunds: uses.guess, now }
-}
-
-function refusalOf(
-  { system }: Context,
-  { companyId, email, client, now }: SignInAttempt,
-  kind: RefusedSignIn['kind'],
-  counted?: Counted,
-): RefusedSignIn {
-  return {
-    companyId,
-    email,
-    network: client.network,
-    ipAddress: client.ipAddress,
-    kind,
-    at: new Date(now),
-    isLockout: counted?.failures.remaining === 0,
-    isGuessed: counted?.ofAccount?.remaining === 0,
-    mailId: newId(system),
-  }
 }

@@ -1,18 +1,26 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
+import { PLATFORM } from '../../src/audit/entry.ts'
 import { recordRefusedSignIns } from '../../src/company/refused-sign-ins-repository.ts'
+import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { changeUserStatus } from '../../src/operator/users.ts'
+import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
+import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { type Answer, times } from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
+/** Why somebody could not sign in: what the log and the audit trail tell of it, and the answer does not. */
+
+const service = await openFactorService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
 const { db, clock } = service
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } })
+const WRONG = { password: 'not the password' }
 
 const refusals = (companyId: string) =>
   db
     .selectFrom('refused_sign_ins')
-    .select(['minute', 'network', 'kind', 'count', 'last_email as lastEmail'])
+    .select(['minute', 'network', 'reason', 'user_id as userId', 'count', 'last_email as lastEmail'])
     .where('company_id', '=', companyId)
     .orderBy('minute')
     .orderBy('network')
@@ -20,16 +28,273 @@ const refusals = (companyId: string) =>
 
 const minute = () => new Date(clock.now() - (clock.now() % 60_000))
 
+/** The log line of a request. It is written once its answer is sent. */
+async function lineOf({ headers }: Answer, { logs } = service): Promise<Record<string, unknown>> {
+  return await vi.waitUntil(() => {
+    const lines = logs.join('').split('\n').filter(Boolean)
+    return lines.map((line) => JSON.parse(line)).find((line) => line.requestId === headers['x-request-id'])
+  })
+}
+
+/** The trail of a company, as its admin reads it. */
+async function trailOf(admin: Parameters<typeof service.loginAs>[0], query = '') {
+  const { accessToken: token } = await service.loginAs(admin)
+  const { body } = await service.call(`/auth/audit${query}`, { method: 'GET', token })
+  return body.entries as Record<string, unknown>[]
+}
+
+const refusedIn = (entries: Record<string, unknown>[]) => entries.filter(({ reason }) => reason !== undefined)
+
+describe('a refused sign-in leaves in the log which company, who and why, and never the address (ASVS 16.2.1, 16.2.5):', async () => {
+  const admin = await service.addCompany()
+  const { companyId } = admin
+  const suspended = await service.addCompany()
+  const disabled = await service.addUser(admin)
+  const unverified = await service.addUser(admin)
+  await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
+  await changeUserStatus(service.context, companyId, disabled, 'disabled')
+  await sql`update users set email_verified_at = null where user_id = ${unverified.userId}`.execute(db)
+  const unknown = randomUUID()
+
+  test.each([
+    [
+      'an unknown company',
+      { ...admin, companyId: unknown },
+      { companyId: unknown, reason: 'unknown_company' },
+    ],
+    ['an unknown user', { ...admin, email: 'no@body.example' }, { companyId, reason: 'unknown_user' }],
+    [
+      'a wrong password',
+      { ...admin, ...WRONG },
+      { companyId, userId: admin.userId, reason: 'wrong_password' },
+    ],
+    ['a disabled user', disabled, { companyId, userId: disabled.userId, reason: 'user_disabled' }],
+    [
+      'a suspended company',
+      suspended,
+      { companyId: suspended.companyId, userId: suspended.userId, reason: 'company_suspended' },
+    ],
+    [
+      'an address that is not verified',
+      unverified,
+      { companyId, userId: unverified.userId, reason: 'email_not_verified', code: 'email_not_verified' },
+    ],
+  ])('%s', async (_cause, person, expected) => {
+    const answer = await service.login(person)
+    const line = await lineOf(answer)
+    expect(line).toMatchObject({ code: 'invalid_credentials', ...expected })
+    expect('userId' in line).toBe('userId' in expected)
+    expect(JSON.stringify(line)).not.toContain('@')
+    for (const word of Object.values(expected).filter((value) => value !== answer.body.code))
+      expect(JSON.stringify(answer)).not.toContain(word)
+  })
+
+  test('a member who is locked out: the network, and all networks that are not known', async () => {
+    const limited = await openFactorService({
+      env: {
+        RATE_LIMIT_SCALE: '1',
+        LIMIT_SIGN_IN_FAILURES: '2/900',
+        LIMIT_ACCOUNT_FAILURES: '3/900',
+        LIMIT_SECOND_FACTOR_CODES: '2/900',
+        TRUST_PROXY: '127.0.0.1',
+      },
+    })
+    const person = await limited.addCompany()
+    const { companyId, userId, password } = person
+    const tell = async (answer: Answer) => {
+      const { code, limit, reason, ...line } = await lineOf(answer, limited)
+      expect(line).toMatchObject({ companyId, userId })
+      return [code, limit ?? null, reason]
+    }
+    const signIn = async (address: string, password: string) =>
+      await tell(await limited.login({ ...person, password }, from(address)))
+    for (const address of ['192.0.2.1', '192.0.2.1', '192.0.2.2'])
+      expect(await signIn(address, WRONG.password)).toEqual(['invalid_credentials', null, 'wrong_password'])
+    expect(await signIn('192.0.2.1', password)).toEqual(['rate_limited', 'sign-in-failures', 'locked_out'])
+    // From networks that nobody knows, whatever they send.
+    for (const any of [password, WRONG.password])
+      expect(await signIn('192.0.2.3', any)).toEqual(['invalid_credentials', null, 'locked_out'])
+    const { rows } = await sql`
+      select network, count from refused_sign_ins where reason = 'locked_out'`.execute(limited.db)
+    expect(rows).toEqual([{ network: '192.0.2.3', count: 2 }])
+    // By codes: the limit is counted for the member.
+    const other = await limited.personWithTotp(person)
+    const { challenge } = await limited.begin(other, from('192.0.2.4'))
+    const guess = () => limited.complete({ challenge, method: 'totp', code: '000000' })
+    for (const _ of times(2, () => 0)) expect((await guess()).body.code).toBe('invalid_second_factor')
+    const { code, limit, ...line } = await lineOf(await guess(), limited)
+    expect([code, limit]).toEqual(['rate_limited', 'second-factor-codes'])
+    expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
+  })
+
+  test('a server that signs in as a browser does', async () => {
+    const { accessToken: token } = await service.loginAs(admin)
+    const json = { name: 'Billing', role: 'viewer' }
+    const { id, email, password } = await must(service.call('/auth/members', { token, json }))
+    const headers = { 'x-session-mode': 'cookie' }
+    const answer = await service.login({ companyId, email, password }, { headers })
+    expect(answer.body.code).toBe('permission_denied')
+    expect(await lineOf(answer)).toMatchObject({ companyId, userId: id, reason: 'token_mode_only' })
+  })
+
+  test('a second factor that is missing, wrong, or too late', async () => {
+    const { secret, ...person } = await service.personWithTotp(admin)
+    const who = { companyId, userId: person.userId }
+    const begun = await service.login(person)
+    expect(await lineOf(begun)).toMatchObject({
+      code: 'second_factor_required',
+      ...who,
+      reason: 'factor_missing',
+    })
+    const { challenge } = begun.body
+    const wrong = await service.complete({ challenge, method: 'totp', code: '000000' })
+    expect(await lineOf(wrong)).toMatchObject({
+      code: 'invalid_second_factor',
+      ...who,
+      reason: 'wrong_factor',
+    })
+    clock.advance(301)
+    const late = await service.complete({ challenge, method: 'totp', code: codeAt(secret, clock.now()) })
+    expect(await lineOf(late)).toMatchObject({ code: 'invalid_second_factor', reason: 'challenge_void' })
+  })
+
+  test('a passkey that nobody has, or whose owner is disabled', async () => {
+    const person = await service.personWithPasskey(admin)
+    const sign = async () => {
+      const { challenge, passkeyOptions } = await must(service.call('/auth/login/passkey/options'))
+      const response = person.authenticator.get(passkeyOptions)
+      return await service.call('/auth/login/passkey', { json: { challenge, response } })
+    }
+    await changeUserStatus(service.context, companyId, person, 'disabled')
+    const refused = {
+      code: 'invalid_second_factor',
+      companyId,
+      userId: person.userId,
+      reason: 'user_disabled',
+    }
+    expect(await lineOf(await sign())).toMatchObject(refused)
+    const [entry] = await trailOf(admin, `?action=second_factor&actor=${person.userId}`)
+    expect(entry).toMatchObject({
+      outcome: 'refused',
+      details: { method: 'passkey', reason: 'user_disabled' },
+    })
+    await sql`delete from second_factors where user_id = ${person.userId}`.execute(db)
+    expect(await lineOf(await sign())).toMatchObject({
+      code: 'invalid_second_factor',
+      reason: 'unknown_passkey',
+    })
+  })
+})
+
+describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', () => {
+  test('in sums by minute, network, reason and member, the newest first, each once in pages and exports', async () => {
+    const admin = await service.addCompany()
+    const member = await service.addUser(admin)
+    const first = minute()
+    for (const _ of times(3, () => 0)) await service.login({ ...member, ...WRONG }, from('192.0.2.1'))
+    await service.login({ ...member, ...WRONG }, from('2001:db8::1'))
+    await service.login({ ...admin, email: 'no@body.example' }, from('192.0.2.1'))
+    clock.advance(60)
+    await service.login({ ...member, ...WRONG }, from('192.0.2.1'))
+    clock.advance(60)
+    const entry = {
+      id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/),
+      action: 'sign_in',
+      outcome: 'refused',
+      actor: null,
+      details: null,
+      sessionId: null,
+    }
+    const wrong = { ...entry, subject: member.userId, reason: 'wrong_password' }
+    const at = (time: Date) => ({ occurredAt: time.toISOString() })
+    const second = new Date(first.getTime() + 60_000)
+    const entries = await trailOf(admin)
+    const refused = refusedIn(entries)
+    expect(refused[0]).toEqual({ ...wrong, ...at(second), ipAddress: '192.0.2.1', count: 1 })
+    expect(refused.slice(1)).toEqual(
+      expect.arrayContaining([
+        { ...wrong, ...at(first), ipAddress: '192.0.2.1', count: 3 },
+        { ...wrong, ...at(first), ipAddress: '2001:db8::1', count: 1 },
+        { ...entry, ...at(first), subject: null, ipAddress: '192.0.2.1', reason: 'unknown_user', count: 1 },
+      ]),
+    )
+    expect(refused).toHaveLength(4)
+    const moments = entries.map(({ occurredAt }) => String(occurredAt))
+    expect(moments).toEqual(moments.toSorted().toReversed())
+
+    clock.advance(1)
+    const { accessToken: token } = await service.loginAs(admin)
+    const seen: unknown[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const path: string = `/auth/audit?limit=2${cursor && `&cursor=${cursor}`}`
+      const { body } = await service.call(path, { method: 'GET', token, at: seen.length % 2 })
+      seen.push(...body.entries)
+      cursor = body.nextCursor
+    }
+    expect(seen.slice(1)).toEqual(entries)
+    const headers = { accept: 'application/x-ndjson' }
+    const exported = await service.call('/auth/audit', { method: 'GET', token, headers })
+    const lines = String(exported.body).trim().split('\n')
+    expect(lines.map((line) => JSON.parse(line))).toEqual(seen)
+  })
+
+  test('among those of their action, time and nobody as their actor', async () => {
+    const admin = await service.addCompany()
+    await service.login({ ...admin, ...WRONG })
+    clock.advance(60)
+    const count = async (query: string) => refusedIn(await trailOf(admin, query)).length
+    const now = encodeURIComponent(minute().toISOString())
+    expect(await count('?action=sign_in')).toBe(1)
+    expect(await count('?action=logout')).toBe(0)
+    expect(await count(`?actor=${admin.userId}`)).toBe(0)
+    expect([await count(`?to=${now}`), await count(`?from=${now}`)]).toEqual([1, 0])
+  })
+
+  test('and those whose second factor never came, once that is known', async () => {
+    const admin = await service.addCompany()
+    const person = await service.personWithTotp(admin)
+    const at = minute().toISOString()
+    for (const _ of times(2, () => 0)) await service.begin(person, from('192.0.2.7'))
+    expect(refusedIn(await trailOf(admin))).toEqual([])
+    clock.advance(301)
+    const settle = () => settleLapsedAcrossCompanies({ db, system: clock }, clock.now())
+    await Promise.all([settle(), settle()])
+    expect(refusedIn(await trailOf(admin))).toMatchObject([
+      { reason: 'factor_missing', count: 2, subject: person.userId, ipAddress: '192.0.2.7', occurredAt: at },
+    ])
+  })
+
+  test('and those that an instance of the last release writes, without a reason', async () => {
+    const admin = await service.addCompany()
+    const insert = () =>
+      sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
+        values (${admin.companyId}, ${minute()}, '192.0.2.9', 'wrong_password', 2, 'a@b.example', ${minute()})
+        on conflict (company_id, minute, network, kind) do update set count = r.count + excluded.count,
+          last_email = excluded.last_email, last_at = greatest(r.last_at, excluded.last_at)`.execute(db)
+    await insert()
+    await service.login({ ...admin, ...WRONG }, from('192.0.2.9'))
+    await insert()
+    const refused = refusedIn(await trailOf(admin))
+    expect(refused).toHaveLength(2)
+    expect(refused).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ reason: 'refused', count: 4, subject: null, ipAddress: null }),
+        expect.objectContaining({ reason: 'wrong_password', count: 1, subject: admin.userId }),
+      ]),
+    )
+  })
+})
+
 test('forty refused sign-ins of a minute are one row per network, on any number of instances', async () => {
   const person = await service.addCompany()
   const first = minute()
   const guess = (i: number) =>
-    service.login({ ...person, password: 'wrong' }, { at: i % 2, ...from(`192.0.2.${i % 2}`) })
+    service.login({ ...person, ...WRONG }, { at: i % 2, ...from(`192.0.2.${i % 2}`) })
   const answers = await Promise.all(times(40, guess))
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]))
   clock.advance(60)
   await guess(0)
-  const row = { kind: 'wrong_password', lastEmail: person.email }
+  const row = { reason: 'wrong_password', userId: person.userId, lastEmail: person.email }
   expect(await refusals(person.companyId)).toEqual([
     { ...row, minute: first, network: '192.0.2.0', count: 20 },
     { ...row, minute: first, network: '192.0.2.1', count: 20 },
@@ -37,20 +302,68 @@ test('forty refused sign-ins of a minute are one row per network, on any number 
   ])
 })
 
-test('the same is written whether the account exists or not, and none of it into the audit trail (ASVS 6.3.8)', async () => {
-  const person = await service.addCompany()
-  const { rows: before } = await sql`select count(*) from audit_events`.execute(db)
-  const strangers = [person, { ...person, email: 'no@body.example' }, { ...person, companyId: randomUUID() }]
-  for (const { companyId, email } of strangers) {
+const attempt = (about: Partial<Parameters<typeof recordRefusedSignIns>[1][number]>) => ({
+  companyId: randomUUID(),
+  email: 'no@body.example',
+  network: '192.0.2.1',
+  ipAddress: '192.0.2.1',
+  reason: 'wrong_password' as const,
+  userId: null,
+  isKnown: false,
+  at: new Date(clock.now()),
+  isLockout: false,
+  isGuessed: false,
+  mailId: randomUUID(),
+  ...about,
+})
+
+/** Refusals from 90 networks, on both instances at once. */
+const flood = (companyId: string, reason: 'unknown_user' | 'unknown_company') =>
+  Promise.all(
+    times(6, (n) =>
+      recordRefusedSignIns(
+        service.connections[n % 2]?.db ?? db,
+        times(30, (i) => attempt({ companyId, reason, network: `192.0.2.${(n % 3) * 30 + i}` })),
+      ),
+    ),
+  )
+
+const total = (rows: { count: number }[]) => rows.reduce((sum, { count }) => sum + count, 0)
+
+test('a flood from many networks writes at most 20 rows a minute and company, on all instances, and hides no known client', async () => {
+  const admin = await service.addCompany()
+  const member = await service.addUser(admin)
+  await service.loginAs(member, from('198.51.100.1'))
+  for (let round = 0; round < 3; round += 1) {
     clock.advance(60)
-    await service.login({ companyId, email, password: 'wrong' })
-    expect((await refusals(companyId)).at(-1)).toEqual({
-      minute: minute(),
-      network: '127.0.0.1',
-      kind: 'wrong_password',
-      count: 1,
-      lastEmail: email,
-    })
+    await flood(admin.companyId, 'unknown_user')
+    await service.login({ ...member, ...WRONG }, from('198.51.100.1'))
+    const rows = (await refusals(admin.companyId)).filter((row) => Number(row.minute) === Number(minute()))
+    expect(rows.length).toBeGreaterThan(2)
+    expect(rows.length).toBeLessThanOrEqual(20)
+    expect(total(rows)).toBe(181)
+    expect(rows[0]).toMatchObject({ network: '', reason: 'other', userId: null })
+    const known = { network: '198.51.100.1', reason: 'wrong_password', userId: member.userId, count: 1 }
+    expect(rows).toContainEqual(expect.objectContaining(known))
+  }
+})
+
+test('companies that do not exist, or are being deleted, have no rows: there are some for all of them together (ASVS 6.3.8)', async () => {
+  const person = await service.addCompany()
+  const gone = await service.addCompany()
+  await sql`update companies set status = 'deleting' where company_id = ${gone.companyId}`.execute(db)
+  const { rows: before } = await sql`select count(*) from audit_events`.execute(db)
+  for (const one of [{ ...person, companyId: randomUUID() }, gone]) {
+    clock.advance(60)
+    await service.login({ ...one, ...WRONG }, from('203.0.113.1'))
+    await flood(one.companyId, 'unknown_company')
+    await flood(randomUUID(), 'unknown_company')
+    expect(await refusals(one.companyId)).toEqual([])
+    const rows = (await refusals(PLATFORM)).filter((row) => Number(row.minute) === Number(minute()))
+    expect(rows.length).toBeLessThanOrEqual(20)
+    expect(total(rows)).toBe(361)
+    const first = { network: '203.0.113.1', reason: 'unknown_company', userId: null, count: 1 }
+    expect(rows).toContainEqual(expect.objectContaining(first))
   }
   expect((await sql`select count(*) from audit_events`.execute(db)).rows).toEqual(before)
 })
@@ -58,22 +371,13 @@ test('the same is written whether the account exists or not, and none of it into
 test('guesses that lock out many users at once, on all instances, do not block each other', async () => {
   const admin = await service.addCompany()
   const users = await Promise.all(times(10, () => service.addUser(admin)))
-  const items = users.map(({ companyId, email }) => ({
-    companyId,
-    email,
-    network: '192.0.2.1',
-    kind: 'wrong_password' as const,
-    at: new Date(clock.now()),
-    isLockout: true,
-    ipAddress: '192.0.2.1',
-    isGuessed: false,
-    mailId: randomUUID(),
-  }))
+  const items = users.map(({ companyId, userId, email }) =>
+    attempt({ companyId, email, userId, isLockout: true }),
+  )
   for (let round = 0; round < 5; round += 1) {
     await Promise.all(times(4, (i) => recordRefusedSignIns(db, i % 2 ? items : items.toReversed())))
   }
-  const [row] = await refusals(admin.companyId)
-  expect(row?.count).toBe(200)
+  expect(total(await refusals(admin.companyId))).toBe(200)
   const locked = await db
     .selectFrom('users')
     .select('user_id')
@@ -84,27 +388,29 @@ test('guesses that lock out many users at once, on all instances, do not block e
 })
 
 test('what an IPv6 /48 can write in an hour stays below 20 MB, and goes after 90 days', async () => {
-  // 30 attempts a minute from a network, four times that from a /48, each in the name of a made-up company.
-  const companyId = () => randomUUID()
+  await sql`truncate refused_sign_ins`.execute(db)
+  clock.advance(3_600)
+  const companies = await Promise.all(times(3, () => service.addCompany()))
+  // 30 attempts a minute from a network, four times that from a /48, at companies that exist and at made-up ones.
   for (let minute = 0; minute < 60; minute += 1) {
     const at = new Date(clock.now() + minute * 60_000)
-    const attempts = times(120, (i) => ({
-      companyId: companyId(),
-      email: `${'x'.repeat(241)}${i}@x.example`.slice(-254),
-      network: `2001:db8:1:${i}::/64`,
-      kind: 'wrong_password' as const,
-      at,
-      isLockout: false,
-      ipAddress: `2001:db8:1:${i}::1`,
-      isGuessed: false,
-      mailId: randomUUID(),
-    }))
+    const attempts = times(120, (i) =>
+      attempt({
+        companyId: companies[i % 6]?.companyId ?? randomUUID(),
+        email: `${'x'.repeat(241)}${i}@x.example`.slice(-254),
+        network: `2001:db8:1:${i}::/64`,
+        at,
+      }),
+    )
     await recordRefusedSignIns(db, attempts)
   }
-  const { rows } = await sql<{ bytes: number }>`
-    select pg_total_relation_size('refused_sign_ins')::int as bytes`.execute(db)
+  const { rows } = await sql<{ bytes: number; count: number }>`
+    select pg_total_relation_size('refused_sign_ins')::int as bytes, count(*)::int from refused_sign_ins`.execute(
+    db,
+  )
   expect(rows[0]?.bytes).toBeLessThan(20e6 / 4)
+  expect(rows[0]?.count).toBe(60 * 4 * 10)
   const { refusedSignIns } = await pruneAcrossCompanies(service.context, clock.now() + 91 * 86_400_000)
-  expect(refusedSignIns).toBeGreaterThan(7_200)
+  expect(refusedSignIns).toBe(rows[0]?.count)
   expect((await db.selectFrom('refused_sign_ins').select('count').execute()).length).toBe(0)
 })

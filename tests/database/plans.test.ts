@@ -22,6 +22,7 @@ const FILLED = [
   'recovery_codes',
   'second_factor_challenges',
   'used_passkey_challenges',
+  'refused_sign_ins',
 ]
 
 /** 50 companies, 5 000 users with factors and challenges, 200 000 sessions and 100 000 events, which nothing has analysed. */
@@ -57,6 +58,9 @@ async function fill(): Promise<void> {
       from generate_series(1, 20000) n where n % 5000 > 0`,
     sql`insert into used_passkey_challenges (challenge_hash, expires_at)
       select sha256(n::text::bytea), now() from generate_series(1, 20000) n`,
+    sql`insert into refused_sign_ins (company_id, minute, network, kind, count, last_email, last_at)
+      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', '192.0.2.1', '', 1, '', now()
+      from generate_series(1, 20000) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
       select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,
   ]
@@ -136,7 +140,7 @@ const FEW_ROWS = 'signing_keys'
 /** Tables of which a company has one row, and its mails of a few days. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
 const KEYS =
-  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id)\b/
+  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute)\b/
 
 /** Whether a part of a plan reads or hashes more than the rows that are asked for. */
 function isCostly({

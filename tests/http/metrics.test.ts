@@ -38,7 +38,7 @@ describe('the metrics count', () => {
     secret = await service.newSecret(admin)
   })
 
-  test('sign-ins by outcome', async () => {
+  test('sign-ins by outcome, and why they were refused', async () => {
     const before = await read('gatehouse_sign_ins_total')
     await service.loginAs(admin)
     await service.login({ ...admin, password: 'a wrong password' })
@@ -47,7 +47,7 @@ describe('the metrics count', () => {
       .poll(() => read('gatehouse_sign_ins_total'))
       .toEqual({
         'outcome="success"': (before['outcome="success"'] ?? 0) + 1,
-        'outcome="invalid_credentials"': 1,
+        'outcome="invalid_credentials",reason="wrong_password"': 1,
         'outcome="invalid_request"': 1,
       })
   })

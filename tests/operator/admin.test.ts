@@ -372,6 +372,47 @@ test('audit shows the newest first, with what was refused', async () => {
   expect(refusedSignIns).toMatchObject([{ network: '127.0.0.1', count: 1, lastEmail: person.email }])
 })
 
+describe('audit --email tells why somebody could not sign in (ASVS 16.3.1):', () => {
+  test('what the member did, what was done to them, and their refused sign-ins', async () => {
+    const owner = await service.addCompany()
+    const { companyId, userId, email } = await service.addUser(owner)
+    const password = 'not the password'
+    await service.loginAs(owner)
+    for (const _ of [1, 2]) await service.login({ companyId, email, password })
+    await service.login({ companyId, email: owner.email, password })
+    await admin(`user disable --company ${companyId} --email ${email}`)
+    service.clock.advance(60)
+    await service.login({ companyId, email, password })
+    const line = `audit --company ${companyId} --email ${email.toUpperCase()}`
+    const { entries, refusedSignIns, ...about } = (await admin(`${line} --json`)).json()
+    expect(about).toEqual({ companyId, email, userId })
+    expect(entries.map((entry: { action: string }) => entry.action)).toEqual(['user_disable', 'user_create'])
+    const refused = { network: '127.0.0.1', userId, lastEmail: email, minute: expect.any(String) }
+    expect(refusedSignIns).toEqual([
+      { ...refused, reason: 'user_disabled', count: 1 },
+      { ...refused, reason: 'wrong_password', count: 2 },
+    ])
+    const { stdout } = await admin(line)
+    expect(stdout).toMatch(/"reason":"wrong_password","count":2/)
+  })
+
+  test('also of an address that nobody has, as it was typed or invited', async () => {
+    const { companyId } = await service.addCompany()
+    const email = 'typo@else.example'
+    await service.login({ companyId, email, password: 'not the password' })
+    await admin(`invite --company ${companyId} --email ${email} --role viewer`)
+    const line = `audit --company ${companyId} --email`
+    const { userId, entries, refusedSignIns } = (await admin(`${line} ${email} --json`)).json()
+    expect(userId).toBeNull()
+    expect(entries).toMatchObject([{ action: 'invite', subject: email }])
+    expect(refusedSignIns).toMatchObject([
+      { reason: 'unknown_user', count: 1, userId: null, lastEmail: email },
+    ])
+    const other = (await admin(`${line} no@body.example --json`)).json()
+    expect(other).toMatchObject({ userId: null, entries: [], refusedSignIns: [] })
+  })
+})
+
 test('keys retire kills the tokens of a key; an unknown one is refused', async () => {
   const person = await service.addCompany()
   const { accessToken } = await service.loginAs(person)

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { PLATFORM } from '../../src/audit/entry.ts'
 import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -138,15 +139,16 @@ describe('a failed sign-in', async () => {
     .where('user_id', '=', unverified.userId)
     .execute()
 
-  const failures: [string, Omit<Person, 'userId'>][] = [
-    ['wrong password', { ...admin, password: 'not the password' }],
-    ['unknown user', { ...admin, email: 'nobody@company.example' }],
-    ['unknown company', { ...admin, companyId: randomUUID() }],
-    ['disabled user', disabled],
-    ['disabled user, wrong password', { ...disabled, password: 'not the password' }],
-    ['suspended company', suspended],
-    ['suspended company, wrong password', { ...suspended, password: 'not the password' }],
-    ['unverified address, wrong password', { ...unverified, password: 'not the password' }],
+  const password = 'not the password'
+  const failures: [cause: string, person: Omit<Person, 'userId'>, reason: string, userId: string | null][] = [
+    ['wrong password', { ...admin, password }, 'wrong_password', admin.userId],
+    ['unknown user', { ...admin, email: 'nobody@company.example' }, 'unknown_user', null],
+    ['unknown company', { ...admin, companyId: randomUUID() }, 'unknown_company', null],
+    ['disabled user', disabled, 'user_disabled', disabled.userId],
+    ['disabled user, wrong password', { ...disabled, password }, 'user_disabled', disabled.userId],
+    ['suspended company', suspended, 'company_suspended', suspended.userId],
+    ['suspended company, wrong password', { ...suspended, password }, 'company_suspended', suspended.userId],
+    ['unverified address, wrong password', { ...unverified, password }, 'wrong_password', unverified.userId],
   ]
 
   test('has one answer whatever the cause, header by header (ASVS 6.3.8)', async () => {
@@ -167,21 +169,26 @@ describe('a failed sign-in', async () => {
 
   test.each(failures)(
     'for %s costs one hash, as any other, and is recorded once (ASVS 6.3.8, 16.3.1)',
-    async (_cause, person) => {
+    async (_cause, person, reason, userId) => {
       service.clock.advance(60)
       Object.assign(hasher, { verified: 0, hashed: 0 })
       const { status, body } = await service.login(person)
       expect([status, body.code]).toEqual([401, 'invalid_credentials'])
       expect([hasher.verified, hasher.hashed]).toEqual([1, 0])
       const now = service.clock.now()
-      expect((await refusalsOf(person.companyId)).at(-1)).toEqual({
-        company_id: person.companyId,
+      // Companies that do not exist have their rows together.
+      const companyId = reason === 'unknown_company' ? PLATFORM : person.companyId
+      expect((await refusalsOf(companyId)).at(-1)).toEqual({
+        company_id: companyId,
         minute: new Date(now - (now % 60_000)),
         network: '127.0.0.1',
-        kind: 'wrong_password',
+        kind: expect.any(String),
+        reason,
+        user_id: userId,
         count: 1,
         last_email: person.email,
         last_at: new Date(now),
+        ip_address: '127.0.0.1',
       })
     },
   )
@@ -197,7 +204,11 @@ describe('a failed sign-in', async () => {
     expect(await liveSessions(unverified)).toEqual([])
     const refusals = await refusalsOf(unverified.companyId)
     expect(refusals).toContainEqual(
-      expect.objectContaining({ kind: 'email_not_verified', last_email: unverified.email }),
+      expect.objectContaining({
+        reason: 'email_not_verified',
+        user_id: unverified.userId,
+        last_email: unverified.email,
+      }),
     )
   })
 })

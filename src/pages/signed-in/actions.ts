@@ -53,3 +53,18 @@ export const METHODS: Record<string, string> = {
   hwk: 'passkey',
   swk: 'passkey',
 }
+
+/** Why a sign-in was refused. */
+export const REASONS: Record<string, string> = {
+  company_suspended: 'the company is suspended',
+  unknown_user: 'nobody has this e-mail',
+  user_disabled: 'the member is disabled',
+  locked_out: 'too many wrong passwords; known devices can still sign in',
+  wrong_password: 'wrong password',
+  email_not_verified: 'the e-mail is not confirmed',
+  token_mode_only: 'a server tried to sign in as a browser',
+  factor_missing: 'right password, but the second factor never came',
+  wrong_factor: 'wrong passkey',
+  other: 'for several reasons',
+  refused: 'wrong e-mail or password',
+}

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { type Audit, call, download, type Member } from '../api.ts'
 import { useChange, usePages, Waiting } from '../loading.tsx'
 import { Time, Title } from '../parts.tsx'
-import { ACTIONS, DETAILS, METHODS } from './actions.ts'
+import { ACTIONS, DETAILS, METHODS, REASONS } from './actions.ts'
 import { Chart } from './activity-chart.tsx'
 import { FilterBar } from './activity-filter.tsx'
 
@@ -59,7 +59,7 @@ export function Activity() {
 }
 
 function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
-  const { occurredAt, actor, action, outcome, subject, details, ipAddress } = entry
+  const { occurredAt, actor, action, outcome, subject, details, ipAddress, reason, count = 1 } = entry
   return (
     <tr>
       <td>
@@ -69,7 +69,7 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
       <td>{actor === 'operator' ? 'an operator' : <Who id={actor ?? 'nobody known'} names={names} />}</td>
       <td>
         {outcome !== 'done' && `was ${outcome}: `}
-        {ACTIONS[action] ?? action}
+        {reason === undefined ? (ACTIONS[action] ?? action) : subject ? 'a sign-in as' : 'a sign-in'}
         {subject && subject !== actor && !isOfFactor(action) && (
           <>
             {' '}
@@ -77,6 +77,12 @@ function Row({ entry, names }: { entry: Entry; names: Map<string, string> }) {
           </>
         )}
         {details && <div class="quiet">{inWords(details)}</div>}
+        {reason !== undefined && (
+          <div class="quiet">
+            {REASONS[reason] ?? reason}
+            {count > 1 && `, ${count} times`}
+          </div>
+        )}
       </td>
     </tr>
   )
@@ -95,6 +101,7 @@ function inWords(details: object): string {
     ([name, value]) => `${nameOf(name)}: ${textOf(before?.[name as keyof typeof before])} → ${textOf(value)}`,
   )
   const said = Object.entries(others).map(([name, value]) => {
+    if (name === 'reason') return REASONS[String(value)] ?? textOf(value)
     const isOfProof = ['kind', 'method', 'methods'].includes(name)
     return `${nameOf(name)}: ${isOfProof ? methodsOf(value) : textOf(value)}`
   })
