@@ -59,6 +59,8 @@ export async function createHttpApp({
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     bodyLimit: 16 * 1024,
+    // The start of a busy machine takes long, and what it waits for has bounds of its own.
+    pluginTimeout: 60_000,
     serverFactory: (handle): Server =>
       createListener(handle, {
         system,
