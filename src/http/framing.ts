@@ -10,8 +10,10 @@ const MAX_HEADERS = 100
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
 function faultOf(message: IncomingMessage): string | null {
-  const { method, httpVersion, headers } = message
+  const { method, url = '', httpVersion, headers } = message
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
+  // The router would take it for the path `/` (section 3.2.4).
+  if (url.startsWith('*') && (url !== '*' || method !== 'OPTIONS')) return 'Only OPTIONS asks for `*`.'
   // Node keeps the first of two. A proxy can have used the second (section 3.2).
   for (const name of ['host', 'content-type']) {
     if (headerValues(message, name).length > 1) return 'A request has one Host and one Content-Type header.'
@@ -27,6 +29,16 @@ function faultOf(message: IncomingMessage): string | null {
   // accepted, since some clients send `{}` with every request.
   const empty = coding === undefined && Number(headers['content-length'] ?? 0) <= 2
   return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
+}
+
+/** Whether all percent-escapes are whole, and UTF-8. Parsers read others differently, or as text. */
+function isDecodable(url: string): boolean {
+  try {
+    decodeURIComponent(url)
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** The values of all headers with this lower-case name, in order. Node would join them or keep only one. */
@@ -47,7 +59,11 @@ async function plugin(app: FastifyInstance): Promise<void> {
       return done(new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`))
     }
     const fault = faultOf(raw)
-    done(fault ? new Problem('malformed_http', fault) : undefined)
+    if (fault) return done(new Problem('malformed_http', fault))
+    // The router has refused such a path already.
+    if (isDecodable(raw.url ?? '')) return done()
+    const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
+    done(new Problem('invalid_request', 'The query contains a broken %-escape.', { errors }))
   })
 }
 

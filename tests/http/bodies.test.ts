@@ -369,6 +369,30 @@ describe('a request', () => {
     )
   })
 
+  test('with a broken %-escape in its query, or one that is no UTF-8, is answered 400 by every endpoint', async () => {
+    const queries = ['%', '%z', '%zz', '%e', '%ff', '%c3', '%c3&%a9', '%c0%af', '%ed%a0%80', '%u0041']
+    const requests = queries.flatMap((query) => [
+      () => service.call(`/auth/members?search=${query}`, { method: 'GET', token: accessToken }),
+      () => service.call(`/auth/audit?action=${query}`, { method: 'GET', token: accessToken }),
+      () => service.call(`/auth/session?${query}`, { method: 'GET', token: accessToken }),
+      () => service.call(`/auth/logout?scope=all&${query}`, { token: accessToken }),
+      () => service.call(`/.well-known/jwks.json?${query}`, { method: 'GET' }),
+      () => service.call(`/../sign-in?${query}`, { method: 'GET' }),
+      () => sendEvents('{"type":"a","data":{}}', JSON_TYPE, `?${query}`),
+    ])
+    await expectRefused([400, 'invalid_request'], requests)
+    for (const request of requests) {
+      expect((await request()).body.errors).toEqual([
+        { path: '/querystring', message: expect.stringMatching(/percent-escapes/) },
+      ])
+    }
+    const { status, body } = await service.call('/auth/members?search=%c3%89%F0%9F%98%80%25&limit=5', {
+      method: 'GET',
+      token: accessToken,
+    })
+    expect([status, body.members]).toEqual([200, []])
+  })
+
   test('for an unknown path is answered 404, whatever its body', async () => {
     const paths = [
       '',
