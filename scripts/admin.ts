@@ -1,3 +1,4 @@
+import { Problem, statusOf } from '../src/errors.ts'
 import { explain } from '../src/startup.ts'
 import { type Result, readCommand } from './admin/command-line.ts'
 import { COMPANY_COMMANDS } from './admin/companies.ts'
@@ -8,7 +9,7 @@ import { USER_COMMANDS } from './admin/users.ts'
 
 /** The operator command line. It parses and prints; src/operator carries out the commands. */
 
-const COMMANDS = { ...COMPANY_COMMANDS, ...USER_COMMANDS, ...PLATFORM_COMMANDS }
+const COMMANDS = new Map(Object.entries({ ...COMPANY_COMMANDS, ...USER_COMMANDS, ...PLATFORM_COMMANDS }))
 
 async function run({ command, options, id }: NonNullable<ReturnType<typeof readCommand>>): Promise<Result> {
   if ('runAlone' in command) return await command.runAlone()
@@ -46,6 +47,9 @@ try {
 } catch (error) {
   if (error instanceof UsageError)
     console.error(`${error.message}\n\`npm run admin -- --help\` lists the commands.`)
+  // What stands in the way has a code, so that programs can tell it from a mistake.
+  else if (error instanceof Problem && statusOf(error.code) === 409)
+    console.error(`${error.message} (${error.code})`)
   else console.error(explain(error) ?? error)
   process.exitCode = 1
 }

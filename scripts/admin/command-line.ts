@@ -41,13 +41,13 @@ export type Command = Form &
   )
 
 /** Reads a command line; null means that the usage is to be printed. @throws UsageError */
-export function readCommand(commands: Record<string, Command>, args: string[]) {
+export function readCommand(commands: ReadonlyMap<string, Command>, args: string[]) {
   const { values, positionals } = parse(args)
   const { json = false, help = false, ...given } = values
   if (help || positionals.length === 0) return null
   const [first = ''] = positionals
-  const name = commands[first] ? first : positionals.slice(0, 2).join(' ')
-  const command = commands[name]
+  const name = commands.has(first) ? first : positionals.slice(0, 2).join(' ')
+  const command = commands.get(name)
   if (!command) throw new UsageError(`there is no command "${name}"`)
   const id = readId(name, command, positionals.slice(name.split(' ').length))
   const options = readOptions(name, command, given)

@@ -167,6 +167,29 @@ test('user create, disable and enable work by address and by id, and refuse what
   )
 })
 
+test('what would leave a company without an admin is refused with the code last_admin', async () => {
+  const person = await service.addCompany()
+  const { companyId, userId, email } = person
+  for (const line of [
+    `user disable --company ${companyId} --email ${email}`,
+    `user role --company ${companyId} --user ${userId} --role viewer --json`,
+    `user delete --company ${companyId} --user ${userId} --json`,
+  ]) {
+    const { code, stdout, stderr } = await admin(line)
+    expect([line, code, stdout]).toEqual([line, 1, ''])
+    expect(stderr).toMatch(/^[^\n]+\(last_admin\)\n$/)
+  }
+  expect((await service.loginAs(person)).user.role).toBe('admin')
+})
+
+test('a command that is none is refused as such, also if all objects have something of its name', async () => {
+  for (const name of ['constructor', '__proto__', 'toString', 'user constructor', 'prune-all']) {
+    const { code, stdout, stderr } = await admin(`${name} --json`)
+    expect([name, code, stdout]).toEqual([name, 1, ''])
+    expect(stderr).toContain(`there is no command "${name}"`)
+  }
+})
+
 test('subscription set changes state and plan', async () => {
   const person = await service.addCompany()
   const { code } = await admin(
