@@ -27,6 +27,15 @@ export function isPlainUrl(text: string): boolean {
   )
 }
 
+/** Whether the URL of a database has at most one host and one port, in its authority and in its query. */
+export function namesOneHost(url: string): boolean {
+  const [, authority = '', query = ''] = /^\w+:\/\/([^/?#]*)[^?#]*\??([^#]*)/.exec(url) ?? []
+  const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/%2c/gi, ',')
+  const parameters = new URLSearchParams(query)
+  const isOne = (name: string) => /^[^,]*$/.test(parameters.getAll(name).join(','))
+  return /^(?:\[[^\]]*\]|[^,:]*)(?::\d*)?$/.test(host) && isOne('host') && isOne('port')
+}
+
 /** Whether an origin is reached only from this machine, where nobody can read what is sent without TLS. */
 export function isLoopback(origin: string): boolean {
   const hostname = URL.parse(origin)?.hostname ?? ''

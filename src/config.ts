@@ -11,6 +11,7 @@ import {
   isSmtpUrl,
   list,
   mailDomainOf,
+  namesOneHost,
   originOf,
   toMasterKey,
   WITHOUT_TLS,
@@ -123,6 +124,10 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
 
 /** Checks of texts that have the right form. */
 const CONTENTS: Partial<Record<keyof Variables, Form>> = {
+  DATABASE_URL: [
+    namesOneHost,
+    'name one host and one port; of several, a former leader that still calls itself writable could be chosen',
+  ],
   TRUST_PROXY: [
     (networks) => !list(networks).some(containsClients),
     'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',

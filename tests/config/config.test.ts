@@ -197,6 +197,21 @@ describe('the configuration', () => {
     expect(loadConfig({ ...PRODUCTION, DRAIN_DELAY_SECONDS: '0' }).drainDelaySeconds).toBe(0)
   })
 
+  test('takes one database host, however it is written, and says so of several', () => {
+    for (const DATABASE_URL of [
+      'postgres://db',
+      'postgresql://user:p,a:s@s@db.example:5432/name?sslmode=require&application_name=a,b',
+      'postgres://user:p%2Cw@[2001:db8::1]:5432/name',
+      'postgres://user@/name?host=/var/run/postgresql&port=5433',
+      'postgres://user@%2Fvar%2Frun%2Fpostgresql/name',
+      'postgres:///name',
+    ])
+      expect(loadConfig({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
+    const [fault] = faultsOf({ DATABASE_URL: 'postgres://u:s3cret@h1,h2/db' })
+    expect(fault).toMatch(/DATABASE_URL: must name one host and one port/)
+    expect(fault).not.toMatch(/s3cret|h1/)
+  })
+
   test('reports all faults at once, each by its name (ASVS 13.1.2)', () => {
     const env = {
       DATABASE_URL: 'mysql://db',
@@ -223,7 +238,24 @@ describe('the configuration', () => {
     ['SESSION_MAX_AGE_SECONDS', ['0', '-5', '99999999999', '1 hour', 'null']],
     ['DRAIN_DELAY_SECONDS', ['-1', '601', '0.5', 'soon']],
     ['RATE_LIMIT_SCALE', ['0', '-1', 'NaN', 'Infinity', '2000000']],
-    ['DATABASE_URL', ['localhost', 'http://db', ' postgres://db']],
+    [
+      'DATABASE_URL',
+      [
+        'localhost',
+        'http://db',
+        ' postgres://db',
+        'postgres://u:p@a:5432:5433/db',
+        'postgres://u@h1,h2/db',
+        'postgres://u@h1:5432,h2:5432/db',
+        'postgresql://h1%2Ch2/db',
+        'postgres://u@[::1]:5432,[::2]:5432/db',
+        'postgres://u@/db?host=a,b',
+        'postgres:///db?host=a&host=b',
+        'postgres://a/db?sslmode=require&port=1,2',
+        'postgres://a/db?port=1&port=2',
+        'postgres://a?host=b%2cc',
+      ],
+    ],
     [
       'PUBLIC_URL',
       ['auth.example', 'ftp://auth.example', 'https://auth.example/api', 'https://u:p@auth.example'],
