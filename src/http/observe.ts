@@ -16,6 +16,8 @@ declare module 'fastify' {
       companyId?: string
       userId?: string
       sessionId?: string
+      /** Whom a change of members concerns. */
+      memberId?: string
     }
   }
   interface FastifyInstance {

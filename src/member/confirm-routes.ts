@@ -27,7 +27,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
     },
     async (request, reply) => {
       const received = { client: clientOf(request), now: context.system.now() }
-      const limit = await confirmEmailChange(context, request.body.token, received)
+      const { limit, ...ids } = await confirmEmailChange(context, request.body.token, received)
+      Object.assign(request.logContext, ids)
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
@@ -49,8 +50,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
     },
     async (request, reply) => {
       const received = { client: clientOf(request), now: context.system.now() }
-      const { companyId, email, limit } = await undo(context, request.body.token, received)
-      request.logContext.companyId = companyId
+      const { companyId, userId, email, limit } = await undo(context, request.body.token, received)
+      Object.assign(request.logContext, { companyId, userId })
       reply.headers(limitHeaders(limit))
       return { companyId, email }
     },

@@ -71,9 +71,10 @@ export async function confirmEmailChange(
   { db, system, config, counters }: Context,
   token: string,
   { client, now }: Received,
-): Promise<LimitState> {
+): Promise<{ companyId: string; userId: string; limit: LimitState }> {
   const limit = await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
-  await consumeToken(db, 'confirm', token, now, async (tx, { companyId, email, userId, isFactorProven }) => {
+  return await consumeToken(db, 'confirm', token, now, async (tx, consumed) => {
+    const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
     // In one order: mails, tokens, users.
@@ -86,8 +87,8 @@ export async function confirmEmailChange(
     await queueMail(tx, system, companyId, { kind: 'email_changed', recipient: email, data, now })
     const about = { action: 'email_change', outcome: 'done', actor: user.userId, ipAddress: client.ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    return { companyId, userId: user.userId, limit }
   })
-  return limit
 }
 
 /** @throws Problem invalid_request if somebody else has the e-mail by now */

@@ -28,6 +28,9 @@ type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: 
 
 /** The members of a company, for those who may manage them; behind the permission guard and that of recent proof. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+  app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
+    if (id !== undefined) logContext.memberId = id.toLowerCase()
+  })
   reading(app, options)
   changing(app, options)
   services(app, options)

@@ -32,7 +32,7 @@ export async function undo(
   { db, system, config, counters }: Context,
   token: string,
   { client, now }: Received,
-): Promise<{ companyId: string; email: string; limit: LimitState }> {
+): Promise<{ companyId: string; userId: string; email: string; limit: LimitState }> {
   const limit = await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
   const found = await findUndo(db, token, now)
   const { companyId, userId, currentEmail } = found
@@ -61,7 +61,7 @@ export async function undo(
     await queueMail(tx, system, companyId, link)
     const about = { action: 'undo', outcome: 'done', actor: userId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
-    return { companyId, email, limit }
+    return { companyId, userId, email, limit }
   })
 }
 

@@ -16,7 +16,7 @@ export async function resetPassword(
   context: Context,
   { token, newPassword }: { token: string; newPassword: string },
   received: Received,
-): Promise<LimitState> {
+): Promise<{ companyId: string; userId: string; limit: LimitState }> {
   const { db, system, hasher, knownClients } = context
   const { client, now } = received
   const limit = await countAttempt(context, received)
@@ -25,7 +25,7 @@ export async function resetPassword(
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
-  await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
+  return await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
     const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
     if (userId === undefined) throw noSuchToken()
     await endUserSessions(tx, companyId, userId, 'password_reset')
@@ -37,6 +37,6 @@ export async function resetPassword(
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
     const details = invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined
     await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId, details }, received)
+    return { companyId, userId, limit }
   })
-  return limit
 }

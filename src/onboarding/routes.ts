@@ -151,7 +151,8 @@ const mailedLinks: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const limit = await resetPassword(context, request.body, receivedOf(context, request))
+      const { limit, ...ids } = await resetPassword(context, request.body, receivedOf(context, request))
+      Object.assign(request.logContext, ids)
       reply.code(204).headers(limitHeaders(limit))
       return null
     },

@@ -131,6 +131,30 @@ describe('every request leaves one line that says who asked for what, from where
     ])
   })
 
+  test('what is done to a member, or by a mailed link, with whom it concerns', async () => {
+    const mailbox = await openMailbox()
+    const other = await openTestService({ env: { SMTP_URL: mailbox.url } })
+    const { companyId, ...person } = await other.addCompany()
+    const { userId, email } = await other.addUser({ companyId })
+    const { accessToken: token } = await other.loginAs({ companyId, ...person })
+    async function expectLine(answering: Promise<Answer>, status: number, about: Line) {
+      const { status: answered, headers } = await answering
+      expect(answered).toBe(status)
+      expect(await linesAbout(headers['x-request-id'], other)).toMatchObject([{ companyId, ...about }])
+    }
+    const member = `/auth/members/${userId.toUpperCase()}`
+    const byAdmin = { userId: person.userId, memberId: userId }
+    const change = { method: 'PATCH', token, json: { role: 'analyst' } }
+    await expectLine(other.call(member, change), 200, byAdmin)
+    await other.call('/auth/password/forgot', { json: { companyId, email } })
+    const reset = { token: (await mailbox.mailTo(email)).token, newPassword: 'another fine battery' }
+    await expectLine(other.call('/auth/password/reset', { json: reset }), 204, { userId })
+    await other.call('/auth/email/change', { token, json: { newEmail: 'new@company.example' } })
+    const json = { token: (await mailbox.mailTo('new@company.example')).token }
+    await expectLine(other.call('/auth/email/confirm', { json }), 204, { userId: person.userId })
+    await expectLine(other.call(member, { method: 'DELETE', token }), 204, byAdmin)
+  })
+
   test('bytes that are no HTTP', async () => {
     const [answer] = await exchange(address, 'no HTTP\r\n\r\n')
     expect(await linesAbout(answer?.headers['x-request-id'])).toEqual([
