@@ -1,6 +1,7 @@
 import { readAudit } from '../../src/operator/audit.ts'
 import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
+import { settleRestored } from '../../src/operator/restored.ts'
 import { endAllSessions, endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import { type Command, limitOf } from './command-line.ts'
@@ -49,6 +50,10 @@ export const PLATFORM_COMMANDS: Record<string, Command> = {
         retiredAt: revokedAt,
       })),
     }),
+  },
+
+  restored: {
+    run: async (context) => ({ ...(await settleRestored(context, context.system.now())) }),
   },
 
   prune: { run: async (context) => ({ ...(await pruneAcrossCompanies(context, context.system.now())) }) },

@@ -17,6 +17,7 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   keys rotate
   keys list
   keys retire KID
+  restored
   prune
 
 R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
@@ -24,8 +25,9 @@ canceled or suspended; F optional, admins or everyone. Lists show the newest 100
 
 "user reset-second-factors" is for somebody who lost theirs: the password is void too, and a link is mailed to
 choose another. "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
-once; a KID that begins with "-" comes last, after "--". "sessions end --all" is for a restored backup,
-which brings back sessions that had ended.
+once; a KID that begins with "-" comes last, after "--". "restored" is for a backup that was restored, before any
+instance starts: it ends all sessions, voids links, waiting mails, invitations, challenges and keys of access tokens,
+and says what else to check.
 
 A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
 it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own

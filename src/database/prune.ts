@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from './connect.ts'
 import type { Database } from './schema.ts'
 
-/** Deletes rows in bounded statements, so that locks are short. Each returns how many rows it deleted. */
+/** Deletes rows, but for `deleteEvery` in bounded statements, so that locks are short. Each returns how many it deleted. */
 
 /** A table and its primary key. */
 interface Rows<Table extends keyof Database> {
@@ -40,6 +40,16 @@ export async function deleteOfCompany<Table extends keyof Database>(
       order by ${columns} limit ${max} for update
     )
     delete from ${sql.table(table)} t using locked l where ${areSame(key)}`.execute(db)
+  return Number(numAffectedRows)
+}
+
+/** Deletes all rows that fulfil the condition, in one statement; returns how many. For when no instance runs. */
+export async function deleteEvery(
+  db: Executor,
+  table: keyof Database,
+  condition = sql`true`,
+): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`delete from ${sql.table(table)} where ${condition}`.execute(db)
   return Number(numAffectedRows)
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import { deleteLapsed, deleteOfCompany } from '../database/prune.ts'
+import { deleteEvery, deleteLapsed, deleteOfCompany } from '../database/prune.ts'
 
 const INVITATIONS = { table: 'invitations', key: ['company_id', 'invitation_id'] } as const
 
@@ -16,6 +16,11 @@ export async function pruneInvitationsAcrossCompanies(
     sql`coalesce(expires_at, renewed_at, created_at) < ${before}`,
     max,
   )
+}
+
+/** Deletes all invitations; returns how many. */
+export async function deleteInvitationsAcrossCompanies(db: Executor): Promise<number> {
+  return await deleteEvery(db, 'invitations')
 }
 
 /** Deletes at most `max` invitations of a company; returns how many. */

@@ -212,6 +212,9 @@ export async function consumeEnrolment(
   return rows.length > 0
 }
 
+/** A row with this hash, which no challenge has, stands for all challenges that expire until then. */
+export const EVERY_HASH = Buffer.alloc(0)
+
 /** Marks the challenge of a sign-in by passkey alone as used; false if it was before. */
 export async function useUnstored(
   tx: Transaction<Database>,
@@ -219,7 +222,10 @@ export async function useUnstored(
   expiresAt: Date,
 ): Promise<boolean> {
   const { rows } = await sql`
-    insert into used_passkey_challenges (challenge_hash, expires_at) values (${hash}, ${expiresAt})
+    insert into used_passkey_challenges (challenge_hash, expires_at)
+    select ${hash}::bytea, ${expiresAt}::timestamptz where not exists (
+      select from used_passkey_challenges where challenge_hash = ${EVERY_HASH} and expires_at >= ${expiresAt}
+    )
     on conflict do nothing returning challenge_hash`.execute(tx)
   return rows.length > 0
 }

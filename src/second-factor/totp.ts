@@ -27,7 +27,16 @@ export function matchTotp(secret: Buffer, code: string, now: number): number | n
   if (!/^[0-9]{6}$/.test(code)) return null
   const given = { ...PARAMETERS, secret: toSecret(secret), token: code, timestamp: now, window: WINDOW }
   const delta = TOTP.validate(given)
-  return delta === null ? null : TOTP.counter({ period: PARAMETERS.period, timestamp: now }) + delta
+  return delta === null ? null : stepAt(now) + delta
+}
+
+/** The last step whose code is right at a time. */
+export function lastStepAt(now: number): number {
+  return stepAt(now) + WINDOW
+}
+
+function stepAt(now: number): number {
+  return TOTP.counter({ period: PARAMETERS.period, timestamp: now })
 }
 
 function toSecret(secret: Buffer): Secret {

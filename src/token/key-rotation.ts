@@ -4,7 +4,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import type { System } from '../system.ts'
 import { contextOf, generateKey } from './keys.ts'
-import { insertKey, listKeys, resealKey, type StoredKey, setRevoked } from './repository.ts'
+import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevoked } from './repository.ts'
 
 /** Replaces the keys of access tokens. */
 
@@ -48,6 +48,22 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
     if (sealer.isCurrent(before)) continue
     await resealKey(db, keyId, { before, after: sealer.seal(privateKey, contextOf(keyId)) })
   }
+}
+
+/**
+ * Revokes all keys, and adds one that signs at once. Returns it, and the ids of those.
+ * @throws if another rotation adds a key at the same time
+ */
+export async function replaceAllKeys(
+  tx: Transaction<Database>,
+  { sealer, system }: { sealer: Sealer; system: System },
+  at: Date,
+): Promise<{ key: StoredKey; revoked: string[] }> {
+  const revoked = await setAllRevoked(tx, at)
+  const sequence = ((await listKeys(tx)).at(-1)?.sequence ?? 0) + 1
+  const key = generateKey({ sealer, system }, { sequence, createdAt: at, signsFrom: at })
+  if (await insertKey(tx, key)) return { key, revoked }
+  throw anotherRotation()
 }
 
 /**

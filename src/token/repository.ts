@@ -74,6 +74,17 @@ export async function resealKey(
     .execute()
 }
 
+/** Revokes all keys; returns the ids of those that were not revoked before. */
+export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
+  const revoked = await db
+    .updateTable('signing_keys')
+    .set({ revoked_at: at })
+    .where('revoked_at', 'is', null)
+    .returning('key_id as keyId')
+    .execute()
+  return revoked.map(({ keyId }) => keyId)
+}
+
 /** False if there is no such key, or it was revoked before. */
 export async function setRevoked(db: Executor, keyId: string, at: Date): Promise<boolean> {
   const revoked = await db

@@ -72,6 +72,7 @@ const DOORS: Record<string, string[]> = {
     'reset-repository.ts',
     'policy.ts',
     'lapsed.ts',
+    'restored.ts',
     'sealed.ts',
   ],
   ingest: [],
@@ -157,8 +158,9 @@ describe('imports run one way:', () => {
     const isDoor = ({ from, to, isType }: Import) =>
       isType ||
       DOORS[folderOf(to)]?.includes(nameOf(to)) ||
-      // Housekeeping and the deletion of companies call the pruning of each feature.
-      (/^operator\/(?:housekeeping|company-deletion)\.ts$/.test(from) && nameOf(to) === 'prune-repository.ts')
+      // Housekeeping, the deletion of companies and the restore of a backup call the pruning of each feature.
+      (/^operator\/(?:housekeeping|company-deletion|restored)\.ts$/.test(from) &&
+        nameOf(to) === 'prune-repository.ts')
     const wrong = between((from, to) => from !== to && to in DOORS).filter(
       (one) => one.from !== 'app.ts' && one.from !== 'background.ts' && !isDoor(one),
     )

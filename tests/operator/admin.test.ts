@@ -451,6 +451,28 @@ test('keys retire kills the tokens of a key; an unknown one is refused', async (
   expect((await admin('--help')).stdout).toContain('after "--"')
 })
 
+test('restored makes void what a backup brought back, and lists what else to check, a line each', async () => {
+  const person = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(person)
+  const { code, json } = await admin('restored --json')
+  const { check, companies, ...voided } = json()
+  expect([code, companies]).toEqual([0, expect.any(Number)])
+  expect(voided).toEqual({
+    mails: expect.any(Number),
+    links: 0,
+    invitations: expect.any(Number),
+    challenges: 0,
+    mailedCodes: 0,
+    retiredKeys: [expect.any(String), ...json().retiredKeys.slice(1)],
+    newKey: expect.any(String),
+  })
+  expect((await service.getSession({ token })).status).toBe(401)
+  const { stdout } = await admin('restored')
+  expect(stdout).toContain(`check:\n  ${check[0]}\n  ${check[1]}\n`)
+  service.clock.advance(6)
+  expect((await service.login(person)).status).toBe(200)
+})
+
 test('ids survive npm, which replaces them in the command line that it repeats', async () => {
   const { companyId, userId } = await service.addCompany()
   for (const [line, ids] of [

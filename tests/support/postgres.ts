@@ -71,3 +71,19 @@ export function databaseUrl(serverUrl: string, database: string): string {
   url.pathname = `/${database}`
   return url.href
 }
+
+/** Makes a copy of a database, as it is at this moment, and returns its name. Who uses the database is cut off meanwhile. */
+export async function copyDatabase(serverUrl: string, database: string): Promise<string> {
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  await run(serverUrl, `alter database ${database} allow_connections false`)
+  try {
+    await run(
+      serverUrl,
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
+    )
+    await run(serverUrl, `create database ${name} template ${database}`)
+  } finally {
+    await run(serverUrl, `alter database ${database} allow_connections true`)
+  }
+  return name
+}

@@ -140,6 +140,8 @@ interface TestServiceOptions {
    * because the machine is busy; a test of the waits themselves needs 1.
    */
   timeoutScale?: number
+  /** The name of the database that it starts with a copy of; one without companies by default. */
+  template?: string
 }
 
 export async function openTestService({
@@ -150,10 +152,11 @@ export async function openTestService({
   hasher = sharedHasher,
   maxConnections,
   timeoutScale = 30,
+  template = inject('template'),
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
-  await run(serverUrl, `create database ${name} template ${inject('template')}`)
+  await run(serverUrl, `create database ${name} template ${template}`)
   const url = databaseUrl(serverUrl, name)
   const shared = createClock()
   const logStream = new PassThrough()

@@ -1,0 +1,31 @@
+import { sql, type Transaction } from 'kysely'
+import { deleteEvery } from '../database/prune.ts'
+import type { Database } from '../database/schema.ts'
+import { EVERY_HASH } from './challenges-repository.ts'
+
+/** What a restored backup has forgotten; see restored.ts. */
+
+/** Counts as used: challenges of passkeys that expire until then, and codes of authenticator apps until that step. */
+export async function refuseUntilAcrossCompanies(
+  tx: Transaction<Database>,
+  { expiresAt, step }: { expiresAt: Date; step: number },
+): Promise<void> {
+  await sql`
+    insert into used_passkey_challenges as u (challenge_hash, expires_at) values (${EVERY_HASH}, ${expiresAt})
+    on conflict (challenge_hash) do update set expires_at = greatest(u.expires_at, excluded.expires_at)`.execute(
+    tx,
+  )
+  await sql`
+    update second_factors set last_step = ${step}
+    where kind = 'totp' and confirmed_at is not null and last_step < ${step}`.execute(tx)
+}
+
+/** Deletes the challenges and mailed codes of all members; returns how many of each. */
+export async function voidChallengesAcrossCompanies(
+  tx: Transaction<Database>,
+): Promise<{ challenges: number; mailedCodes: number }> {
+  return {
+    challenges: await deleteEvery(tx, 'second_factor_challenges'),
+    mailedCodes: await deleteEvery(tx, 'mailbox_codes'),
+  }
+}
