@@ -105,7 +105,7 @@ export const NOTICES = {
     name: context.name,
     subject: `Somebody knows your password for ${context.companyName}`,
     paragraphs: [
-      `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${askedFrom(context)}. Nobody was let in, and the password does not work any more. Your second factors stay as they are.`,
+      `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${askedFrom(context)}. Nobody was let in. The password does not work any more, and all your sessions have ended. Your second factors stay as they are.`,
       'Another mail has a link to choose a new password: take one that you use nowhere else.',
     ],
   }),

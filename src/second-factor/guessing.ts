@@ -2,6 +2,7 @@ import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
 import { deletePasswordProven } from './challenges-repository.ts'
 import type { Context, MemberIds, Received } from './context.ts'
 import { clearGuessedPassword } from './guessing-repository.ts'
@@ -12,8 +13,8 @@ import { clearGuessedPassword } from './guessing-repository.ts'
 const MAX_WRONG_CODES = 30
 
 /**
- * Makes the password of a member void after too many wrong codes, with what waits for a code after it, and mails a link to
- * choose another one. The member's sessions and passkeys go on: who guesses has neither.
+ * Makes the password of a member void after too many wrong codes, with what waits for a code after it, ends all sessions, of
+ * which one can be that of who guesses, and mails a link to choose another one. The member's factors stay.
  */
 export async function voidPassword(
   { db, system }: Pick<Context, 'db' | 'system'>,
@@ -27,6 +28,7 @@ export async function voidPassword(
     await deleteResetTokens(tx, companyId, recipient)
     if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw new NotVoided()
     await deletePasswordProven(tx, companyId, userId)
+    await endUserSessions(tx, companyId, userId, 'password_reset')
     const notice = { kind: 'code_guessing', recipient, data: { ipAddress }, now } as const
     await queueMail(tx, system, companyId, notice)
     const link = { kind: 'password_reset', recipient, data: { isPasswordVoid: true }, now } as const

@@ -7,6 +7,7 @@ import { Problem } from '../errors.ts'
 import { queueMail } from '../mail/service.ts'
 import { countChange, requireActor } from '../session/acting.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
+import { withdrawSecondFactor } from '../session/proof-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import type { Context, Received } from './context.ts'
 import { digestsOfCode, newRecoveryCodes } from './recovery-codes.ts'
@@ -47,6 +48,7 @@ export async function removeFactor(
       await replaceRecoveryCodes(tx, companyId, userId, [])
     }
     await settle(context, tx, { session, owner }, 'second_factor_remove', { id, ...removed }, received)
+    if (kinds.length === 0) await withdrawSecondFactor(tx, companyId, session.sessionId)
   })
 }
 

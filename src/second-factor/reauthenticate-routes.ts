@@ -10,8 +10,8 @@ import { toTokenReply } from '../session/replies.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
 import {
   beginProofByPasskey,
+  createProofBySecondFactor,
   proveByPassword,
-  proveBySecondFactor,
   type ReauthenticationContext,
 } from './reauthentication.ts'
 import { ChallengeReply, PasskeyChallengeReply, ReauthenticateBody } from './schemas.ts'
@@ -26,6 +26,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   const countProof = app.limits.perSubject(config.limits.reauthentications, ({ session }) => [
     session.sessionId,
   ])
+  const proveBySecondFactor = createProofBySecondFactor(context)
   // Behind the guard, which sets the session, and before the body is read.
   const onRequest = async (request: FastifyRequest) => await countProof(request)
 
@@ -63,7 +64,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
       const proven =
         'password' in body
           ? await proveByPassword(context, session, body.password, received)
-          : await proveBySecondFactor(context, session, body, received)
+          : await proveBySecondFactor(session, body, received)
       if ('challenge' in proven) return proven
       if ('cookie' in proven) {
         setSessionCookie(reply, proven.cookie)

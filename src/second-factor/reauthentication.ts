@@ -62,11 +62,32 @@ export async function beginProofByPasskey(
   return { challenge, passkeyOptions }
 }
 
+/** @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited */
+export type ProveBySecondFactor = (
+  session: Session,
+  given: GivenProof & { challenge: string },
+  request: ProofRequest,
+) => Promise<Renewed>
+
 /**
- * Completes a proof by the second factor. The same request again, with the same Idempotency-Key, has the same answer.
- * @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited
+ * Completes a proof by the second factor. The same request again, with the same Idempotency-Key, has the same answer; while
+ * the first is being worked on, it shares it, and is no try of its own.
  */
-export async function proveBySecondFactor(
+export function createProofBySecondFactor(context: ReauthenticationContext): ProveBySecondFactor {
+  const proving = new Map<string, Promise<Renewed>>()
+  return async (session, given, request) => {
+    const digest = digestOf(given, request)
+    if (digest.length === 0) return await proveBySecondFactor(context, session, given, request)
+    const attempt = `${session.sessionId} ${digest.toString('base64')}`
+    const answer =
+      proving.get(attempt) ??
+      proveBySecondFactor(context, session, given, request).finally(() => proving.delete(attempt))
+    proving.set(attempt, answer)
+    return await answer
+  }
+}
+
+async function proveBySecondFactor(
   context: ReauthenticationContext,
   session: Session,
   { challenge, ...given }: GivenProof & { challenge: string },

@@ -34,3 +34,14 @@ export async function storeMethods(
     update sessions s set amr = ${amr}::text[]
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)
 }
+
+/** Takes the second factor from what a live session has proven: its user has none any more. */
+export async function withdrawSecondFactor(
+  tx: Transaction<Database>,
+  companyId: string,
+  sessionId: string,
+): Promise<void> {
+  await sql`
+    update sessions s set amr = array_remove(s.amr, 'mfa')
+    where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)
+}

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts'
 import type { Tokens } from '../token/service.ts'
-import { methodsOf, provenAtOf, type Session } from './session.ts'
+import type { Session } from './session.ts'
 
 /** Both tokens, and their lifetimes in seconds. */
 export interface IssuedTokens {
@@ -37,8 +37,9 @@ export async function issueTokens(
       ...owner,
       role: session.role,
       perms: session.permissions,
-      amr: methodsOf(session),
-      auth_time: toSeconds(provenAtOf(session)),
+      ...(session.amr && { amr: session.amr }),
+      // RFC 9068, section 2.2.1
+      ...(session.provenAt && { auth_time: toSeconds(session.provenAt.getTime()) }),
       iat: nowSeconds,
       exp: accessExp,
     },

@@ -25,9 +25,9 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
     endReason: EndReason | null
   }
 
-/** When the user last proved who they are, in milliseconds (RFC 9068, section 2.2.1). */
-export function provenAtOf({ provenAt, createdAt }: Pick<Session, 'provenAt' | 'createdAt'>): number {
-  return (provenAt ?? createdAt).getTime()
+/** When the user last proved who they are, in milliseconds; 0, which is never recent, if that is not known. */
+export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>): number {
+  return provenAt?.getTime() ?? 0
 }
 
 /** By which methods they did (RFC 8176). */

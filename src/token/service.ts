@@ -20,10 +20,7 @@ import type { RefreshKeys } from './refresh-keys.ts'
  */
 export interface Tokens {
   /** Signs an access token (`at+jwt`, ES256, after RFC 9068). Claims are in Unix seconds, `now` is in ms. */
-  signAccess(
-    claims: Required<Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>>,
-    now: number,
-  ): Promise<string>
+  signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>, now: number): Promise<string>
   /** @throws Problem invalid_token or token_expired */
   verifyAccess(token: string, now: number): Promise<VerifiedClaims>
   /** Signs a refresh token. Equal claims give equal bytes, so that a lost answer can be repeated. */

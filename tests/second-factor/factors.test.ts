@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { companySecurity } from '../../src/operator/companies.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
@@ -254,6 +255,22 @@ describe('the last factor', () => {
     const again = await service.addTotp({ token: session.accessToken })
     expect(again.recoveryCodes).toHaveLength(10)
     expect(person.recoveryCodes?.some((code) => again.recoveryCodes?.includes(code))).toBe(false)
+  })
+
+  test('that is removed takes `mfa` from the session that remains, and nothing else (RFC 8176)', async () => {
+    const company = await service.addCompany()
+    const person = await service.addUser(company)
+    const first = await service.loginAs(person)
+    const { id } = await service.addTotp({ token: first.accessToken })
+    await must(remove(id, first.accessToken))
+    const next = await must(service.refresh(first.refreshToken))
+    expect(claimsOf(next.accessToken)['amr']).toEqual(['pwd', 'otp'])
+    await companySecurity(service.context, company.companyId, 'everyone', now())
+    for (const token of [first.accessToken, next.accessToken])
+      expectProblem(await call('/auth/sessions', { method: 'GET', token, at: 1 }), [
+        403,
+        'second_factor_enrolment_required',
+      ])
   })
 
   test('of two that are removed at once on two instances, the codes go as well', async () => {

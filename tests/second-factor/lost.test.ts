@@ -184,8 +184,9 @@ describe('codes that are guessed (ASVS 6.6.3)', () => {
     const given = { challenge: waiting.challenge, method: 'recovery_code', code: person.recoveryCodes?.[1] }
     expectWrong(await complete(given))
     await service.mailbox.mailTo(person.email, 'Somebody knows your password')
-    // The member's own sessions and passkeys go on.
-    expect((await service.getSession({ token: person.token })).status).toBe(200)
+    const { body } = await service.getSession({ token: person.token })
+    expect([body.code, body.reason]).toEqual(['session_ended', 'password_reset'])
+    // The member's passkeys go on.
     const { challenge, passkeyOptions } = await must(call('/auth/login/passkey/options', {}))
     const response = person.authenticator.get(passkeyOptions)
     expect((await call('/auth/login/passkey', { json: { challenge, response } })).status).toBe(200)
@@ -198,6 +199,20 @@ describe('codes that are guessed (ASVS 6.6.3)', () => {
     expect(entry).toEqual({ outcome: 'done', actor: null })
     expect((await begin({ ...person, password: NEW_PASSWORD })).methods).toContain('totp')
   })
+})
+
+test('thirty wrong codes in a session of who knows the password end that session as well (ASVS 6.3.1)', async () => {
+  const person = await service.personWithTotp(admin)
+  const { accessToken: token } = await must(service.signInByTotp(person))
+  for (let left = 30; left > 0; left -= 5) {
+    const { challenge } = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
+    for (const _ of times(5, () => 0)) {
+      const json = { challenge, method: 'totp', code: '000000' }
+      expect((await call('/auth/reauthenticate', { token, json })).status).toBe(400)
+    }
+  }
+  expect((await service.getSession({ token, at: 1 })).body.code).toBe('session_ended')
+  expectProblem(await service.login(person), [401, 'invalid_credentials'])
 })
 
 describe('a right password whose second factor never came (ASVS 6.3.5)', () => {

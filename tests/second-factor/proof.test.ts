@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -109,6 +110,31 @@ describe('with an authenticator app', () => {
     const answers = await Promise.all(times(4, (n) => prove({ token }, given, { key: 'race', at: n % 2 })))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
     expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
+  })
+
+  test('a retry with the key while the first is being worked on is no try of its own', async () => {
+    const { person, token } = await staleByTotp()
+    const { challenge } = await beginProof({ token })
+    const wrong = { challenge, method: 'totp', code: '000000' }
+    const lookUps = async () => {
+      const metrics = (await service.registries[0]?.metrics()) ?? ''
+      return Number(/gatehouse_batch_size_sum\{batch="sessions"\} (\d+)/.exec(metrics)?.[1])
+    }
+    const before = await lookUps()
+    const retries = await service.db.transaction().execute(async (tx) => {
+      await sql`select from second_factor_challenges where user_id = ${person.userId} for update`.execute(tx)
+      const asked = times(20, () => prove({ token }, wrong, { key: 'wrong' }))
+      await expect.poll(lookUps).toBe(before + 20)
+      // What came before this request has come as far as it can.
+      await service.getSession({ token })
+      return { asked }
+    })
+    for (const answer of await Promise.all(retries.asked)) expectField(answer, '/code')
+    for (const key of ['second', 'third', 'fourth'])
+      expectField(await prove({ token }, wrong, { key }), '/code')
+    // The fifth.
+    const right = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    expect((await prove({ token }, right, { key: 'fifth' })).status).toBe(200)
   })
 
   test('but not without the key, with another one, another code, or after it was followed', async () => {

@@ -82,6 +82,28 @@ describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
   })
 })
 
+test('a session of which it is not known is never recent, however young, and says nothing of it (RFC 9068 section 2.2.1)', async () => {
+  const person = await service.addUser(admin, 'admin')
+  const signedIn = await service.loginAs(person)
+  const cookie = await service.cookieOf(person)
+  // As sessions are that were opened before it was noted.
+  await service.db
+    .updateTable('sessions')
+    .set({ auth_time: null, amr: null })
+    .where('user_id', '=', person.userId)
+    .execute()
+  const { body } = await service.refresh(signedIn.refreshToken, { at: 1 })
+  expect(claimsOf(body.accessToken)).not.toHaveProperty('auth_time')
+  expect(claimsOf(body.accessToken)).not.toHaveProperty('amr')
+  for (const credential of [{ token: signedIn.accessToken }, { token: body.accessToken }, { cookie }])
+    expectOld(await ask(credential))
+  const proven = await service.call('/auth/reauthenticate', {
+    token: body.accessToken,
+    json: { password: person.password },
+  })
+  expectRecent(await ask({ token: proven.body.accessToken }))
+})
+
 describe('the password renews it (ASVS 7.2.4):', () => {
   test('with an access token, for the next pair alone', async () => {
     const { accessToken: token, refreshToken } = await staleSession()
