@@ -10,14 +10,15 @@ import { loadConfig } from '../src/config.ts'
 import type { Database } from '../src/database/schema.ts'
 import { createRegistry } from '../src/http/metrics.ts'
 import { createLimitedHasher } from '../src/limits/hashing.ts'
+import { explain, readVariables } from '../src/startup.ts'
 import { realSystem } from '../src/system.ts'
 
 /** Writes the OpenAPI document as one HTML page that needs no network. It needs no database either. */
 
 const USAGE = `Usage: npm run docs [-- --out FILE]
 
-Writes the documentation of the interface as one HTML page, by default .data/interface.html. PUBLIC_URL and the limits
-of the environment are in it.`
+Writes the documentation of the interface as one HTML page, by default .data/interface.html. PUBLIC_URL, the lifetimes
+and the limits are those of the environment and \`.env\`.`
 
 /** The page can run its own script, and reach nothing. */
 const POLICY = [
@@ -30,15 +31,14 @@ const POLICY = [
 ].join('; ')
 
 async function openapiDocument(): Promise<string> {
-  const { PUBLIC_URL = 'https://auth.example.com', ...env } = process.env
-  const limits = Object.entries(env).filter(([name]) => name.startsWith('LIMIT_'))
   const masterKey = realSystem.randomBytes(32).toString('base64')
-  const config = loadConfig({
-    ...Object.fromEntries(limits),
-    PUBLIC_URL,
+  const variables = {
+    PUBLIC_URL: 'https://auth.example.com',
+    ...readVariables(process.env),
     MASTER_KEYS: `docs:${masterKey}`,
     LOG_LEVEL: 'silent',
-  })
+  }
+  const config = loadConfig(variables, [])
   // Every statement has no rows, which is enough for the document.
   const dialect = {
     createAdapter: () => new PostgresAdapter(),
@@ -88,12 +88,19 @@ const { values } = parseArgs({
     help: { type: 'boolean', short: 'h' },
   },
 })
-if (values.help) console.log(USAGE)
-else {
+async function write(out: string): Promise<void> {
   const document = await openapiDocument()
   const { servers } = JSON.parse(document)
-  const file = resolve(values.out)
+  const file = resolve(out)
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })
   await writeFile(file, await render(document, servers[0].url))
   console.log(file)
+}
+
+if (values.help) console.log(USAGE)
+else {
+  await write(values.out).catch((error) => {
+    console.error(explain(error) ?? error)
+    process.exitCode = 1
+  })
 }

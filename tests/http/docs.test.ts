@@ -11,10 +11,24 @@ test('the documentation is one page that needs nothing from elsewhere, made with
   onTestFinished(() => rm(folder, { recursive: true }))
   const page = join(folder, 'page.html')
   const script = resolve(import.meta.dirname, '../../scripts/docs.ts')
-  const env = { ...INHERITED, PUBLIC_URL: 'https://auth.gatehouse.test', LIMIT_REFRESH: '17/61' }
+  const env = {
+    ...INHERITED,
+    // It asks for none of what the service needs then.
+    NODE_ENV: 'production',
+    PUBLIC_URL: 'https://auth.gatehouse.test',
+    LIMIT_REFRESH: '17/61',
+    ACCESS_TOKEN_TTL_SECONDS: '777',
+    SESSION_MAX_AGE_SECONDS: '1111111',
+  }
   await promisify(execFile)(process.execPath, [script, '--out', page], { env })
   const html = await readFile(page, 'utf8')
-  for (const text of ['/auth/webhook-secret/regenerate', '17 in 61 s', 'https://auth.gatehouse.test/api']) {
+  for (const text of [
+    '/auth/webhook-secret/regenerate',
+    'https://auth.gatehouse.test/api',
+    '17 in 61 s',
+    '777 s',
+    '1111111 s after sign-in',
+  ]) {
     expect(html).toContain(text)
   }
   // Nothing is loaded, and the page could not load anything.
