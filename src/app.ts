@@ -1,6 +1,8 @@
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
+import { AUDIT_GUIDE } from './audit/actions.ts'
 import { auditRoutes } from './audit/routes.ts'
+import { RIGHTS_GUIDE } from './company/guide.ts'
 import type { Config } from './config.ts'
 import { createIsBreached } from './crypto/breached-passwords.ts'
 import { createSealer } from './crypto/sealing.ts'
@@ -10,6 +12,7 @@ import { createBatchMeasure } from './http/metrics.ts'
 import { openapiRoutes } from './http/openapi-document.ts'
 import { pagesPlugin } from './http/pages.ts'
 import { publicGuard } from './http/public-guard.ts'
+import { SIGNATURE_GUIDE } from './ingest/guide.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
@@ -48,6 +51,7 @@ import { createRefusalBook } from './signing-secret/refusals.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
 import type { System } from './system.ts'
+import { tokenGuide } from './token/guide.ts'
 import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
@@ -68,7 +72,8 @@ interface AppOptions {
 /** Builds the service. The last block is the trust map: it shows which credential each route requires. */
 export async function buildApp(options: AppOptions) {
   const { config, db, system, hasher, registry } = options
-  const app = await createHttpApp(options)
+  const chapters = [tokenGuide(config), SIGNATURE_GUIDE, RIGHTS_GUIDE, AUDIT_GUIDE]
+  const app = await createHttpApp({ ...options, chapters })
   const sealer = createSealer(config.masterKeys, system.randomBytes)
   await app.register(tokenPlugin, { config, db, sealer, system, registry })
 

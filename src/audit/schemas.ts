@@ -34,7 +34,11 @@ const Entry = Type.Object(
   {
     id: field(Uuid, 'The entry'),
     occurredAt: field(Time, 'When it happened; of refused sign-ins the minute'),
-    action: field(Type.String(), 'What was done', 'user_role'),
+    action: field(
+      Type.String(),
+      'What was done; the beginning of the document lists all actions',
+      'user_role',
+    ),
     outcome: field(Type.String(), 'How it ended', 'done'),
     actor: orNull(
       'Who did it: the id of a member, or `operator`; null if nobody proved who they are',

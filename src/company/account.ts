@@ -57,6 +57,12 @@ export const SUBSCRIPTION_STATUSES = [
 /** The roles, plans and permissions that migrations seed. The database has what each role may do. */
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export const PLANS = ['starter', 'growth', 'enterprise'] as const
+/** What migrations give each plan. Documents show it; what holds is in the database. */
+export const PLAN_FEATURES = {
+  starter: ['risk_assessment'],
+  growth: ['risk_assessment', 'event_ingest', 'reviews', 'analytics'],
+  enterprise: ['risk_assessment', 'event_ingest', 'reviews', 'analytics', 'graph', 'policy'],
+} as const satisfies Record<(typeof PLANS)[number], readonly string[]>
 export const PERMISSIONS = [
   'risk:read',
   'risk:assess',
@@ -70,3 +76,10 @@ export const PERMISSIONS = [
   'members:manage',
   'audit:read',
 ] as const
+/** What migrations give each role, likewise. */
+export const ROLE_PERMISSIONS = {
+  admin: PERMISSIONS,
+  analyst: ['risk:read', 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read', 'analytics:read'],
+  developer: ['risk:read', 'risk:assess', 'analytics:read'],
+  viewer: ['risk:read', 'analytics:read'],
+} as const satisfies Record<(typeof ROLES)[number], readonly (typeof PERMISSIONS)[number][]>

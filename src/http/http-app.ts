@@ -31,6 +31,8 @@ interface HttpOptions {
   config: Config
   system: System
   registry: Registry
+  /** Of the OpenAPI document, behind those that concern all requests. */
+  chapters: string[]
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
   /** What the process's limit of open files allows by default. */
@@ -44,6 +46,7 @@ export async function createHttpApp({
   config,
   system,
   registry,
+  chapters,
   logStream,
   maxConnections = connectionLimit(config.databasePoolSize),
   permits = createOwnPermits(createWindows()),
@@ -108,6 +111,6 @@ export async function createHttpApp({
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)
   await app.register(responsesPlugin)
-  await app.register(openapiPlugin, { config })
+  await app.register(openapiPlugin, { config, chapters })
   return app
 }

@@ -51,11 +51,12 @@ function readDocument(app: FastifyInstance): Document {
   const read: Document = JSON.parse(JSON.stringify(app.swagger()), (_key, value) =>
     names.name(joinForms(value)),
   )
-  const schemas = Object.assign(read.components.schemas, names.schemas)
+  Object.assign(read.components.schemas, names.schemas)
+  read.components.examples = {}
   for (const operations of Object.values(read.paths)) {
     for (const operation of Object.values(operations)) {
       describe(operation)
-      addExamples(operation, schemas)
+      addExamples(operation, read.components)
     }
   }
   return read
@@ -75,10 +76,12 @@ interface Operation {
 interface Media {
   schema: Schema
   example?: unknown
+  /** By name. */
+  examples?: Record<string, unknown>
 }
 
 interface Document {
-  components: { schemas: Record<string, Schema> }
+  components: { schemas: Record<string, Schema>; examples: Record<string, unknown> }
   paths: Record<string, Record<string, Operation>>
 }
 
@@ -107,11 +110,21 @@ function describe(operation: Operation): void {
   }
 }
 
-/** Gives an example to bodies of requests and responses, except errors, whose examples would all be the same. */
-function addExamples({ requestBody, responses }: Operation, schemas: Record<string, Schema>): void {
+/** Gives an example to bodies of requests and responses. Those of problems, one for each code, are in one place. */
+function addExamples(
+  { requestBody, responses }: Operation,
+  { schemas, examples }: Document['components'],
+): void {
   const replies = Object.values(responses).flatMap(({ content }) => Object.values(content ?? {}))
   for (const media of [requestBody?.content['application/json'], ...replies]) {
-    if (media) media.example ??= exampleOf(media.schema, schemas)
+    if (!media) continue
+    if (media.examples) {
+      Object.assign(examples, media.examples)
+      const names = Object.keys(media.examples)
+      media.examples = Object.fromEntries(
+        names.map((name) => [name, { $ref: `#/components/examples/${name}` }]),
+      )
+    } else media.example ??= exampleOf(media.schema, schemas)
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH } from '../crypto/password-policy.ts'
 import type { Limits } from '../limits/list.ts'
+import { codeRows } from './openapi-codes.ts'
 
 /** The text at the beginning of the document: the rules of all requests, with the numbers of this service. */
 
@@ -44,9 +45,15 @@ nothing is dropped: a wrong type, an unknown field or parameter, a duplicate nam
 float cannot hold as written are 400. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
 has \`X-Request-Id\`, which names it in the log.
 
+## Errors
+
 Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what happened, \`detail\` tells people what to
 do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6901). After 503, and after 429 once
 \`Retry-After\` is over, the same request can be sent again.
+
+| code | status | what it means, and what to do |
+|---|---|---|
+${codeRows()}
 
 ## Credentials
 

@@ -43,7 +43,8 @@ const SECURITY_SCHEMES = {
     type: 'apiKey',
     in: 'header',
     name: 'webhook-signature',
-    description: 'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`',
+    description:
+      'Standard Webhooks: `v1,` and the base64 HMAC-SHA256 of `id.timestamp.body`. The key is what the base64 behind `whsec_` decodes to',
   },
 } as const
 
@@ -61,15 +62,18 @@ export const HEADERS = {
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
-/** Collects the schemas that validate requests into one OpenAPI 3.1 document. */
-async function plugin(app: FastifyInstance, { config }: { config: Config }): Promise<void> {
+/** Collects the schemas that validate requests into one OpenAPI 3.1 document. Features give it their chapters. */
+async function plugin(
+  app: FastifyInstance,
+  { config, chapters }: { config: Config; chapters: string[] },
+): Promise<void> {
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
       info: {
         title: 'gatehouse',
         version: '1.1',
-        description: guideOf(config),
+        description: [guideOf(config), ...chapters].join('\n'),
         license: { name: 'MIT', identifier: 'MIT' },
       },
       servers: [{ url: `${config.publicUrl}/api` }],

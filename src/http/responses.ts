@@ -2,6 +2,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, type ProblemCode, ProblemReply, statusOf } from '../errors.ts'
+import { CODES } from './openapi-codes.ts'
 
 /**
  * The possible answers of a route, by status, for its schema and the OpenAPI document. A route names its own
@@ -51,9 +52,10 @@ function add(response: object, codes: readonly ProblemCode[]): void {
 const PROBLEM = { $ref: 'Problem#' }
 
 function toResponse(codes: ProblemCode[]) {
+  const examples = Object.fromEntries(codes.map((code) => [code, exampleOf(code)]))
   return {
     description: codes.map((code) => `${catalogue[code][2]} (\`${code}\`)`).join('; '),
-    content: { 'application/problem+json': { schema: PROBLEM, example: exampleOf(codes) } },
+    content: { 'application/problem+json': { schema: PROBLEM, examples } },
   }
 }
 
@@ -62,6 +64,7 @@ const EXAMPLE_ID = '01890a5d-ac96-774b-bcce-b302099a8057'
 const MEMBERS: Partial<Record<ProblemCode, object>> = {
   invalid_request: { errors: [{ path: '/email', message: 'is missing' }] },
   session_ended: { reason: 'logout' },
+  refresh_token_reused: { reason: 'refresh_reuse' },
   second_factor_required: {
     challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA',
     methods: ['passkey', 'totp', 'recovery_code'],
@@ -69,13 +72,11 @@ const MEMBERS: Partial<Record<ProblemCode, object>> = {
   },
 }
 
-/** The problem of a status that a client has most to do with: one that has members of its own, or the first. */
-function exampleOf(codes: ProblemCode[]): object {
-  const code = codes.findLast((one) => one in MEMBERS) ?? codes[0] ?? 'internal_error'
+function exampleOf(code: ProblemCode) {
   const [status, category, title] = catalogue[code]
-  const detail = `${title}: what happened, and what to do.`
-  const problem = { type: `urn:gatehouse:problem:${code}`, title, status, detail, category, code }
-  return { ...problem, requestId: EXAMPLE_ID, ...MEMBERS[code] }
+  const type = `urn:gatehouse:problem:${code}`
+  const problem = { type, title, status, detail: CODES[code].replaceAll('`', ''), category, code }
+  return { summary: title, value: { ...problem, requestId: EXAMPLE_ID, ...MEMBERS[code] } }
 }
 
 /** Adds to each route the problems that every request can have. */

@@ -67,7 +67,7 @@ export const RegenerateReply = Type.Object(
   {
     secret: field(
       Type.String(),
-      '`whsec_` and the base64 of 32 bytes; shown this once',
+      '`whsec_` and the base64 of 32 bytes, which are the key of signatures; shown this once',
       'whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=',
     ),
     version: Version,

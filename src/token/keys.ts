@@ -7,7 +7,7 @@ import type { PublicJwk, StoredKey } from './repository.ts'
 
 /** One key pair of access tokens (ES256): creation, storage, signing and verification. */
 
-const ACCESS_AUDIENCE = 'gatehouse'
+export const ACCESS_AUDIENCE = 'gatehouse'
 
 export interface Key {
   keyId: string

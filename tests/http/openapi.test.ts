@@ -361,6 +361,53 @@ describe('nobody needs another document (ASVS 2.1.1, 2.1.3):', () => {
     expect(code.enum).toEqual(Object.keys(catalogue))
   })
 
+  /** The rows of a table of the description, by their first cell. */
+  const tableOf = (chapter: string): Record<string, string[]> => {
+    const [, text = ''] = document.info.description.split(`## ${chapter}\n`)
+    const rows = text.split('\n## ', 1)[0].matchAll(/^\| `([^`]+)` \| (.+) \|$/gm)
+    return Object.fromEntries(
+      Array.from(rows, ([, name = '', cells = '']: RegExpExecArray) => [name, cells.split(' | ')]),
+    )
+  }
+
+  test('each code has its meaning, and an example wherever it can be answered', () => {
+    const rows = tableOf('Errors')
+    for (const [code, [status]] of Object.entries(catalogue)) {
+      expect([code, rows[code]]).toEqual([
+        code,
+        [String(status), expect.stringMatching(/^[A-Z].+\. [A-Z].+\.$/)],
+      ])
+    }
+    expect(Object.keys(rows)).toHaveLength(Object.keys(catalogue).length)
+    for (const { name, operation } of operations) {
+      for (const [status, { description, content }] of Object.entries(operation.responses)) {
+        if (status < '400') continue
+        const codes = Array.from(description.matchAll(/\(`(\w+)`\)/g), ([, code = '']) => code)
+        const problem = content?.['application/problem+json'] as
+          | { examples: Record<string, object> }
+          | undefined
+        const examples = problem?.examples ?? {}
+        expect([name, status, Object.keys(examples)]).toEqual([name, status, codes])
+        for (const code of codes) {
+          expect(examples[code]).toEqual({ $ref: `#/components/examples/${code}` })
+          const { value } = document.components.examples[code]
+          expect(value).toMatchObject({ code, status: Number(status) })
+        }
+      }
+    }
+  })
+
+  test('roles, plans and what they permit are as the database has them', async () => {
+    const rows = tableOf('Roles and plans')
+    const wordsOf = (name: string) => rows[name]?.[0]?.match(/[\w:-]+/g)?.toSorted()
+    const roles = await service.db.selectFrom('roles').select(['role', 'permissions']).execute()
+    const plans = await service.db.selectFrom('plans').select(['plan', 'features']).execute()
+    for (const { role, permissions } of roles)
+      expect([role, wordsOf(role)]).toEqual([role, permissions.toSorted()])
+    for (const { plan, features } of plans) expect([plan, wordsOf(plan)]).toEqual([plan, features.toSorted()])
+    expect(Object.keys(rows)).toHaveLength(roles.length + plans.length)
+  })
+
   test('limits, lifetimes and the rules for passwords are in it, with the numbers of this service', async () => {
     const other = await openTestService({
       env: { RATE_LIMIT_SCALE: '1', ACCESS_TOKEN_TTL_SECONDS: '123', LIMIT_REFRESH: '17/61' },

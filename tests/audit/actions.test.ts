@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { ACTIONS } from '../../src/audit/actions.ts'
+import { read } from '../architecture/sources.ts'
+import { openTestService } from '../support/test-service.ts'
+
+/** The words that code gives to entries as their action: in a property, a variable, or a function that notes one. */
+const GIVEN = /\b(?:action: |const action = |await note\()([^,()}\n]+)/g
+
+test('the list of actions is the actions that the code writes (ASVS 16.2.1)', async () => {
+  const sources = (await read('src')).filter(({ path }) => !/^(?:pages|http)\/|^audit\/actions/.test(path))
+  const written = sources.flatMap(({ code }) =>
+    [...code.matchAll(GIVEN)].flatMap(([, expression = '']) =>
+      // What is compared is no action.
+      Array.from(expression.replace(/=== '\w+'/g, '').matchAll(/'([a-z_]+)'/g), ([, word]) => word),
+    ),
+  )
+  expect([...new Set(written)].sort()).toEqual(Object.keys(ACTIONS).sort())
+})
+
+test('the document lists every action (ASVS 2.1.1)', async () => {
+  const service = await openTestService()
+  const { description } = (await service.call('/openapi.json', { method: 'GET' })).body.info
+  for (const [action, says] of Object.entries(ACTIONS))
+    expect(description).toContain(`| \`${action}\` | ${says} |`)
+})

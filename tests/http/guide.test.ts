@@ -1,0 +1,90 @@
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll, describe, expect, test } from 'vitest'
+import { freePort } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+import { forge, openForge } from '../token/forge.ts'
+
+/** The code in the OpenAPI document, run as a reader would: copied, in a project that has its libraries. */
+
+const port = await freePort()
+const service = await openTestService({ port, env: { PUBLIC_URL: `http://127.0.0.1:${port}` } })
+const { description } = (await service.call('/openapi.json', { method: 'GET' })).body.info
+const chapterOf = (title: string): string => description.split(`## ${title}\n`)[1]?.split('\n## ', 1)[0] ?? ''
+
+const folder = await mkdtemp(join(tmpdir(), 'gatehouse-guide-'))
+afterAll(() => rm(folder, { recursive: true }))
+await symlink(resolve(import.meta.dirname, '../../node_modules'), join(folder, 'node_modules'))
+
+/** What the code of a chapter exports. */
+async function run(title: string) {
+  const [, code = ''] = /```js\n([\s\S]+?)```/.exec(chapterOf(title)) ?? []
+  const file = join(folder, `${title.replaceAll(' ', '-')}.mjs`)
+  await writeFile(file, code)
+  return await import(/* @vite-ignore */ pathToFileURL(file).href)
+}
+
+const admin = await service.addCompany()
+
+describe('the code for access tokens', () => {
+  test('verifies one offline, with the claims that the document lists (RFC 9068, section 4)', async () => {
+    const { verifyAccessToken } = await run('Access tokens')
+    const { accessToken, session, user } = await service.loginAs(admin)
+    const claims = await verifyAccessToken(accessToken)
+    expect(claims).toMatchObject({
+      sub: user.id,
+      cid: admin.companyId,
+      sid: session.id,
+      role: 'admin',
+      perms: expect.arrayContaining(['members:manage']),
+    })
+    const listed = [...chapterOf('Access tokens').matchAll(/^\| `(\w+)` \|/gm)].map(([, claim]) => claim)
+    expect(listed.toSorted()).toEqual(Object.keys(claims).sort())
+    expect(chapterOf('Access tokens')).toContain(`the issuer: \`${claims.iss}\``)
+    expect(chapterOf('Access tokens')).toContain(`the audience: \`${claims.aud}\``)
+  })
+
+  test('refuses all else', async () => {
+    const { verifyAccessToken } = await run('Access tokens')
+    const { access, accessToken, refreshToken } = await openForge(service, admin)
+    const { header, claims } = access
+    await expect(verifyAccessToken(forge(access))).resolves.toEqual(claims)
+    const { sid: _sid, ...withoutSession } = claims
+    for (const token of [
+      refreshToken,
+      forge(access, { payload: { ...claims, iss: 'https://auth.example.com/api' } }),
+      forge(access, { payload: { ...claims, aud: 'gatehouse/refresh' } }),
+      forge(access, { payload: { ...claims, exp: Math.floor(Date.now() / 1000) - 1 } }),
+      forge(access, { payload: withoutSession }),
+      forge(access, { header: { ...header, typ: 'rt+jwt' } }),
+      forge(access, { header: { ...header, alg: 'none' } }),
+      forge(access, { sign: () => Buffer.alloc(64) }),
+      accessToken.slice(1),
+      '',
+    ]) {
+      await expect(verifyAccessToken(token)).rejects.toThrow()
+    }
+  })
+})
+
+test('the code for signed events makes signatures that hold', async () => {
+  const { sign } = await run('Signed events')
+  const secret = await service.newSecret(admin)
+  const body = '{"type":"a","data":{"name":"Zoë"}}'
+  const timestamp = Math.floor(service.clock.now() / 1000)
+  const send = (signature: string) =>
+    service.call('/events/ingest', {
+      body,
+      headers: {
+        'content-type': 'application/json',
+        'x-company-id': admin.companyId,
+        'webhook-id': 'one',
+        'webhook-timestamp': String(timestamp),
+        'webhook-signature': signature,
+      },
+    })
+  expect((await send(sign(secret, { id: 'one', timestamp, body }))).status).toBe(202)
+  expect((await send(sign(secret, { id: 'two', timestamp, body }))).status).toBe(401)
+})
