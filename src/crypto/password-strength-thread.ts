@@ -3,6 +3,8 @@ import { parentPort } from 'node:worker_threads'
 import { ZxcvbnFactory } from '@zxcvbn-ts/core'
 import * as common from '@zxcvbn-ts/language-common'
 import * as english from '@zxcvbn-ts/language-en'
+import { MIN_GUESSES } from './password-policy.ts'
+import { createStrongEnds } from './strong-ends.ts'
 
 /**
  * The thread that estimates passwords. Its dictionaries take some 80 MB. An estimate takes up to a tenth of a second,
@@ -15,7 +17,7 @@ export interface EstimateRequest {
   hints: string[]
 }
 
-/** How many guesses the strongest of the texts takes, and what parts it is made of. */
+/** How many guesses the strongest of the texts takes, and what parts it is made of. One that takes enough ends the search. */
 export interface Estimate {
   guesses: number
   parts: { pattern: string; dictionary: string }[]
@@ -28,18 +30,29 @@ export interface EstimateReply extends Estimate {
 // On Linux this is the priority of this thread alone, as with those that hash: see password.ts.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
 
-const estimator = new ZxcvbnFactory({
+const options = {
   dictionary: { ...common.dictionary, ...english.dictionary },
   graphs: common.adjacencyGraphs,
-})
+}
+const estimator = new ZxcvbnFactory(options)
+const hasStrongEnds = createStrongEnds(options)
 
 parentPort?.on('message', ({ id, texts, hints }: EstimateRequest) => {
-  const [strongest] = texts
-    .map((text) => estimator.check(text, hints))
-    .sort((one, other) => other.guesses - one.guesses)
-  const parts = (strongest?.sequence ?? []).map(({ pattern, dictionaryName = '' }) => ({
-    pattern,
-    dictionary: String(dictionaryName),
-  }))
-  parentPort?.postMessage({ id, guesses: strongest?.guesses ?? 0, parts } satisfies EstimateReply)
+  parentPort?.postMessage({ id, ...estimate(texts, hints) } satisfies EstimateReply)
 })
+
+function estimate(texts: string[], hints: string[]): Estimate {
+  if (texts.some((text) => hasStrongEnds(text, hints))) return { guesses: MIN_GUESSES, parts: [] }
+  let strongest: Estimate = { guesses: 0, parts: [] }
+  for (const text of texts) {
+    const { guesses, sequence } = estimator.check(text, hints)
+    if (guesses <= strongest.guesses) continue
+    const parts = sequence.map(({ pattern, dictionaryName = '' }) => ({
+      pattern,
+      dictionary: String(dictionaryName),
+    }))
+    strongest = { guesses, parts }
+    if (guesses >= MIN_GUESSES) break
+  }
+  return strongest
+}

@@ -2,11 +2,13 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { dictionary } from '@zxcvbn-ts/language-common'
+import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common'
+import * as english from '@zxcvbn-ts/language-en'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createIsBreached } from '../../src/crypto/breached-passwords.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
-import { isTooLong, passwordFault } from '../../src/crypto/password-policy.ts'
+import { isTooLong, MIN_GUESSES, passwordFault } from '../../src/crypto/password-policy.ts'
+import { createStrongEnds } from '../../src/crypto/strong-ends.ts'
 import { createCompany } from '../../src/operator/companies.ts'
 import { openTestService } from '../support/test-service.ts'
 
@@ -85,6 +87,49 @@ describe('a password to be chosen', () => {
     const easy: string[] = []
     for (const word of common) if ((await passwordFault(word, person, { hasher })) !== null) easy.push(word)
     expect(easy).toEqual(common)
+  })
+
+  describe('of 20 characters or more', () => {
+    const graphs = adjacencyGraphs
+    const hasStrongEnds = createStrongEnds({ dictionary: { ...dictionary, ...english.dictionary }, graphs })
+    const hints = ['vereinigte stahlwerke', 'qxkzvwjpydbmtnrlgh']
+
+    test.each([
+      'aV3-xkQ9_mZp7LtRw2Bn',
+      '9f86d081884c7d659a2feaa0c55ad015',
+      'qvtzkwpjmxqhdbnyrlgfsc',
+      'marble tuesday orange lamp',
+      'Zaun-Kaffee-Lampe-Wiese',
+      'корова синяя летит домой',
+      '🦊🐻🐼🐨🐯🦁🐮🐷🐸🐵🦄🐙',
+    ])(
+      'is known to be strong by its ends, without an estimate of the whole (ASVS 15.2.2): %s',
+      (password) => {
+        expect(hasStrongEnds(password, hints)).toBe(true)
+      },
+    )
+
+    // Without their patterns, the beginnings of most of these take 10^8 guesses.
+    test.each([
+      'verwaltungsgemeinschaft',
+      'Verwaltungsgemeinschaft!',
+      'tfahcsniemegsgnutlawrev',
+      'v3rw4ltungsg3m3insch4ft',
+      'pelecaniformesfamily1',
+      'internationalinternet',
+      'entertainnnent5ervice',
+      'get-out-of-jail-free1',
+      'charlie1991charlie1991',
+      '🦊🐻🐼🦊🐻🐼🦊🐻🐼🦊🐻🐼',
+      'Monday-Tuesday-Wednesday',
+      'zyxwvutsrqponmlkjihg',
+      'Vereinigte Stahlwerke1',
+      'qxkzvwjpydbmtnrlgh2026',
+      'hglrntmbdypjwvzkxq2026',
+    ])('is estimated as a whole, if one or two patterns can make it (ASVS 6.2.4): %s', async (password) => {
+      expect(hasStrongEnds(password, hints)).toBe(false)
+      expect((await hasher.estimate(password, hints)).guesses).toBeLessThan(MIN_GUESSES)
+    })
   })
 
   test.each([
