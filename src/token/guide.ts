@@ -3,7 +3,8 @@ import { ACCESS_AUDIENCE } from './keys.ts'
 
 /** A chapter of the OpenAPI document: access tokens, for services that verify them offline. */
 
-const CLAIMS: Record<keyof AccessClaims, string> = {
+/** Those that this version issues. */
+const CLAIMS: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
   iss: 'the issuer',
   aud: 'the audience',
   sub: 'the user',
@@ -28,7 +29,7 @@ export function tokenGuide(config: { publicUrl: string; accessTokenTtlSeconds: n
   return `## Access tokens
 
 An access token is a JWT (RFC 9068), signed with ES256 by a key of \`/.well-known/jwks.json\`; its \`typ\` is \`at+jwt\`. Ids are
-UUIDs. Tokens of a former version have neither \`amr\` nor \`auth_time\`; later versions may add claims.
+UUIDs. Tokens of sessions from before version 1.1 have neither \`amr\` nor \`auth_time\`; later versions may add claims.
 
 | claim | says |
 |---|---|

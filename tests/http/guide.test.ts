@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
-import { freePort } from '../support/server-process.ts'
+import { openDoor } from '../support/door.ts'
 import { openTestService } from '../support/test-service.ts'
 import { forge, openForge } from '../token/forge.ts'
 
 /** The code in the OpenAPI document, run as a reader would: copied, in a project that has its libraries. */
 
-const port = await freePort()
-const service = await openTestService({ port, env: { PUBLIC_URL: `http://127.0.0.1:${port}` } })
+const { origin, lead } = await openDoor()
+const service = await openTestService({ env: { PUBLIC_URL: origin } })
+for (const { server } of service.apps) lead(server)
 const { description } = (await service.call('/openapi.json', { method: 'GET' })).body.info
 const chapterOf = (title: string): string => description.split(`## ${title}\n`)[1]?.split('\n## ', 1)[0] ?? ''
 

@@ -1,10 +1,7 @@
-import { once } from 'node:events'
-import type { Server } from 'node:http'
-import { createServer } from 'node:net'
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, expect, onTestFinished } from 'vitest'
 import { launchBrowser } from '../../scripts/browser.ts'
-import { whenDone } from './cleanup.ts'
+import { openDoor } from './door.ts'
 import { openMailbox } from './mailbox.ts'
 import { openTestService, type Person } from './test-service.ts'
 
@@ -28,22 +25,6 @@ export async function openPages() {
     }
   }
   return { origin, mailbox, service, openMailed, ...(await openBrowser()) }
-}
-
-/** One more listener of a service, which has its port before the service has its configuration. */
-async function openDoor() {
-  // As node:http accepts its own.
-  const door = createServer({ allowHalfOpen: true, noDelay: true }).listen(0, '127.0.0.1')
-  await once(door, 'listening')
-  whenDone(async () => void door.close())
-  const address = door.address()
-  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
-  return {
-    origin: `http://localhost:${address.port}`,
-    lead(server: Server) {
-      door.on('connection', (socket) => server.emit('connection', socket))
-    },
-  }
 }
 
 export const heading = (page: Page, name: string) =>
