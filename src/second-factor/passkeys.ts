@@ -1,5 +1,6 @@
 import type { AuthenticatorTransport } from '@simplewebauthn/server'
 import type { AssertionResponse, RegistrationResponse } from './factor.ts'
+import { ALGORITHMS, canVerify } from './passkey-keys.ts'
 
 /**
  * Passkeys, as WebAuthn level 3 has them: discoverable, with user verification, without attestation. The library checks
@@ -14,15 +15,10 @@ interface RelyingParty {
 
 /** How long a browser waits for its user. */
 const TIMEOUT_MS = 300_000
-/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812), with the type of their keys and its curve: Ed25519 and P-256. */
-const KEYS: Record<number, { type: number; curve: number | undefined }> = {
-  [-8]: { type: 1, curve: 6 },
-  [-7]: { type: 2, curve: 1 },
-  [-257]: { type: 3, curve: undefined },
-}
-const ALGORITHMS = [-8, -7, -257]
 /** Of a credential id (section 7.1, step 25). */
 const MAX_ID_BYTES = 1023
+/** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */
+const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
 
 /** A passkey that was made, or its use. */
 export interface NewPasskey {
@@ -42,6 +38,7 @@ type Stored = Pick<NewPasskey, 'credentialId' | 'transports'>
 /** It is large, so a process loads it when the first passkey is used. */
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
+type Cbor = Parameters<Awaited<ReturnType<typeof helpers>>['isoCBOR']['encode']>[0]
 
 /** PublicKeyCredentialCreationOptionsJSON. `challenge` in base64url. */
 export async function creationOptions(
@@ -100,7 +97,7 @@ export async function readRegistration(
   { response, challenge }: { response: RegistrationResponse; challenge: string },
 ): Promise<NewPasskey | null> {
   try {
-    if (!isFromOwnPage(response.response.clientDataJSON) || !(await isUnattested(response))) return null
+    if (!isFromOwnPage(response.response.clientDataJSON) || !(await isObjectInOrder(response))) return null
     const { verifyRegistrationResponse } = await library()
     const { verified, registrationInfo } = await verifyRegistrationResponse({
       // Only what is read: other members of the browser's answer differ by its version.
@@ -115,7 +112,6 @@ export async function readRegistration(
     const { credential, credentialDeviceType } = registrationInfo
     const credentialId = Buffer.from(credential.id, 'base64url')
     if (credential.id !== response.id || credentialId.length > MAX_ID_BYTES) return null
-    if (!(await isKeyOfAlgorithm(credential.publicKey))) return null
     return {
       credentialId,
       publicKey: Buffer.from(credential.publicKey),
@@ -134,25 +130,45 @@ function toRegistration({ response: { clientDataJSON, attestationObject } }: Reg
 }
 
 /**
- * Whether nobody attests the authenticator, as is asked for: its statement is empty, or signed by the new key itself. For
- * any other one, the library would read certificates of strangers, and ask the servers that they name.
+ * Whether the attestation object is what was asked for, and nothing more or less. The library is content with CBOR that ends
+ * early, or has more behind it; encoded again, what it has read differs then (WebAuthn, section 2.4: one canonical form).
  */
-async function isUnattested({ response }: RegistrationResponse): Promise<boolean> {
-  const { decodeAttestationObject, isoBase64URL } = await helpers()
-  const object = decodeAttestationObject(isoBase64URL.toBuffer(response.attestationObject))
-  const format = object.get('fmt')
-  return format === 'none' || (format === 'packed' && object.get('attStmt').get('x5c') === undefined)
+async function isObjectInOrder({ response }: RegistrationResponse): Promise<boolean> {
+  const { isoBase64URL, isoCBOR } = await helpers()
+  const bytes = isoBase64URL.toBuffer(response.attestationObject)
+  const object = isoCBOR.decodeFirst<Cbor>(bytes)
+  if (!(object instanceof Map) || !isSame(isoCBOR.encode(object), bytes)) return false
+  return isUnattested(object) && (await isKeyInOrder(object.get('authData')))
 }
 
-/** Whether a key is one of its algorithm. Without an attestation nothing is signed yet, so nothing else has shown it. */
-async function isKeyOfAlgorithm(publicKey: Uint8Array): Promise<boolean> {
-  const { decodeCredentialPublicKey } = await helpers()
-  const key: unknown = decodeCredentialPublicKey(new Uint8Array(publicKey))
-  if (!(key instanceof Map)) return false
-  // The labels of COSE (RFC 9052, section 7.1): type, algorithm, and the curve, which RSA has not.
-  const expected = KEYS[key.get(3)]
-  const isCurve = expected?.curve === undefined || key.get(-1) === expected.curve
-  return expected !== undefined && key.get(1) === expected.type && isCurve
+/**
+ * Nobody attests the authenticator, as is asked for: its statement is empty, or signed by the new key itself. For any other
+ * one, the library would read certificates of strangers, and ask the servers that they name.
+ */
+function isUnattested(object: Map<unknown, unknown>): boolean {
+  const [format, statement] = [object.get('fmt'), object.get('attStmt')]
+  return format === 'none' || (format === 'packed' && statement instanceof Map && !statement.has('x5c'))
+}
+
+/** Whether the key can verify, and is all that follows the credential id, but for what extensions say. */
+async function isKeyInOrder(authData: unknown): Promise<boolean> {
+  const { isoCBOR, parseAuthenticatorData } = await helpers()
+  if (!(authData instanceof Uint8Array)) return false
+  const { credentialID, credentialPublicKey, extensionsDataBuffer } = parseAuthenticatorData(
+    new Uint8Array(authData),
+  )
+  if (!credentialID || !credentialPublicKey) return false
+  const behindId = Buffer.concat([credentialPublicKey, extensionsDataBuffer ?? Buffer.alloc(0)])
+  const key = isoCBOR.decodeFirst<Cbor>(credentialPublicKey)
+  return (
+    isSame(behindId, authData.subarray(BYTES_BEFORE_ID + credentialID.length)) &&
+    key instanceof Map &&
+    canVerify(key)
+  )
+}
+
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
 }
 
 /**

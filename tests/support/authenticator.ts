@@ -22,6 +22,8 @@ export interface Falsified {
   backupEligible?: boolean
   counter?: number
   algorithm?: number
+  /** Changes the public key, by its labels of COSE. */
+  key?: (key: Map<number, unknown>) => Map<number, unknown>
   userHandle?: string | null
   /** Changes the bytes of what is sent. */
   authenticatorData?: (bytes: Buffer) => Buffer
@@ -37,6 +39,31 @@ export interface Falsified {
 const base64url = (bytes: Buffer) => bytes.toString('base64url')
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
 
+const bytesOf = (text = '') => Buffer.from(text, 'base64url')
+const coseKey = (...labels: [number, unknown][]) => new Map(labels)
+
+/** New keys by algorithm (RFC 9053; RFC 8812), the public one as COSE has it. */
+const KINDS = {
+  ES256() {
+    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+    const { x, y } = publicKey.export({ format: 'jwk' })
+    const key = coseKey([1, 2], [3, -7], [-1, 1], [-2, bytesOf(x)], [-3, bytesOf(y)])
+    return { hash: 'sha256', privateKey, publicKey: key }
+  },
+  EdDSA() {
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519')
+    const { x } = publicKey.export({ format: 'jwk' })
+    return { hash: null, privateKey, publicKey: coseKey([1, 1], [3, -8], [-1, 6], [-2, bytesOf(x)]) }
+  },
+  RS256() {
+    const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+    const { n, e } = publicKey.export({ format: 'jwk' })
+    const key = coseKey([1, 3], [3, -257], [-1, bytesOf(n)], [-2, bytesOf(e)])
+    return { hash: 'sha256', privateKey, publicKey: key }
+  },
+}
+
+export type KeyKind = keyof typeof KINDS
 export type Authenticator = ReturnType<typeof createAuthenticator>
 
 export function createAuthenticator(
@@ -45,10 +72,10 @@ export function createAuthenticator(
     backupEligible = true,
     counts = false,
     idBytes = 32,
-  }: { backupEligible?: boolean; counts?: boolean; idBytes?: number } = {},
+    kind = 'ES256',
+  }: { backupEligible?: boolean; counts?: boolean; idBytes?: number; kind?: KeyKind } = {},
 ) {
-  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  const { x = '', y = '' } = publicKey.export({ format: 'jwk' })
+  const { hash, privateKey, publicKey } = KINDS[kind]()
   const credentialId = randomBytes(idBytes)
   let handle: string | null = null
   let counter = 0
@@ -91,16 +118,16 @@ export function createAuthenticator(
     create(options: Options, falsified: Falsified = {}) {
       handle = options.user?.id ?? null
       const clientDataJSON = clientData('webauthn.create', options.challenge, falsified)
-      const key = new Map<number, unknown>([
-        [1, 2],
-        [3, falsified.algorithm ?? -7],
-        [-1, 1],
-        [-2, Buffer.from(x, 'base64url')],
-        [-3, Buffer.from(y, 'base64url')],
-      ])
+      const key = new Map(publicKey)
+      if (falsified.algorithm !== undefined) key.set(3, falsified.algorithm)
       const length = Buffer.alloc(2)
       length.writeUInt16BE(credentialId.length)
-      const attested = Buffer.concat([Buffer.alloc(16), length, credentialId, encode(key)])
+      const attested = Buffer.concat([
+        Buffer.alloc(16),
+        length,
+        credentialId,
+        encode(falsified.key?.(key) ?? key),
+      ])
       const authData = authenticatorData(options.rp?.id ?? '', falsified, attested)
       const object = encode(
         new Map<string, unknown>([
@@ -130,7 +157,7 @@ export function createAuthenticator(
       if (counts) counter += 1
       const clientDataJSON = clientData('webauthn.get', options.challenge, falsified)
       const data = authenticatorData(options.rpId ?? '', falsified)
-      const signature = sign('sha256', Buffer.concat([data, sha256(clientDataJSON)]), privateKey)
+      const signature = sign(hash, Buffer.concat([data, sha256(clientDataJSON)]), privateKey)
       return {
         id: base64url(credentialId),
         rawId: base64url(credentialId),

@@ -1,0 +1,90 @@
+import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
+
+/**
+ * Keys of passkeys. Without an attestation nothing is signed when a passkey is made, so a key with which no signature can
+ * be verified would be noticed only at the next sign-in, which it then refuses for good.
+ */
+
+/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
+export const ALGORITHMS = [-8, -7, -257]
+
+const FIELD_BYTES = 32
+const MIN_MODULUS_BITS = 2048
+/** OpenSSL verifies with no larger ones. */
+const MAX_MODULUS_BITS = 16_384
+const MAX_EXPONENT = 2n ** 64n - 1n
+
+/** Whether signatures can be verified with a key in COSE form (RFC 9052, section 7), as it was decoded. */
+export function canVerify(key: Map<unknown, unknown>): boolean {
+  // By label 1 is the type and 3 the algorithm (section 7.1). Those of the values differ by type.
+  const [type, algorithm] = [key.get(1), key.get(3)]
+  if (algorithm === -8) return type === 1 && key.get(-1) === 6 && isEd25519(key.get(-2))
+  if (algorithm === -7) return type === 2 && key.get(-1) === 1 && isP256(key.get(-2), key.get(-3))
+  return algorithm === -257 && type === 3 && isRsa(key.get(-1), key.get(-2))
+}
+
+function isP256(x: unknown, y: unknown): boolean {
+  if (!isField(x) || !isField(y)) return false
+  // OpenSSL refuses a point that is not on the curve.
+  return importKey({ kty: 'EC', crv: 'P-256', x: base64url(x), y: base64url(y) }) !== null
+}
+
+function isRsa(modulus: unknown, exponent: unknown): boolean {
+  if (!isBytes(modulus) || !isBytes(exponent)) return false
+  const details = importKey({ kty: 'RSA', n: base64url(modulus), e: base64url(exponent) })
+  const { modulusLength = 0, publicExponent = 0n } = details ?? {}
+  // Both are odd in each pair of keys.
+  return (
+    modulusLength >= MIN_MODULUS_BITS &&
+    modulusLength <= MAX_MODULUS_BITS &&
+    (modulus.at(-1) ?? 0) % 2 === 1 &&
+    publicExponent >= 3n &&
+    publicExponent % 2n === 1n &&
+    publicExponent <= MAX_EXPONENT
+  )
+}
+
+function importKey(key: JsonWebKeyInput['key']) {
+  try {
+    return createPublicKey({ key, format: 'jwk' }).asymmetricKeyDetails ?? null
+  } catch {
+    return null
+  }
+}
+
+/** The prime of Curve25519. */
+const P = 2n ** 255n - 19n
+
+/**
+ * Whether bytes are a point of Ed25519 (RFC 8032, section 5.1.3), which OpenSSL looks at only when it verifies: there is an
+ * x for the y. Those of x 0 are left out, since every signature can be verified with them.
+ */
+function isEd25519(bytes: unknown): boolean {
+  if (!isField(bytes)) return false
+  const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & (2n ** 255n - 1n)
+  // x² = (y² - 1) / (d y² + 1) with d = -121665 / 121666. The product of what is divided is a square if the quotient is.
+  const square = (y * y - 1n) * 121_666n * (121_666n - 121_665n * y * y)
+  return y < P && powerModP(((square % P) + P) % P, (P - 1n) / 2n) === 1n
+}
+
+function powerModP(base: bigint, exponent: bigint): bigint {
+  let power = 1n
+  for (const bit of exponent.toString(2)) {
+    power = (power * power) % P
+    if (bit === '1') power = (power * base) % P
+  }
+  return power
+}
+
+function isBytes(value: unknown): value is Uint8Array {
+  return value instanceof Uint8Array
+}
+
+/** The elements of both fields have 32 bytes, leading zeros included (RFC 9053, section 7.1.1). */
+function isField(value: unknown): value is Uint8Array {
+  return isBytes(value) && value.length === FIELD_BYTES
+}
+
+function base64url(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64url')
+}
