@@ -1,4 +1,4 @@
-import { randomBytes, randomInt, randomUUID } from 'node:crypto'
+import { createHash, generateKeyPairSync, randomBytes, randomInt, randomUUID, sign } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,9 @@ import { createLimitedHasher } from '../src/limits/hashing.ts'
 import { startEmbeddedPostgres } from '../src/local/postgres/server.ts'
 import { changeCompanyStatus, createCompany } from '../src/operator/companies.ts'
 import { changeUserStatus, createUser } from '../src/operator/users.ts'
-import { realSystem } from '../src/system.ts'
+import { NOBODYS_KEY } from '../src/second-factor/passkey-keys.ts'
+import { giveHandle, insertPasskey } from '../src/second-factor/repository.ts'
+import { newId, realSystem } from '../src/system.ts'
 
 /**
  * Measures whether the time of an answer reveals what its content hides: why a sign-in failed, or whether an
@@ -85,8 +87,49 @@ const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
 const idsOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
 
+const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
+
+/** A sign-in with a passkey of that id, signed by a key that nobody has stored. */
+function signInBy(credentialId: Buffer, challenge: string) {
+  const id = credentialId.toString('base64url')
+  const client = Buffer.from(JSON.stringify({ type: 'webauthn.get', challenge, origin: config.publicUrl }))
+  // The hash of the relying party, what is said of the user, and the counter.
+  const data = Buffer.concat([sha256(config.passkeys.rpId), Buffer.from('1d00000000', 'hex')])
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const response = {
+    clientDataJSON: client.toString('base64url'),
+    authenticatorData: data.toString('base64url'),
+    signature: sign('sha256', Buffer.concat([data, sha256(client)]), privateKey).toString('base64url'),
+    userHandle: 'AAAA',
+  }
+  return { challenge, response: { id, rawId: id, type: 'public-key', clientExtensionResults: {}, response } }
+}
+
+/** The credential id of a member's passkey. */
+async function storePasskey({ companyId, email }: { companyId: string; email: string }): Promise<Buffer> {
+  const { userId } = await createUser(context, companyId, { email, role: 'viewer', password: PASSWORD })
+  await giveHandle(db, companyId, userId, randomBytes(64))
+  const [credentialId, at] = [randomBytes(32), new Date(system.now())]
+  const ids = { factorId: newId(system), name: 'Passkey', credentialId, publicKey: NOBODYS_KEY, at }
+  const passkey = { ...ids, signCount: 0, backupEligible: true, transports: [] }
+  await db.transaction().execute((tx) => insertPasskey(tx, companyId, userId, passkey))
+  return credentialId
+}
+const asked = await fetch(`${url}/auth/login/passkey/options`, { method: 'POST' })
+const challenge = /"challenge":"([\w-]+)"/.exec(await asked.text())?.[1] ?? ''
+const stored = await storePasskey({ companyId: open.companyId, email: 'passkey.alone@open.example' })
+
 /** Per endpoint: the status of its answer, and the cases that must not differ in time. */
 const ENDPOINTS: [path: string, status: number, cases: [name: string, body: object][]][] = [
+  [
+    // First, since its challenge is good for five minutes.
+    '/auth/login/passkey',
+    401,
+    [
+      ['unknown passkey', signInBy(randomBytes(32), challenge)],
+      ['wrong signature', signInBy(stored, challenge)],
+    ],
+  ],
   [
     '/auth/login',
     401,

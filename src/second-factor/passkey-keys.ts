@@ -8,6 +8,13 @@ import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 /** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
 export const ALGORITHMS = [-8, -7, -257]
 
+/** A key that belongs to nobody, to verify with where there is none: the base point of P-256 (SEC 2, section 2.4.2). */
+export const NOBODYS_KEY = Buffer.from(
+  'a50102032620012158206b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296' +
+    '2258204fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5',
+  'hex',
+)
+
 const FIELD_BYTES = 32
 const MIN_MODULUS_BITS = 2048
 /** OpenSSL verifies with no larger ones. */

@@ -172,8 +172,8 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
 }
 
 /**
- * Verifies the use of a passkey (WebAuthn, section 7.2); null unless all of it is in order. Counter and
- * backup eligibility are compared again by the statement that consumes the use.
+ * Verifies the use of a passkey (WebAuthn, section 7.2); null unless all of it is in order. The statement that consumes the
+ * use decides on its counter. What is said of the owner is looked at last: the time must not tell whether a passkey is known.
  */
 export async function readAssertion(
   { rpId, origins }: RelyingParty,
@@ -185,7 +185,7 @@ export async function readAssertion(
   }: {
     response: AssertionResponse
     challenge: string
-    passkey: NewPasskey & { handle: Buffer }
+    passkey: Pick<NewPasskey, 'credentialId' | 'publicKey' | 'backupEligible'> & { handle: Buffer }
     /** Whether nothing but the passkey says who its user is. Then it must. */
     isDiscovered: boolean
   },
@@ -193,8 +193,7 @@ export async function readAssertion(
   try {
     const { clientDataJSON, authenticatorData, signature, userHandle } = response.response
     if (!isFromOwnPage(clientDataJSON)) return null
-    const isOwner = userHandle ? userHandle === passkey.handle.toString('base64url') : !isDiscovered
-    if (!isOwner || response.id !== passkey.credentialId.toString('base64url')) return null
+    if (response.id !== passkey.credentialId.toString('base64url')) return null
     const { verifyAuthenticationResponse } = await library()
     const { verified, authenticationInfo } = await verifyAuthenticationResponse({
       response: {
@@ -206,14 +205,11 @@ export async function readAssertion(
       expectedOrigin: origins,
       expectedRPID: rpId,
       requireUserVerification: true,
-      credential: {
-        id: response.id,
-        publicKey: new Uint8Array(passkey.publicKey),
-        counter: passkey.signCount,
-      },
+      credential: { id: response.id, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     })
+    const isOwner = userHandle ? userHandle === passkey.handle.toString('base64url') : !isDiscovered
     const backupEligible = authenticationInfo.credentialDeviceType === 'multiDevice'
-    if (!verified || backupEligible !== passkey.backupEligible) return null
+    if (!verified || !isOwner || backupEligible !== passkey.backupEligible) return null
     return { signCount: authenticationInfo.newCounter, backupEligible }
   } catch {
     // As above.

@@ -117,7 +117,7 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
 /** Verifies the use of a passkey; null unless all of it is in order. */
 export async function verifyPasskey(
   { config }: Pick<Context, 'config'>,
-  use: Parameters<typeof readAssertion>[1] & { passkey: Passkey },
+  use: Parameters<typeof readAssertion>[1] & { passkey: Pick<Passkey, 'kind' | 'factorId'> },
 ): Promise<Verified | null> {
   const assertion = await readAssertion(config.passkeys, use)
   const { factorId } = use.passkey

@@ -1,7 +1,8 @@
 import { sql, type Transaction } from 'kysely'
+import type { Account } from '../company/account.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
-import type { Factor } from './factor.ts'
+import type { Factor, Passkey } from './factor.ts'
 
 /** Authenticator apps and passkeys of a member. What changes them holds the row of the member. */
 
@@ -45,6 +46,24 @@ export async function listFactors(db: Executor, companyId: string, userId: strin
     where f.company_id = ${companyId} and f.user_id = ${userId} and f.confirmed_at is not null
     order by f.factor_id`.execute(db)
   return rows
+}
+
+/** A passkey, and whether its owner can sign in. */
+export type FoundPasskey = Passkey & Pick<Account, 'companyId' | 'userId' | 'userStatus' | 'companyStatus'>
+
+/** Finds a passkey by its credential id, since it does not name its company. */
+export async function findPasskeyAcrossCompanies(
+  db: Executor,
+  credentialId: Buffer,
+): Promise<FoundPasskey | undefined> {
+  const { rows } = await sql<FoundPasskey>`
+    select ${factorColumns}, f.company_id as "companyId", f.user_id as "userId", u.status as "userStatus",
+      c.status as "companyStatus"
+    from second_factors f
+    join users u on u.company_id = f.company_id and u.user_id = f.user_id
+    join companies c on c.company_id = f.company_id
+    where f.credential_id = ${credentialId}`.execute(db)
+  return rows[0]
 }
 
 /** Adds an authenticator app that is not in force yet, in place of another such one. */

@@ -1,4 +1,6 @@
+import { PLATFORM } from '../audit/entry.ts'
 import type { Identity } from '../company/identity-fragments.ts'
+import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { Problem, withLogContext } from '../errors.ts'
@@ -8,14 +10,22 @@ import type { KnownClients, Recognition } from '../session/known-clients.ts'
 import { type Consume, openSessionAfter } from '../session/opening.ts'
 import { issueTokens } from '../session/session-tokens.ts'
 import type { SignedIn } from '../session/sign-in.ts'
+import { newId } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import * as challenges from './challenges-repository.ts'
-import { type Context, type FactorRefusal, invalidSecondFactor, type Received } from './context.ts'
-import type { AssertionResponse, GivenProof, Passkey } from './factor.ts'
+import {
+  type Context,
+  type FactorRefusal,
+  invalidSecondFactor,
+  type MemberIds,
+  type Received,
+} from './context.ts'
+import type { AssertionResponse, GivenProof } from './factor.ts'
+import { NOBODYS_KEY } from './passkey-keys.ts'
 import { requestOptions } from './passkeys.ts'
-import { answerChallenge, consumeProof, type Verified, verifyPasskey } from './proofs.ts'
+import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 import { recordRefusal } from './refusals.ts'
-import { listFactors } from './repository.ts'
+import { type FoundPasskey, findPasskeyAcrossCompanies } from './repository.ts'
 import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
@@ -91,6 +101,17 @@ export function beginByPasskey(
   return { challenge, passkeyOptions: requestOptions(config.passkeys, challenge) }
 }
 
+/** What is worked with where nobody has a passkey, so that the time of the answer does not tell. */
+const NOBODYS = {
+  companyId: PLATFORM,
+  userId: PLATFORM,
+  factorId: PLATFORM,
+  kind: 'passkey',
+  publicKey: NOBODYS_KEY,
+  handle: Buffer.alloc(0),
+  backupEligible: false,
+} as const
+
 /**
  * Signs in by passkey, which says who it is and in which company.
  * @throws Problem invalid_second_factor, cross_site_request, rate_limited
@@ -104,47 +125,52 @@ export async function signInByPasskey(
   const begun = readUnstored(context, challenge, request.now)
   if (begun) requireMode(request, begun.mode)
   const credentialId = Buffer.from(response.id, 'base64url')
-  const identity = begun && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
-  const recognized = identity && (await recognize(context, identity, begun.mode, request))
+  const found = begun && (await findPasskeyAcrossCompanies(db, credentialId))
+  const passkey = found ?? { ...NOBODYS, credentialId }
+  const recognized = begun && (await recognize(context, passkey, begun.mode, request))
   return await countAttempt(context, recognized?.device, request, async (limit) => {
-    if (!recognized)
-      throw invalidSecondFactor({ reason: begun ? 'unknown_passkey' : 'challenge_void' }, limit)
-    const { mode } = begun
-    const verified = await verifyDiscovered(context, identity, { challenge, response })
-    const opening = { identity, mode, recognized, amr: [...(verified?.amr ?? []), 'mfa'] }
-    const opened =
-      verified &&
-      (await openAs(context, opening, request, async (tx) => {
+    if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' }, limit)
+    const verified = await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true })
+    const identity =
+      found && verified && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
+    if (identity) {
+      const opening = { identity, mode: begun.mode, recognized, amr: [...verified.amr, 'mfa'] }
+      const opened = await openAs(context, opening, request, async (tx) => {
         if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
         // Somebody who gave the password before and took the passkey then is here.
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
         return await consumeProof(context, tx, identity, verified, request)
-      }))
-    if (opened) return { ...opened, limit }
-    const { companyId, userId } = identity
-    const reason = reasonOf(identity)
-    await recordRefusal(context, identity, { method: 'passkey', reason }, request)
-    throw invalidSecondFactor({ companyId, userId, reason }, limit)
+      })
+      if (opened) return { ...opened, limit }
+    }
+    throw invalidSecondFactor(await record(context, found, request), limit)
   })
 }
 
-/** Why a passkey that belongs to somebody opened no session. */
-function reasonOf({ companyStatus, userStatus }: Identity): FactorRefusal {
-  if (companyStatus !== 'active') return 'company_suspended'
-  return userStatus === 'active' ? 'wrong_factor' : 'user_disabled'
+/** Records a passkey that was refused, with as much work if nobody has it. Returns what the log says of it. */
+async function record(
+  context: SignInContext,
+  found: FoundPasskey | null | undefined,
+  request: SignInRequest,
+): Promise<{ reason: FactorRefusal } & Partial<MemberIds>> {
+  const { db, system } = context
+  if (found) {
+    const { companyId, userId } = found
+    const reason = reasonOf(found)
+    await recordRefusal(context, found, { method: 'passkey', reason }, request)
+    return { companyId, userId, reason }
+  }
+  const { network, ipAddress } = request.client
+  const nobody = { companyId: PLATFORM, userId: null, email: '', isKnown: false, reason: 'other' } as const
+  const counted = { isLockout: false, isGuessed: false, mailId: newId(system), at: new Date(request.now) }
+  await recordRefusedSignIns(db, [{ ...nobody, ...counted, network, ipAddress }])
+  return { reason: 'unknown_passkey' }
 }
 
-async function verifyDiscovered(
-  context: SignInContext,
-  { companyId, userId }: Identity,
-  { challenge, response }: { challenge: string; response: AssertionResponse },
-): Promise<Verified | null> {
-  const factors = await listFactors(context.db, companyId, userId)
-  const passkey = factors.find(
-    (factor): factor is Passkey =>
-      factor.kind === 'passkey' && factor.credentialId.toString('base64url') === response.id,
-  )
-  return passkey ? await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true }) : null
+/** Why a passkey that belongs to somebody opened no session. */
+function reasonOf({ companyStatus, userStatus }: FoundPasskey): FactorRefusal {
+  if (companyStatus !== 'active') return 'company_suspended'
+  return userStatus === 'active' ? 'wrong_factor' : 'user_disabled'
 }
 
 /** A known device has attempts of its own, which others of its network cannot use up. @throws Problem rate_limited */
@@ -169,11 +195,11 @@ function requireMode(request: SignInRequest, mode: SessionKind): void {
 
 async function recognize(
   { db, knownClients }: SignInContext,
-  identity: Identity,
+  member: MemberIds,
   mode: SessionKind,
   { client: { network }, device, now }: SignInRequest,
 ): Promise<Recognition> {
-  return await knownClients.lookUp(db, identity, { mode, network, device, now })
+  return await knownClients.lookUp(db, member, { mode, network, device, now })
 }
 
 interface Opening {

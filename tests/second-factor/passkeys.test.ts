@@ -1,7 +1,8 @@
-import { describe, expect, test } from 'vitest'
+import { sql } from 'kysely'
+import { describe, expect, test, vi } from 'vitest'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
-import { createAuthenticator, type Falsified } from '../support/authenticator.ts'
+import { type Authenticator, createAuthenticator, type Falsified } from '../support/authenticator.ts'
 import { COOKIE_MODE, cookieFrom, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
 import { type Answer, type Person, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
@@ -364,6 +365,43 @@ describe('a passkey in place of the password', () => {
     const old = await options()
     service.clock.advance(301)
     expectWrong(await signIn(answerTo(old.challenge)))
+  })
+
+  test('is refused after the same work, known or not: one verification, one record (ASVS 6.3.8)', async () => {
+    const person = await newMember()
+    const authenticator = createAuthenticator(ORIGIN, { counts: true })
+    await service.addPasskey({ token: person.token }, authenticator)
+    const first = await options()
+    const used = authenticator.get(first.passkeyOptions)
+    expect((await signIn({ challenge: first.challenge, response: used })).status).toBe(200)
+    const recorded = async () => {
+      const { rows } = await sql<{ entries: number; refused: number }>`
+        select (select count(*)::int from audit_events) as entries,
+          (select coalesce(sum(count), 0)::int from refused_sign_ins where kind = 'passkey') as refused`.execute(
+        service.db,
+      )
+      return rows[0] ?? { entries: 0, refused: 0 }
+    }
+    const verifying = vi.spyOn(crypto.subtle, 'verify')
+    for (const [which, falsified] of [
+      [createAuthenticator(ORIGIN), { userHandle: 'AAAA' }],
+      [authenticator, { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
+      [authenticator, { userHandle: 'AAAA' }],
+      [authenticator, { backupEligible: false }],
+      [authenticator, { counter: 0 }],
+    ] satisfies [Authenticator, Falsified][]) {
+      const { challenge, passkeyOptions } = await options()
+      const response = which.get(passkeyOptions, falsified)
+      const [before, verified] = [await recorded(), verifying.mock.calls.length]
+      expectWrong(await signIn({ challenge, response }))
+      expect(verifying.mock.calls.length - verified).toBe(1)
+      const after = await recorded()
+      const isKnown = which === authenticator
+      expect([after.entries - before.entries, after.refused - before.refused]).toEqual(
+        isKnown ? [1, 0] : [0, 1],
+      )
+    }
+    verifying.mockRestore()
   })
 
   test('that is asked for stores nothing', async () => {
