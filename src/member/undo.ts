@@ -7,7 +7,12 @@ import type { Database } from '../database/schema.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { forgetLaterUndos, queueMail } from '../mail/service.ts'
-import { consumeUndo, deleteLinksTo, deleteUnsentResetsTo } from '../one-time-token/repository.ts'
+import {
+  consumeUndo,
+  deleteLaterUndos,
+  deleteLinksTo,
+  deleteUnsentResetsTo,
+} from '../one-time-token/repository.ts'
 import { findUndo, noSuchToken } from '../one-time-token/service.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -45,8 +50,9 @@ export async function undo(
     const { email } = undone
     const former = await restore(tx, companyId, userId, email)
     if (former === undefined) throw noSuchToken()
-    // A change that held the member meanwhile has queued a link, or was one of the e-mail.
+    // A change that held the member meanwhile has queued a link, which can be sent already, or was one of the e-mail.
     await forgetLaterUndos(tx, companyId, found)
+    await deleteLaterUndos(tx, companyId, found)
     if (former !== currentEmail) await deleteLinksTo(tx, companyId, former)
     await deleteFactorsOf(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'password_reset')

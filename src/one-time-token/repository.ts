@@ -215,6 +215,16 @@ export async function consumeUndo(
   return rows[0]
 }
 
+/** Deletes the links to undo a change of a user after that of the request `requestNumber`. */
+export async function deleteLaterUndos(
+  tx: Transaction<Database>,
+  companyId: string,
+  { userId, requestNumber }: { userId: string; requestNumber: string },
+): Promise<void> {
+  const isLaterUndo = sql`user_id = ${userId} and purpose = 'undo' and request_number > ${requestNumber}`
+  await deleteTokensWhere(tx, companyId, isLaterUndo)
+}
+
 /** Deletes the resets whose mail still waits, or is being sent, to whom a token to reset or to change an e-mail is for. */
 export async function deleteUnsentResetsAcrossCompanies(
   tx: Transaction<Database>,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { queueMail } from '../../src/mail/service.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -318,6 +319,25 @@ describe('a link to undo', () => {
     const again = () => strict.call('/auth/undo', { json: { token: `undo_${'A'.repeat(43)}` } })
     for (const _ of times(10, () => 0)) expect((await again()).status).toBe(400)
     expectProblem(await again(), [429, 'rate_limited'])
+  })
+
+  test('makes a later one void that is mailed while it waits for the member (ASVS 15.4.2)', async () => {
+    const person = await service.addUser(admin)
+    const { companyId, userId } = person
+    const { newEmail, told } = await move(person, await tokenOf(person))
+    const { undoing, later } = await service.db.transaction().execute(async (tx) => {
+      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
+      const undoing = undo(told.token)
+      await expect.poll(() => countWaiting(service.db)).toBe(1)
+      // As a change does that held the member before.
+      const mail = { kind: 'email_changed_without_factor', recipient: newEmail, data: { userId } } as const
+      await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
+      const { token } = await mailbox.mailTo(newEmail, WITHOUT_FACTOR)
+      return { undoing, later: token }
+    })
+    expect((await undoing).status).toBe(200)
+    expect(later).toMatch(/^undo_/)
+    await expectDead(later)
   })
 
   test('decides against a factor and an address that are added at the same moment (ASVS 15.4.2)', async () => {
