@@ -156,7 +156,10 @@ export async function deleteInvitationMails(
   await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
 }
 
-/** Deletes what waits to be mailed to a user with a link to undo a change after that of the request `requestNumber`. */
+/**
+ * Deletes what waits to be mailed to a user with a link to undo the change of the request `requestNumber`, or a later one. A mail
+ * waits also if its server took it and did not say so.
+ */
 export async function deleteUnsentUndos(
   db: Executor,
   companyId: string,
@@ -166,7 +169,7 @@ export async function deleteUnsentUndos(
   await deleteMailsWhere(
     db,
     companyId,
-    sql`${isOfUser} and sent_at is null and request_number > ${requestNumber}`,
+    sql`${isOfUser} and sent_at is null and request_number >= ${requestNumber}`,
   )
 }
 

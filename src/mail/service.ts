@@ -46,7 +46,7 @@ export const forgetRecipient = deleteMailsTo
 /** Forgets what was queued since `forgetRecipient`, by a transaction that had locked the user. */
 export const forgetNotices = deleteNoticesTo
 
-/** Forgets the links to undo later changes of a user. */
+/** Forgets the links to undo a change of a user, and later ones. */
 export const forgetLaterUndos = deleteUnsentUndos
 
 /** Forgets the invitations of a recipient: one that waits is not sent. */

@@ -6,6 +6,7 @@ import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
+import { openMailbox } from '../support/mailbox.ts'
 import { codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
 import { countWaiting, openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
@@ -319,6 +320,23 @@ describe('a link to undo', () => {
     const again = () => strict.call('/auth/undo', { json: { token: `undo_${'A'.repeat(43)}` } })
     for (const _ of times(10, () => 0)) expect((await again()).status).toBe(400)
     expectProblem(await again(), [429, 'rate_limited'])
+  })
+
+  test('is not mailed again once it was used, if the mail server took it and did not say so', async () => {
+    let taken = ''
+    const broken = await openMailbox({
+      onMessage: ({ token }) => {
+        if (!token.startsWith('undo_')) return
+        taken = token
+        throw Object.assign(new Error('try again'), { responseCode: 451 })
+      },
+    })
+    const other = await openFactorService({ env: { SMTP_URL: broken.url } })
+    await other.personWithTotp(await other.addCompany())
+    await expect.poll(() => taken).toMatch(/^undo_/)
+    expect((await other.call('/auth/undo', { json: { token: taken } })).status).toBe(200)
+    const waiting = other.db.selectFrom('mail_outbox').select('mail_id')
+    expect(await waiting.where('kind', '=', 'first_factor_added').execute()).toEqual([])
   })
 
   test('makes a later one void that is mailed while it waits for the member (ASVS 15.4.2)', async () => {
