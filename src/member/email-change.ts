@@ -15,6 +15,7 @@ import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
 import type { Context as MailboxContext } from '../second-factor/context.ts'
 import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
+import { forgetMailboxProofs } from '../second-factor/mailbox-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import type { Context } from './acting.ts'
 
@@ -64,7 +65,7 @@ export async function requestEmailChange(
 }
 
 /**
- * Gives the account the new e-mail. Links that were mailed to the old one no longer work.
+ * Gives the account the new e-mail. Links and codes that were mailed to the old one no longer work.
  * @throws Problem invalid_request, rate_limited
  */
 export async function confirmEmailChange(
@@ -81,6 +82,7 @@ export async function confirmEmailChange(
     await deleteLinksTo(tx, companyId, user.email)
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
     if (!isTaken) throw noSuchToken()
+    await forgetMailboxProofs(tx, companyId, user.userId)
     const data = { ipAddress: client.ipAddress, userId: user.userId }
     const notice = isFactorProven ? 'email_changed' : 'email_changed_without_factor'
     await queueMail(tx, system, companyId, { kind: notice, recipient: user.email, data, now })

@@ -245,6 +245,30 @@ describe('the mail that tells the former address of a change that no factor prov
     expectProblem(await service.login({ ...thief, password: json.newPassword }), [401, 'invalid_credentials'])
   })
 
+  test('comes with the end of what the former mailbox has proven: a code, and an app that is not in force', async () => {
+    for (const [mail, path] of [
+      ['email_change_code', '/auth/email/change'],
+      ['mailbox_code', '/auth/second-factors/totp'],
+    ] as const) {
+      const person = await service.addUser(admin)
+      const token = await tokenOf(person)
+      const newEmail = newAddress()
+      const given = await mailedCodeOf(service, { token }, 'email_change_code')
+      await must(call('/auth/email/change', { token, json: { newEmail, mailCode: given } }))
+      const link = await mailbox.mailTo(newEmail, 'Confirm your new')
+      const app = await service.beginTotp({ token })
+      const mailCode = await mailedCodeOf(service, { token }, mail)
+      await must(call('/auth/email/confirm', { json: { token: link.token } }))
+      const json = mail === 'mailbox_code' ? { mailCode } : { mailCode, newEmail: newAddress() }
+      expectField(await call(path, { token, json }), '/mailCode')
+      const confirmed = await call(`/auth/second-factors/totp/${app.id}/confirm`, {
+        token,
+        json: { code: codeAt(app.secret, now()) },
+      })
+      expectProblem(confirmed, [404, 'not_found'])
+    }
+  })
+
   test('keeps invitations that were sent before the change', async () => {
     const person = await service.addUser(admin, 'admin')
     const token = await tokenOf(person)
