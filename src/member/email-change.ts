@@ -78,7 +78,7 @@ export async function confirmEmailChange(
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
-    // In one order: mails, tokens, users.
+    // In one order: tokens, users.
     await deleteLinksTo(tx, companyId, user.email)
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
     if (!isTaken) throw noSuchToken()

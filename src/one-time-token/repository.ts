@@ -225,16 +225,12 @@ export async function deleteLaterUndos(
   await deleteTokensWhere(tx, companyId, isLaterUndo)
 }
 
-/** Deletes the resets whose mail still waits, or is being sent, to whom a token to reset or to change an e-mail is for. */
+/** Deletes the resets whose mail still waits, or is being sent, to the e-mail of a reset token. */
 export async function deleteUnsentResetsAcrossCompanies(
   tx: Transaction<Database>,
-  purpose: Extract<TokenPurpose, 'reset' | 'confirm'>,
   hash: Buffer,
 ): Promise<void> {
-  const accounts = sql`
-    select t.company_id, coalesce(u.email, t.email) as email from one_time_tokens t
-    left join users u on u.company_id = t.company_id and u.user_id = t.user_id
-    where t.token_hash = ${hash} and t.purpose = ${purpose}`
+  const accounts = sql`select company_id, email from one_time_tokens where token_hash = ${hash} and purpose = 'reset'`
   await deleteUnsentResets(accounts).execute(tx)
 }
 
@@ -258,13 +254,15 @@ export async function deleteResetTokens(
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
-/** Makes void what was mailed to an e-mail that its user no longer has, but for links to undo. */
+/**
+ * Makes void what was mailed to an e-mail that its user no longer has, but for links to undo. Mails with links that still wait
+ * are not sent, since no user has that e-mail; to lock them here, after tokens, would be out of order.
+ */
 export async function deleteLinksTo(
   tx: Transaction<Database>,
   companyId: string,
   email: string,
 ): Promise<void> {
-  await deleteResetTokens(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
 

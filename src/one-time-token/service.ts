@@ -82,8 +82,7 @@ export async function consumeToken<Result>(
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
     // In the same lock order as in a password change: mails, tokens, user, sessions.
-    if (purpose === 'reset' || purpose === 'confirm')
-      await repository.deleteUnsentResetsAcrossCompanies(tx, purpose, hash)
+    if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()
     return await effect(tx, consumed)

@@ -382,6 +382,31 @@ describe('a link to undo', () => {
     await expectDead(later)
   })
 
+  test('and a change that is confirmed at the same moment do not wait for each other', async () => {
+    const person = await service.addUser(admin)
+    const { companyId } = person
+    const token = await tokenOf(person)
+    const { newEmail: email, told } = await move(person, token)
+    const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
+    const newEmail = newAddress()
+    await must(call('/auth/email/change', { token, json: { newEmail, mailCode } }))
+    const link = await mailbox.mailTo(newEmail, 'Confirm your new')
+    await must(call('/auth/password/forgot', { json: { companyId, email } }))
+    await mailbox.mailTo(email, 'Reset your password')
+    const answers = await service.db.transaction().execute(async (tx) => {
+      await tx.selectFrom('one_time_tokens').select('email').where('email', '=', email).forUpdate().execute()
+      const confirming = call('/auth/email/confirm', { json: { token: link.token } })
+      await expect.poll(() => countWaiting(service.db)).toBe(1)
+      // It is not sent yet.
+      const mail = { kind: 'password_reset', recipient: email, data: {}, now: now() + 3_600_000 } as const
+      await queueMail(service.db, service.clock, companyId, mail)
+      const undoing = undo(told.token, 1)
+      await expect.poll(() => countWaiting(service.db)).toBe(2)
+      return [confirming, undoing]
+    })
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([204, 200])
+  })
+
   test('decides against a factor and an address that are added at the same moment (ASVS 15.4.2)', async () => {
     const person = await service.addUser(admin)
     const token = await tokenOf(person)
