@@ -169,7 +169,7 @@ export async function deleteUnsentUndos(
   await deleteMailsWhere(
     db,
     companyId,
-    sql`${isOfUser} and sent_at is null and request_number >= ${requestNumber}`,
+    sql`${isOfUser} and sent_at is null and failed_at is null and request_number >= ${requestNumber}`,
   )
 }
 
