@@ -18,6 +18,7 @@ export const ACTIONS: Record<string, string> = {
   name_change: 'changed the name',
   email_change_request: 'asked for another e-mail',
   email_change: 'changed the e-mail',
+  undo: 'took back a change of the account',
   verify_email: 'confirmed the e-mail',
   register: 'registered the company',
   invite: 'invited',
