@@ -76,5 +76,6 @@ export async function erase(
   await endUserSessions(tx, companyId, userId, 'user_deleted')
   await forgetClients(tx, companyId, userId)
   await forgetNotices(tx, companyId, { userId, email })
+  await deleteTokensOf(tx, companyId, { userId, email })
   await forgetEmail(tx, companyId, email)
 }

@@ -326,6 +326,23 @@ describe('a link to undo', () => {
     expect([mails, tokens]).toEqual([[], []])
   })
 
+  test('of a member who is deleted leaves no address, if it was mailed while that waited', async () => {
+    const { companyId, userId, email } = await service.addUser(admin)
+    const deleting = await service.db.transaction().execute(async (tx) => {
+      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
+      const deleting = deleteUser(service.context, companyId, { userId }, now())
+      await expect.poll(() => countWaiting(service.db)).toBe(1)
+      // As a first factor does that held the member before.
+      const mail = { kind: 'first_factor_added', recipient: email, data: { userId } } as const
+      await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
+      await mailbox.mailTo(email, 'A second factor was added')
+      return { done: deleting }
+    })
+    await deleting.done
+    const tokens = service.db.selectFrom('one_time_tokens').select('email')
+    expect(await tokens.where('email', '=', email).execute()).toEqual([])
+  })
+
   test('works in a company that is suspended, and opens nothing', async () => {
     const other = await service.addCompany()
     const person = await service.addUser(other)
