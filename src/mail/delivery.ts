@@ -19,7 +19,7 @@ const TURN_DELAY_MS = 5_000
 const MAX_NOTE_TRIES = 4
 const NOTE_PAUSE_MS = 5_000
 
-/** A letter; `whenSent` runs after a mail server has accepted it. */
+/** A letter; `whenSent` runs after a mail server has accepted it, again if it fails. */
 interface ComposedLetter extends Letter {
   whenSent?(): Promise<void>
 }
@@ -65,8 +65,7 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadline: Abort
     stopping.throwIfAborted()
     const { file } = await send(delivery, mail, letter, deadline)
     wasSent = true
-    await letter.whenSent?.().catch((error) => note('fault', { ...about, err: error }))
-    await noteSent(delivery, mail)
+    await noteSent(delivery, mail, letter)
     note('sent', { ...about, ...(file !== undefined && { file }) })
   } catch (error) {
     // The mail was sent, but the database does not know: after the lease it is sent again.
@@ -118,9 +117,14 @@ function turnAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit,
 }
 
 /** Retries during a short outage of the database, because a mail that is not marked as sent is sent again. */
-async function noteSent({ db, system, stopping }: Delivery, mail: DueMail): Promise<void> {
+async function noteSent(
+  { db, system, stopping }: Delivery,
+  mail: DueMail,
+  letter: ComposedLetter,
+): Promise<void> {
   for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
     try {
+      await letter.whenSent?.()
       return await settleMail(db, mail, { sentAt: new Date(system.now()) })
     } catch (error) {
       if (triesLeft === 0 || stopping.aborted) throw error

@@ -201,6 +201,29 @@ describe('a reset', () => {
   })
 })
 
+test('a link is dead when a newer one was sent, also if the database could not take that in at first', async () => {
+  const own = await openTestService({ env: { SMTP_URL: mailbox.url } })
+  const { companyId, email } = await own.addUser(await own.addCompany(), 'viewer', { email: newEmail() })
+  const ask = async () => {
+    await own.call('/auth/password/forgot', { json: { companyId, email } })
+    return (await mailbox.mailTo(email, 'Reset your password')).token
+  }
+  const older = await ask()
+  await expect
+    .poll(() => own.db.selectFrom('one_time_tokens').select('is_sent').execute())
+    .toEqual([{ is_sent: true }])
+  await sql`create sequence notes`.execute(own.db)
+  await sql`create function fail_once() returns trigger language plpgsql as $$ begin
+    if nextval('notes') = 1 then raise exception 'not now'; end if; return new; end $$`.execute(own.db)
+  await sql`create trigger fail before update on one_time_tokens for each row execute function fail_once()`.execute(
+    own.db,
+  )
+  await ask()
+  const waiting = own.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null)
+  await expect.poll(() => waiting.execute()).toEqual([])
+  expectNoSuchToken(await own.call('/auth/password/reset', { json: { token: older, newPassword: PASSWORD } }))
+})
+
 describe('an invitation', () => {
   test('is previewed as often as one likes, and accepted then', async () => {
     const person = await join()
