@@ -8,6 +8,8 @@ import type { PasswordHasher } from './password.ts'
 export const MIN_LENGTH = 8
 export const MAX_LENGTH = 128
 export const MIN_GUESSES = 1e8
+/** Kept for passwords of service members, so that a sign-in can tell by it what it looks for. */
+export const SERVICE_PREFIX = 'gsp_'
 
 /** What is known of the person, and so is easy to guess. */
 export interface Person {
@@ -37,6 +39,8 @@ export async function passwordFault(
   const length = lengthOf(password)
   if (length < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
   if (length > MAX_LENGTH) return `must have at most ${MAX_LENGTH} characters`
+  if (password.normalize('NFC').startsWith(SERVICE_PREFIX))
+    return `must not begin with ${SERVICE_PREFIX}, which is kept for servers; choose another beginning`
   const folded = fold(password)
   if ([person.email, person.companyName, person.name ?? ''].map(fold).includes(folded)) {
     return 'must not be the e-mail address, the name or the company name'

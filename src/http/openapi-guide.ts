@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH } from '../crypto/password-policy.ts'
+import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from '../crypto/password-policy.ts'
 import type { Limits } from '../limits/list.ts'
 import { codeRows } from './openapi-codes.ts'
 
@@ -86,7 +86,8 @@ two factors.
 
 ${MIN_LENGTH} to ${MAX_LENGTH} characters after NFC, without rules for their composition. A password that takes fewer than
 ${MIN_GUESSES.toLocaleString('en')} guesses by the estimate of zxcvbn, which knows the e-mail, the name and the company, is
-refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}.
+refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}. What begins with
+\`${SERVICE_PREFIX}\` is refused, too: that is kept for servers.
 
 ## Limits
 

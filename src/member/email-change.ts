@@ -15,7 +15,7 @@ import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
 import type { Context as MailboxContext } from '../second-factor/context.ts'
 import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
-import { forgetMailboxProofs } from '../second-factor/mailbox-repository.ts'
+import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import type { Context } from './acting.ts'
 

@@ -29,8 +29,8 @@ import { withdrawInvitationsOf } from './invitation-repository.ts'
 const CLOCK_SLACK_MS = 60_000
 
 /**
- * Gives the account the e-mail back, and leaves nothing else by which somebody could get in: no password, factor, session,
- * link or invitation. Then a link to choose a password is mailed to it.
+ * Gives the account the e-mail back, and leaves nothing of the member's by which somebody else could get in: no password,
+ * factor, session, link or invitation since. Then a link to choose a password is mailed to it.
  * @throws Problem invalid_request, rate_limited
  */
 export async function undo(

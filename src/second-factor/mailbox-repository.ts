@@ -67,17 +67,3 @@ export async function consumeCode(
 ): Promise<void> {
   await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }
-
-/** Forgets what the mailbox of a member has proven, since they have another one: the code, and an app that is not in force yet. */
-export async function forgetMailboxProofs(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
-  await consumeCode(tx, companyId, userId)
-  await sql`
-    delete from second_factors
-    where company_id = ${companyId} and user_id = ${userId} and confirmed_at is null and mailbox_proven`.execute(
-    tx,
-  )
-}

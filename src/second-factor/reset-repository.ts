@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely'
 import type { Database } from '../database/schema.ts'
 
-/** What a reset removes. */
+/** What a reset removes, or another e-mail. */
 
 /** Removes all factors, recovery codes, challenges and mailed codes of a member, who is held first. */
 export async function deleteAllOf(
@@ -32,4 +32,18 @@ export async function clearPassword(
   await sql`
     update users set password_hash = '', locked_out_at = null
     where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+}
+
+/** Forgets what the mailbox of a member has proven, since they have another one: the code, and an app that is not in force. */
+export async function forgetMailboxProofs(
+  tx: Transaction<Database>,
+  companyId: string,
+  userId: string,
+): Promise<void> {
+  await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+  await sql`
+    delete from second_factors
+    where company_id = ${companyId} and user_id = ${userId} and confirmed_at is null and mailbox_proven`.execute(
+    tx,
+  )
 }

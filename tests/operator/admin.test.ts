@@ -115,6 +115,12 @@ describe('company create', () => {
       'cloudberries',
       /company name/,
     ],
+    [
+      'a password of the form of service passwords',
+      '--name A --admin-email a@a.example',
+      'gsp_ and a few words more',
+      /gsp_/,
+    ],
     ['an unknown plan', '--name A --admin-email a@a.example --plan gold', 'a fine password', /plan/],
     ['an address that is none', '--name A --admin-email nobody', 'a fine password', /e-mail/],
     ['a missing option', '--name A', '', /--admin-email/],

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest'
+import { expectField } from '../http/problem.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { openTestService, PASSWORD } from '../support/test-service.ts'
+
+/** What begins with gsp_ is kept for passwords of service members, so that a sign-in can tell by it what it looks for. */
+
+const mailbox = await openMailbox()
+const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
+const { tokenOf, use } = useService(service, mailbox)
+const FORM = 'gsp_ and a few words more'
+
+test('nobody can choose a password of the form of service passwords', async () => {
+  const admin = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(admin)
+  const register = { companyName: 'Acme', name: 'Ada', email: newEmail() }
+  const change = (newPassword: string) => ({ token, json: { currentPassword: PASSWORD, newPassword } })
+  const refusals = [
+    [service.call('/auth/register', { json: { ...register, password: FORM } }), '/password'],
+    [service.call('/auth/password/change', change(FORM)), '/newPassword'],
+    [use('reset', await tokenOf('reset', admin, admin.email), { password: FORM }), '/newPassword'],
+    [use('invite', await tokenOf('invite', admin), { password: FORM }), '/password'],
+  ] as const
+  for (const [answering, path] of refusals) {
+    const answer = await answering
+    expectField(answer, path)
+    expect(answer.body.errors[0].message).toContain('gsp_')
+  }
+  const { status } = await service.call('/auth/password/change', change('Gsp_ and a few words more'))
+  expect(status).toBe(204)
+})
+
+test('a person who chose one before still signs in, and is refused only the next', async () => {
+  const person = await service.addCompany()
+  const hash = await service.context.hasher.hash(FORM)
+  await service.db
+    .updateTable('users')
+    .set({ password_hash: hash })
+    .where('user_id', '=', person.userId)
+    .execute()
+  const { accessToken: token } = await service.loginAs({ ...person, password: FORM })
+  const json = { currentPassword: FORM, newPassword: `${FORM} again` }
+  expectField(await service.call('/auth/password/change', { token, json }), '/newPassword')
+})
