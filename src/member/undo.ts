@@ -7,13 +7,9 @@ import type { Database } from '../database/schema.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { forgetLaterUndos, queueMail } from '../mail/service.ts'
-import {
-  consumeUndo,
-  deleteLaterUndos,
-  deleteLinksTo,
-  deleteUnsentResetsTo,
-} from '../one-time-token/repository.ts'
+import { deleteLinksTo, deleteUnsentResetsTo } from '../one-time-token/repository.ts'
 import { findUndo, noSuchToken } from '../one-time-token/service.ts'
+import { consumeUndo, deleteLaterUndos } from '../one-time-token/undo-repository.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import type { Context } from './acting.ts'

@@ -5,6 +5,7 @@ import { invalidField, type Problem } from '../errors.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
+import { type FoundUndo, findUndoAcrossCompanies } from './undo-repository.ts'
 
 /** One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. */
 
@@ -60,9 +61,9 @@ export async function findUndo(
   db: Executor,
   token: string,
   now: number,
-): Promise<repository.FoundUndo & { hash: Buffer }> {
+): Promise<FoundUndo & { hash: Buffer }> {
   const hash = hashToken('undo', token)
-  const found = hash && (await repository.findUndoAcrossCompanies(db, hash, new Date(now)))
+  const found = hash && (await findUndoAcrossCompanies(db, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return { ...found, hash }
 }

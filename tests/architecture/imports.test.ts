@@ -35,7 +35,7 @@ const DOORS: Record<string, string[]> = {
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'letter-context.ts', 'fragments.ts'],
-  'one-time-token': ['service.ts', 'repository.ts'],
+  'one-time-token': ['service.ts', 'repository.ts', 'undo-repository.ts'],
   company: [
     'service.ts',
     'checks.ts',
