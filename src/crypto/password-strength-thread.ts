@@ -3,8 +3,7 @@ import { parentPort } from 'node:worker_threads'
 import { ZxcvbnFactory } from '@zxcvbn-ts/core'
 import * as common from '@zxcvbn-ts/language-common'
 import * as english from '@zxcvbn-ts/language-en'
-import { MIN_GUESSES } from './password-policy.ts'
-import { createStrongEnds } from './strong-ends.ts'
+import { createStrongEnds, STRONG_GUESSES } from './strong-ends.ts'
 
 /**
  * The thread that estimates passwords. Its dictionaries take some 80 MB. An estimate takes up to a tenth of a second,
@@ -17,7 +16,7 @@ export interface EstimateRequest {
   hints: string[]
 }
 
-/** How many guesses the strongest of the texts takes, and what parts it is made of. One that takes enough ends the search. */
+/** How many guesses the strongest of the texts takes, or the first that is strong, and what parts it is made of. */
 export interface Estimate {
   guesses: number
   parts: { pattern: string; dictionary: string }[]
@@ -42,7 +41,7 @@ parentPort?.on('message', ({ id, texts, hints }: EstimateRequest) => {
 })
 
 function estimate(texts: string[], hints: string[]): Estimate {
-  if (texts.some((text) => hasStrongEnds(text, hints))) return { guesses: MIN_GUESSES, parts: [] }
+  if (texts.some((text) => hasStrongEnds(text, hints))) return { guesses: STRONG_GUESSES, parts: [] }
   let strongest: Estimate = { guesses: 0, parts: [] }
   for (const text of texts) {
     const { guesses, sequence } = estimator.check(text, hints)
@@ -52,7 +51,7 @@ function estimate(texts: string[], hints: string[]): Estimate {
       dictionary: String(dictionaryName),
     }))
     strongest = { guesses, parts }
-    if (guesses >= MIN_GUESSES) break
+    if (guesses >= STRONG_GUESSES) break
   }
   return strongest
 }

@@ -1,5 +1,4 @@
 import { Options, type OptionsType, ZxcvbnFactory } from '@zxcvbn-ts/core'
-import { MIN_GUESSES } from './password-policy.ts'
 
 /**
  * Recognizes most long passwords that are strong, in a small part of the time that an estimate takes. zxcvbn sees a password
@@ -8,15 +7,17 @@ import { MIN_GUESSES } from './password-policy.ts'
  * neither can be a part of one pattern that is easy to guess, the password is strong.
  */
 
+/** What three patterns take at least. */
+export const STRONG_GUESSES = 1e8
 const END_LENGTH = 10
 /** A word can have another rank among those that are cut than in its dictionary. */
-const MIN_GUESSES_OF_END = 10 * MIN_GUESSES
+const MIN_GUESSES_OF_END = 10 * STRONG_GUESSES
 /** Repetitions whose ends do not repeat themselves. */
 const REPEATED = /(.{6,})\1/s
 /** A sequence of words, such as months, can end within one. Of shorter parts there is no need to know. */
 const MIN_CUT_NAME = 4
 
-/** Whether a text takes `MIN_GUESSES`; false also if that is not known. */
+/** Whether a text takes `STRONG_GUESSES`; false also if that is not known. */
 type HasStrongEnds = (text: string, hints: string[]) => boolean
 
 export function createStrongEnds({

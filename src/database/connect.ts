@@ -161,8 +161,10 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
     return { pool, db: new Kysely<Database>({ dialect }) }
   }
   const { db: health } = open(1, FOR_PROBES)
+  // Apart, so that the readiness probe does not wait behind it.
+  const { db: probes } = open(1, FOR_PROBES)
   const awaitAnswer = watchForSilence({
-    probe: () => ping(health),
+    probe: () => ping(probes),
     patienceMs: PATIENCE_MS * timeoutScale,
   })
   const { pool, db } = open(poolSize, forRequests(timeoutScale), awaitAnswer)
@@ -173,7 +175,7 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
     maintenance,
     pool,
     async close() {
-      const closed = Promise.all([db.destroy(), health.destroy(), maintenance.destroy()])
+      const closed = Promise.all([db, health, probes, maintenance].map((one) => one.destroy()))
       // A server that does not answer does not close its end either.
       await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
     },

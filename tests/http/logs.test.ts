@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
+import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
@@ -149,7 +150,8 @@ describe('every request leaves one line that says who asked for what, from where
     await other.call('/auth/password/forgot', { json: { companyId, email } })
     const reset = { token: (await mailbox.mailTo(email)).token, newPassword: 'another fine battery' }
     await expectLine(other.call('/auth/password/reset', { json: reset }), 204, { userId })
-    await other.call('/auth/email/change', { token, json: { newEmail: 'new@company.example' } })
+    const mailCode = await mailedCodeOf(other, { token }, 'email_change_code')
+    await other.call('/auth/email/change', { token, json: { newEmail: 'new@company.example', mailCode } })
     const json = { token: (await mailbox.mailTo('new@company.example')).token }
     await expectLine(other.call('/auth/email/confirm', { json }), 204, { userId: person.userId })
     await expectLine(other.call(member, { method: 'DELETE', token }), 204, byAdmin)

@@ -93,6 +93,8 @@ async function openBrowser() {
    */
   async function openPage(origin: string, options: BrowserContextOptions = {}) {
     const context = await browser.newContext(options)
+    // As long as other tests wait for what they are about.
+    context.setDefaultTimeout(100_000)
     // Pages that stay open would go on asking the service.
     onTestFinished(() => context.close())
     const page: Page = await context.newPage()
