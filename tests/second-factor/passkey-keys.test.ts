@@ -21,7 +21,8 @@ async function register(token: string, kind: KeyKind, falsified: Falsified) {
   const authenticator = createAuthenticator(ORIGIN, { kind })
   const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
   const response = authenticator.create(passkeyOptions, falsified)
-  return { authenticator, answer: await call(passkeys, { token, json: { response, name: 'Laptop' } }) }
+  const json = { response, name: 'Laptop', ...(await service.mailCodeIfNeeded({ token })) }
+  return { authenticator, answer: await call(passkeys, { token, json }) }
 }
 /** Signs in by what `get` makes of the options. */
 async function signIn(get: (asked: { challenge: string }) => unknown) {

@@ -101,7 +101,12 @@ describe('a password that is made void by too many wrong codes', () => {
     await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
     await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
     const json = { challenge: proof.challenge, method: 'totp', code: codeAt(person.secret, now()) }
-    expect((await call('/auth/reauthenticate', { token: person.token, json })).status).toBe(400)
+    const refused = await call('/auth/reauthenticate', { token: person.token, json })
+    expect([refused.status, refused.body.code, refused.body.reason]).toEqual([
+      401,
+      'session_ended',
+      'password_reset',
+    ])
   })
 
   test('is not brought nearer by wrong codes from before a new one', async () => {
