@@ -88,7 +88,7 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   await say(phone.page, 'Your address is changed.')
   expect(await tracesIn(phone.page)).not.toContain(token)
   await page.reload()
-  await page.locator('.lead', { hasText: newEmail }).waitFor()
+  await page.getByText(`You sign in with ${newEmail}`).waitFor()
   await press(page, 'Sign out')
   await heading(page, 'Sign in')
   await fill(page, { 'E-mail': newEmail, Password: PASSWORD })
