@@ -6,10 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const WAIT_MS = 20_000
 
-/** Names of the files of mails to this e-mail. They begin with the time. */
+/** Names of the files of mails to this e-mail, without those that are being written. They begin with the time. */
 export async function listMails(dataFolder: string, recipient: string): Promise<string[]> {
   const names = await readdir(join(dataFolder, 'mail')).catch(() => [])
-  return names.filter((name) => name.includes(recipient)).toSorted()
+  return names.filter((name) => name.includes(recipient) && name.endsWith('.eml')).toSorted()
 }
 
 /** The token in the link of the first mail to this e-mail, such as `verify_…`. */
