@@ -4,7 +4,7 @@ import type { Connection } from './database/connect.ts'
 import type { Log } from './http/logs.ts'
 import { openMail } from './mail/outgoing.ts'
 import { createMailComposer } from './member/compose-mail.ts'
-import { pruneAcrossCompanies } from './operator/housekeeping.ts'
+import { pruneAcrossCompanies } from './operator/retention.ts'
 import { settleLapsedAcrossCompanies } from './second-factor/lapsed.ts'
 import { randomFraction, type System } from './system.ts'
 

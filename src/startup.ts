@@ -11,7 +11,7 @@ import { Problem } from './errors.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
 import { LocalDatabaseError } from './local/postgres/files.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
-import { HousekeepingError } from './operator/housekeeping.ts'
+import { HousekeepingError } from './operator/retention.ts'
 import type { System } from './system.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */

@@ -1,7 +1,7 @@
 import { readAudit } from '../../src/operator/audit.ts'
-import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
+import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { endAllSessions, endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import { type Command, limitOf } from './command-line.ts'

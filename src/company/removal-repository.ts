@@ -1,9 +1,8 @@
 import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import { deleteOfCompany } from '../database/prune.ts'
 import type { Database } from '../database/schema.ts'
 
-/** Removes companies. Other features delete their own rows; see operator/company-deletion.ts. */
+/** Removes companies; of the rows of other tables, see operator/company-deletion.ts. */
 
 /** From the commit on nobody is let in, and this cannot be undone. False if there is no such company. */
 export async function markDeleting(db: Executor, companyId: string): Promise<boolean> {
@@ -11,11 +10,6 @@ export async function markDeleting(db: Executor, companyId: string): Promise<boo
     update companies set status = 'deleting', deletion_began_at = coalesce(deletion_began_at, clock_timestamp())
     where company_id = ${companyId} returning company_id`.execute(db)
   return rows.length > 0
-}
-
-/** Deletes at most `max` users of a company; returns how many. What names them must be gone. */
-export async function deleteUsers(db: Executor, companyId: string, max: number): Promise<number> {
-  return await deleteOfCompany(db, companyId, { table: 'users', key: ['company_id', 'user_id'] }, max)
 }
 
 /** Removes what the row of a company tells. */

@@ -212,23 +212,17 @@ export async function deleteTokensOf(
   await deleteTokensWhere(tx, companyId, sql`(email = ${email} or user_id = ${userId})`)
 }
 
-/**
- * Deletes the tokens of a company that fulfil the condition, at most `max`, and returns how many. Locks them in the
- * order in which all requests lock them.
- */
+/** Deletes the tokens of a company that fulfil the condition. Locks them in the order in which all requests lock them. */
 export async function deleteTokensWhere(
   db: Executor,
   companyId: string,
   condition: RawBuilder<unknown>,
-  max?: number,
-): Promise<number> {
-  const limit = max === undefined ? sql`` : sql`limit ${max}`
-  const { numAffectedRows = 0n } = await sql`
+): Promise<void> {
+  await sql`
     with locked as (
       select token_hash from one_time_tokens where company_id = ${companyId} and ${condition}
-      order by token_hash ${limit} for update
+      order by token_hash for update
     )
     delete from one_time_tokens t using locked l
     where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(db)
-  return Number(numAffectedRows)
 }

@@ -1,22 +1,14 @@
 import type { Kysely } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
-import { deleteAuditAddresses, deleteRefusedSignIns } from '../audit/prune-repository.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
-import { deleteEvents } from '../ingest/prune-repository.ts'
-import { deleteMails } from '../mail/prune-repository.ts'
-import { deleteInvitations } from '../member/prune-repository.ts'
-import { deleteTokens } from '../one-time-token/prune-repository.ts'
-import { deleteSecondFactors } from '../second-factor/prune-repository.ts'
-import { deleteSessions } from '../session/prune-repository.ts'
-import { deleteRefusedRequests, deleteSecret } from '../signing-secret/prune-repository.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
-import { deleteAll, MAX_ROWS } from './bounded-deletion.ts'
+import { deleteOfCompany } from './deletion-repository.ts'
 
 /**
  * Deletion of companies: first a mark, from whose commit on nobody is let in, then the rows in bounded statements.
@@ -30,6 +22,8 @@ interface Context {
 }
 
 const FOREIGN_KEY_VIOLATION = '23503'
+/** The most companies of one look-up. */
+const MAX_LISTED = 1_000
 
 /** How many rows of a company were deleted. */
 interface Deleted {
@@ -67,11 +61,11 @@ export async function deleteDueCompaniesAcrossCompanies(
   { before, now, ...run }: Run & { before: Date; now: number },
 ): Promise<number> {
   for (let isDone = false; !isDone; ) {
-    const unverified = await companies.listUnverifiedAcrossCompanies(db, before, MAX_ROWS)
+    const unverified = await companies.listUnverifiedAcrossCompanies(db, before, MAX_LISTED)
     const marked = await countEach(unverified, run, (companyId) =>
       markUnverified({ db, system }, companyId, now),
     )
-    isDone = unverified.length < MAX_ROWS || marked === 0
+    isDone = unverified.length < MAX_LISTED || marked === 0
   }
   return await countEach(await companies.listDeletingAcrossCompanies(db), run, async (companyId) => {
     await deleteRows(db, companyId, run.signal).catch(unlessOthersDelete)
@@ -109,7 +103,7 @@ class NotMarked extends Error {}
 async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<boolean> {
   const marking = db.transaction().execute(async (tx) => {
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
-    await deleteTokens(tx, companyId, MAX_ROWS)
+    await deleteOfCompany(tx, companyId, 'one_time_tokens')
     if (!(await companies.markUnverified(tx, companyId))) throw new NotMarked()
     const about = { action: 'company_lapse', outcome: 'done', actor: null }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
@@ -121,26 +115,28 @@ async function markUnverified({ db, system }: Context, companyId: string, now: n
   })
 }
 
+/** What is deleted after events and sessions, and before users, whom some of it names. */
+const BEFORE_USERS = [
+  'one_time_tokens',
+  'invitations',
+  'mail_outbox',
+  'audit_addresses',
+  'refused_sign_ins',
+  'refused_requests',
+  'second_factors',
+  'second_factor_challenges',
+  'recovery_codes',
+  'mailbox_codes',
+  'former_signing_secrets',
+  'signing_secrets',
+] as const
+
 /** Deletes the rows of a company whose deletion has begun, and makes its own row unreadable. */
 async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal): Promise<Deleted> {
-  async function repeat(deleteSome: typeof deleteEvents): Promise<number> {
-    return await deleteAll((max) => deleteSome(db, companyId, max), signal)
-  }
-
-  const events = await repeat(deleteEvents)
-  const sessions = await repeat(deleteSessions)
-  for (const deleteSome of [
-    deleteTokens,
-    deleteInvitations,
-    deleteMails,
-    deleteAuditAddresses,
-    deleteRefusedSignIns,
-    deleteRefusedRequests,
-    deleteSecondFactors,
-  ])
-    await repeat(deleteSome)
-  await deleteSecret(db, companyId)
-  const users = await repeat(companies.deleteUsers)
+  const events = await deleteOfCompany(db, companyId, 'events', signal)
+  const sessions = await deleteOfCompany(db, companyId, 'sessions', signal)
+  for (const table of BEFORE_USERS) await deleteOfCompany(db, companyId, table, signal)
+  const users = await deleteOfCompany(db, companyId, 'users', signal)
   await companies.blankCompany(db, companyId)
   return { events, sessions, users }
 }

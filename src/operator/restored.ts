@@ -2,14 +2,12 @@ import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
-import { deleteUnsentMailsAcrossCompanies } from '../mail/prune-repository.ts'
-import { deleteInvitationsAcrossCompanies } from '../member/prune-repository.ts'
-import { deleteTokensAcrossCompanies } from '../one-time-token/prune-repository.ts'
-import { voidProofsAcrossCompanies } from '../second-factor/restored.ts'
+import { refuseEarlierProofsAcrossCompanies } from '../second-factor/restored.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import type { System } from '../system.ts'
 import { replaceAllKeys } from '../token/key-rotation.ts'
 import { auditOperator } from './audit.ts'
+import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
 
 /** After a backup was restored: what was ended, used or replaced since is as it was before. */
 
@@ -44,16 +42,19 @@ export async function settleRestored(
   const voided = await db.transaction().execute(async (tx): Promise<Voided> => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
     const mails = await deleteUnsentMailsAcrossCompanies(tx)
-    const links = await deleteTokensAcrossCompanies(tx)
-    const invitations = await deleteInvitationsAcrossCompanies(tx)
-    const proofs = await voidProofsAcrossCompanies(tx, now)
+    const links = await deleteAllAcrossCompanies(tx, 'one_time_tokens')
+    const invitations = await deleteAllAcrossCompanies(tx, 'invitations')
+    await refuseEarlierProofsAcrossCompanies(tx, now)
+    const challenges = await deleteAllAcrossCompanies(tx, 'second_factor_challenges')
+    const mailedCodes = await deleteAllAcrossCompanies(tx, 'mailbox_codes')
     const { key, revoked } = await replaceAllKeys(tx, { sealer, system }, at)
     const details = {
       companies,
       mails,
       links,
       invitations,
-      ...proofs,
+      challenges,
+      mailedCodes,
       retiredKeys: revoked,
       newKey: key.keyId,
     }

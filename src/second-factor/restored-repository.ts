@@ -1,5 +1,4 @@
 import { sql, type Transaction } from 'kysely'
-import { deleteEvery } from '../database/prune.ts'
 import type { Database } from '../database/schema.ts'
 import { EVERY_HASH } from './challenges-repository.ts'
 
@@ -18,14 +17,4 @@ export async function refuseUntilAcrossCompanies(
   await sql`
     update second_factors set last_step = ${step}
     where kind = 'totp' and confirmed_at is not null and last_step < ${step}`.execute(tx)
-}
-
-/** Deletes the challenges and mailed codes of all members; returns how many of each. */
-export async function voidChallengesAcrossCompanies(
-  tx: Transaction<Database>,
-): Promise<{ challenges: number; mailedCodes: number }> {
-  return {
-    challenges: await deleteEvery(tx, 'second_factor_challenges'),
-    mailedCodes: await deleteEvery(tx, 'mailbox_codes'),
-  }
 }

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../database/schema.ts'
 import { CHALLENGE_MS } from './challenges.ts'
-import { refuseUntilAcrossCompanies, voidChallengesAcrossCompanies } from './restored-repository.ts'
+import { refuseUntilAcrossCompanies } from './restored-repository.ts'
 import { lastStepAt } from './totp.ts'
 
 /** What a restored backup has forgotten: which challenges and codes were used. */
@@ -10,15 +10,13 @@ import { lastStepAt } from './totp.ts'
 const SKEW_MS = 60_000
 
 /**
- * Makes void what waits for a second factor, and what was given out before for sign-ins by passkey, and codes of
- * authenticator apps that were right until now: for two minutes at most, new ones are refused too. Returns how many
- * challenges and mailed codes there were.
+ * Makes void what was given out before for sign-ins by passkey, and codes of authenticator apps that were right until
+ * now: for two minutes at most, new ones are refused too.
  */
-export async function voidProofsAcrossCompanies(
+export async function refuseEarlierProofsAcrossCompanies(
   tx: Transaction<Database>,
   now: number,
-): Promise<{ challenges: number; mailedCodes: number }> {
+): Promise<void> {
   const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
   await refuseUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })
-  return await voidChallengesAcrossCompanies(tx)
 }

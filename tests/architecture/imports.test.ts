@@ -78,7 +78,7 @@ const DOORS: Record<string, string[]> = {
   ingest: [],
   member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
-  operator: ['companies.ts', 'housekeeping.ts'],
+  operator: ['companies.ts', 'retention.ts'],
 }
 
 const folderOf = (path: string) => path.split('/', 1)[0] ?? ''
@@ -155,12 +155,7 @@ describe('imports run one way:', () => {
   })
 
   test('a feature uses another by its doors', () => {
-    const isDoor = ({ from, to, isType }: Import) =>
-      isType ||
-      DOORS[folderOf(to)]?.includes(nameOf(to)) ||
-      // Housekeeping, the deletion of companies and the restore of a backup call the pruning of each feature.
-      (/^operator\/(?:housekeeping|company-deletion|restored)\.ts$/.test(from) &&
-        nameOf(to) === 'prune-repository.ts')
+    const isDoor = ({ to, isType }: Import) => isType || DOORS[folderOf(to)]?.includes(nameOf(to))
     const wrong = between((from, to) => from !== to && to in DOORS).filter(
       (one) => one.from !== 'app.ts' && one.from !== 'background.ts' && !isDoor(one),
     )

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { resolve } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { pruneAcrossCompanies } from '../../src/operator/housekeeping.ts'
+import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { MASTER_KEYS, openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService({ timeoutScale: 1 })
@@ -208,7 +208,7 @@ test('several at a time share the work, and one that is stopped is gone on with'
     (await pruneAcrossCompanies(service.context, clock.now(), AbortSignal.abort())).sessions,
   ).toBeLessThan(6_000)
   const rest = await Promise.all([prune(), prune(), prune()])
-  expect(rest.reduce((sum, { sessions }) => sum + sessions, 0)).toBeLessThanOrEqual(6_000)
+  expect(rest.reduce((sum, { sessions = 0 }) => sum + sessions, 0)).toBeLessThanOrEqual(6_000)
   expect(await prune()).toEqual(nothing)
 })
 
@@ -249,7 +249,7 @@ test('counts go on where a counter was deleted under them', async () => {
   const person = await service.addUser(admin)
   const pruning = times(30, async () => {
     await sql`update rate_counters set window_ends_at = ${at(-DAY)}`.execute(db)
-    return (await prune()).counters
+    return (await prune()).counters ?? 0
   })
   const answers = await Promise.all(times(30, () => service.login(person)))
   expect(answers.map(({ status }) => status)).toEqual(times(30, () => 200))

@@ -1,0 +1,174 @@
+import { type RawBuilder, sql, type Transaction } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+import type { Database } from '../database/schema.ts'
+
+/** Deletes rows by age or by company, in bounded statements so that locks are short, or all. Each returns how many. */
+
+type Column<Name extends keyof Database> = keyof Database[Name] & string
+
+/** By what rows are locked, in this order, and deleted. */
+const KEYS = {
+  events: ['company_id', 'event_id'],
+  sessions: ['company_id', 'session_id'],
+  known_clients: ['company_id', 'user_id', 'kind', 'digest'],
+  // Not the primary key: all statements lock the tokens of a company in the order of their hashes.
+  one_time_tokens: ['company_id', 'token_hash'],
+  invitations: ['company_id', 'invitation_id'],
+  mail_outbox: ['company_id', 'mail_id'],
+  audit_addresses: ['company_id', 'audit_id'],
+  refused_sign_ins: ['company_id', 'minute', 'network', 'kind'],
+  refused_requests: ['company_id', 'minute', 'reason', 'network'],
+  second_factors: ['company_id', 'factor_id'],
+  second_factor_challenges: ['company_id', 'user_id', 'challenge_hash'],
+  recovery_codes: ['company_id', 'user_id', 'digest'],
+  mailbox_codes: ['company_id', 'user_id'],
+  used_passkey_challenges: ['challenge_hash'],
+  former_signing_secrets: ['company_id'],
+  signing_secrets: ['company_id'],
+  users: ['company_id', 'user_id'],
+  rate_counters: ['counter'],
+} satisfies { [Name in keyof Database]?: Column<Name>[] }
+
+type Table = keyof typeof KEYS
+
+/** Which rows of a table age deletes. */
+export type Lapse = {
+  [Name in Table]: {
+    table: Name
+    /** Since when a row is not needed: a column, or the first of several that is set, or the earliest of several. */
+    since: Column<Name> | readonly ['coalesce' | 'least', ...Column<Name>[]]
+    /** Rows in which this column is set stay. */
+    unless?: Column<Name>
+    /** The most rows of a statement. */
+    batch: number
+  }
+}[Table]
+
+/** Deletes rows that are not needed since before `before`, but for those that are locked, until the signal aborts. */
+export async function deleteLapsedAcrossCompanies(
+  db: Executor,
+  lapse: Lapse,
+  before: Date,
+  signal?: AbortSignal,
+): Promise<number> {
+  if (lapse.table === 'sessions') return await deleteSessions(db, lapse, before, signal)
+  const { table, unless, batch } = lapse
+  const isNeeded = unless === undefined ? sql`false` : sql`${sql.ref(unless)} is not null`
+  return await deleteRepeatedly(
+    db,
+    table,
+    batch,
+    signal,
+    sql`
+    select ${keyOf(table)} from ${sql.table(table)} where ${sinceOf(lapse)} < ${before} and not ${isNeeded}
+    limit ${batch} for update skip locked`,
+  )
+}
+
+const COMPANY_BATCH = 1_000
+
+/** Deletes rows of a company, until the signal aborts. Locks them in key order, so that two statements never deadlock. */
+export async function deleteOfCompany(
+  db: Executor,
+  companyId: string,
+  table: Exclude<Table, 'used_passkey_challenges' | 'rate_counters'>,
+  signal?: AbortSignal,
+): Promise<number> {
+  return await deleteRepeatedly(
+    db,
+    table,
+    COMPANY_BATCH,
+    signal,
+    sql`
+    select ${keyOf(table)} from ${sql.table(table)} where company_id = ${companyId}
+    order by ${keyOf(table)} limit ${COMPANY_BATCH} for update`,
+  )
+}
+
+/** Deletes what `locked` selects, until that is less than a batch. */
+async function deleteRepeatedly(
+  db: Executor,
+  table: Table,
+  batch: number,
+  signal: AbortSignal | undefined,
+  locked: RawBuilder<unknown>,
+): Promise<number> {
+  const areSame = KEYS[table].map((column) => sql`t.${sql.ref(column)} = l.${sql.ref(column)}`)
+  let deleted = 0
+  for (let last = batch; last === batch && !signal?.aborted; deleted += last) {
+    const { numAffectedRows = 0n } = await sql`
+      with locked as (${locked})
+      delete from ${sql.table(table)} t using locked l where ${sql.join(areSame, sql` and `)}`.execute(db)
+    last = Number(numAffectedRows)
+  }
+  return deleted
+}
+
+/** Reads all sessions in key order, a batch a statement: an index on their end would slow down each refresh. */
+async function deleteSessions(
+  db: Executor,
+  { batch, ...lapse }: Pick<Lapse, 'since' | 'batch'>,
+  before: Date,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const nil = '00000000-0000-0000-0000-000000000000'
+  let [last, deleted] = [{ companyId: nil, sessionId: nil, read: batch }, 0]
+  while (last.read === batch && !signal?.aborted) {
+    const { rows } = await sql<typeof last & { deleted: number }>`
+      with page as (
+        select company_id, session_id, ${sinceOf(lapse)} as since from sessions
+        where (company_id, session_id) > (${last.companyId}::uuid, ${last.sessionId}::uuid)
+        order by company_id, session_id limit ${batch}
+      ), locked as (
+        select s.company_id, s.session_id from page p
+        join sessions s on s.company_id = p.company_id and s.session_id = p.session_id
+        where p.since < ${before}
+        order by s.company_id, s.session_id for update of s skip locked
+      ), gone as (
+        delete from sessions s using locked l
+        where s.company_id = l.company_id and s.session_id = l.session_id returning 1
+      )
+      select company_id as "companyId", session_id as "sessionId",
+        (select count(*)::int from page) as read, (select count(*)::int from gone) as deleted
+      from page order by company_id desc, session_id desc limit 1`.execute(db)
+    if (!rows[0]) break
+    last = rows[0]
+    deleted += rows[0].deleted
+  }
+  return deleted
+}
+
+function keyOf(table: Table): RawBuilder<unknown> {
+  return sql.join(KEYS[table].map((column) => sql.ref(column)))
+}
+
+function sinceOf({ since }: Pick<Lapse, 'since'>): RawBuilder<unknown> {
+  if (typeof since === 'string') return sql.ref(since)
+  const [choice, ...columns] = since
+  const listed = sql.join(columns.map((column) => sql.ref(column)))
+  return choice === 'least' ? sql`least(${listed})` : sql`coalesce(${listed})`
+}
+
+/** Deletes all rows, in one statement. For when no instance runs. */
+export async function deleteAllAcrossCompanies(tx: Transaction<Database>, table: Table): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`delete from ${sql.table(table)}`.execute(tx)
+  return Number(numAffectedRows)
+}
+
+/** Deletes the mails that wait, in one statement. For when no instance runs. */
+export async function deleteUnsentMailsAcrossCompanies(tx: Transaction<Database>): Promise<number> {
+  const { numAffectedRows = 0n } = await sql`
+    delete from mail_outbox where sent_at is null and failed_at is null`.execute(tx)
+  return Number(numAffectedRows)
+}
+
+/**
+ * Makes the partitions of the coming months, and drops those of which every entry is older than the retention;
+ * returns how many were dropped. The function in the database decides by its own clock, and keeps the trail
+ * for at least 90 days.
+ */
+export async function maintainAuditTrail(db: Executor, retentionDays: number): Promise<number> {
+  const { rows } = await sql<{ dropped: number }>`
+    select maintain_audit_trail(${retentionDays}::int) as dropped`.execute(db)
+  return rows[0]?.dropped ?? 0
+}

@@ -1,0 +1,134 @@
+import type { Kysely } from 'kysely'
+import { codeOf } from '../database/faults.ts'
+import type { Database } from '../database/schema.ts'
+import type { System } from '../system.ts'
+import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
+import { deleteLapsedAcrossCompanies, type Lapse, maintainAuditTrail } from './deletion-repository.ts'
+
+/**
+ * What is deleted by age. A run can be interrupted, repeated and run concurrently: each skips the locked rows of the
+ * others. Events stay.
+ */
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+const RETENTION = [
+  { name: 'tokens', table: 'one_time_tokens', since: 'expires_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  {
+    name: 'invitations',
+    table: 'invitations',
+    // The latter two: one that was never sent.
+    since: ['coalesce', 'expires_at', 'renewed_at', 'created_at'],
+    keptMs: 7 * DAY_MS,
+    batch: 1_000,
+  },
+  // The clocks of instances differ, and a deleted counter starts again at zero.
+  { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  {
+    name: 'mails',
+    table: 'mail_outbox',
+    since: ['coalesce', 'sent_at', 'failed_at'],
+    keptMs: 7 * DAY_MS,
+    batch: 1_000,
+  },
+  {
+    name: 'auditAddresses',
+    table: 'audit_addresses',
+    since: 'occurred_at',
+    keptMs: 90 * DAY_MS,
+    batch: 1_000,
+  },
+  { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS, batch: 1_000 },
+  {
+    name: 'formerSecrets',
+    table: 'former_signing_secrets',
+    since: 'replaced_at',
+    keptMs: DAY_MS,
+    batch: 1_000,
+  },
+  { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS, batch: 1_000 },
+  { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  {
+    name: 'usedChallenges',
+    table: 'used_passkey_challenges',
+    since: 'expires_at',
+    keptMs: 5 * MINUTE_MS,
+    batch: 1_000,
+  },
+  { name: 'mailboxCodes', table: 'mailbox_codes', since: 'expires_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  {
+    // Authenticator apps that were begun and not confirmed, for longer than it can take.
+    name: 'unconfirmedFactors',
+    table: 'second_factors',
+    since: 'created_at',
+    unless: 'confirmed_at',
+    keptMs: 120 * MINUTE_MS,
+    batch: 1_000,
+  },
+  {
+    name: 'sessions',
+    table: 'sessions',
+    since: ['least', 'ended_at', 'expires_at'],
+    keptMs: 30 * DAY_MS,
+    batch: 5_000,
+  },
+] as const satisfies (Lapse & { name: string; keptMs: number })[]
+
+/** How long a company waits for the first of its users to verify an e-mail. */
+const UNVERIFIED_KEPT_MS = 7 * DAY_MS
+
+type Step = (typeof RETENTION)[number]['name'] | 'companies' | 'auditMonths'
+/** How many rows were deleted; of the audit trail, how many months. */
+type Pruned = Partial<Record<Step, number>>
+
+/** Some of it failed; the rest was done. The message has codes only, since messages of the database quote values. */
+export class HousekeepingError extends Error {
+  override name = 'HousekeepingError'
+
+  constructor(failures: Map<string, unknown[]>) {
+    const failed = [...failures].map(([step, [first, ...others]]) => {
+      const code = codeOf(first) ?? (first instanceof Error ? first.name : 'unknown')
+      return others.length === 0 ? `${step} (${code})` : `${step} (${code}, and ${others.length} more)`
+    })
+    super(`Housekeeping failed in part: ${failed.join(', ')}. What failed is tried again in the next run.`, {
+      cause: [...failures.values()][0]?.[0],
+    })
+  }
+}
+
+/**
+ * Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. A step that fails,
+ * or a company, does not keep the others from their turn.
+ * @throws HousekeepingError at the end, if anything failed
+ */
+export async function pruneAcrossCompanies(
+  { db, system, config }: { db: Kysely<Database>; system: System; config: { auditRetentionDays: number } },
+  now: number,
+  signal?: AbortSignal,
+): Promise<Pruned> {
+  const pruned: Pruned = {}
+  const failures = new Map<Step, unknown[]>()
+  const noteFailure = (step: Step, error: unknown) =>
+    failures.set(step, [...(failures.get(step) ?? []), error])
+
+  async function attempt(step: Step, run: () => Promise<number>): Promise<void> {
+    try {
+      pruned[step] = await run()
+    } catch (error) {
+      noteFailure(step, error)
+    }
+  }
+
+  for (const { name, keptMs, ...lapse } of RETENTION) {
+    await attempt(name, () => deleteLapsedAcrossCompanies(db, lapse, new Date(now - keptMs), signal))
+  }
+  const onFailure = (error: unknown) => noteFailure('companies', error)
+  const before = new Date(now - UNVERIFIED_KEPT_MS)
+  await attempt('companies', () =>
+    deleteDueCompaniesAcrossCompanies({ db, system }, { before, now, signal, onFailure }),
+  )
+  await attempt('auditMonths', () => maintainAuditTrail(db, config.auditRetentionDays))
+  if (failures.size > 0) throw new HousekeepingError(failures)
+  return pruned
+}
