@@ -5,6 +5,7 @@ import { auditRoutes } from './audit/routes.ts'
 import { RIGHTS_GUIDE } from './company/guide.ts'
 import type { Config } from './config.ts'
 import { createIsBreached } from './crypto/breached-passwords.ts'
+import { createDigests } from './crypto/digests.ts'
 import { createSealer } from './crypto/sealing.ts'
 import type { Connection } from './database/connect.ts'
 import { createHttpApp } from './http/http-app.ts'
@@ -22,31 +23,30 @@ import type { Permits } from './limits/permits.ts'
 import { accountRoutes } from './member/account-routes.ts'
 import { confirmRoutes } from './member/confirm-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
+import { createPasswordChange } from './member/password-change.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
 import { askForSignIn } from './second-factor/challenges.ts'
-import { createDigests } from './second-factor/digests.ts'
-import { enrolmentGuard } from './second-factor/enrolment-guard.ts'
 import { policyRoutes } from './second-factor/policy-routes.ts'
-import { reauthenticateRoutes } from './second-factor/reauthenticate-routes.ts'
 import { secondFactorRoutes } from './second-factor/routes.ts'
-import { secondFactorSignInRoutes } from './second-factor/sign-in-routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
 import { currentSessionRoutes } from './session/current-session-routes.ts'
-import { createKnownClients } from './session/known-clients.ts'
-import { loginRoutes } from './session/login-routes.ts'
+import { enrolmentGuard } from './session/enrolment-guard.ts'
 import { createLogout } from './session/logout.ts'
 import { logoutRoutes } from './session/logout-routes.ts'
 import { createSessionLookUp } from './session/look-up.ts'
 import { createOwnSessions } from './session/own-sessions.ts'
-import { createPasswordChange } from './session/password-change.ts'
 import { permissionGuard } from './session/permission-guard.ts'
 import { recentProofGuard } from './session/recent-proof-guard.ts'
 import { refreshRoutes } from './session/refresh-routes.ts'
 import { createRefresh } from './session/rotation.ts'
 import { ownSessionRoutes } from './session/routes.ts'
 import { sessionGuard } from './session/session-guard.ts'
-import { type AskForSecondFactor, createSignIn } from './session/sign-in.ts'
+import { createKnownClients } from './sign-in/known-clients.ts'
+import { loginRoutes } from './sign-in/login-routes.ts'
+import { reauthenticateRoutes } from './sign-in/reauthenticate-routes.ts'
+import { secondFactorSignInRoutes } from './sign-in/second-step-routes.ts'
+import { type AskForSecondFactor, createSignIn } from './sign-in/sign-in.ts'
 import { createRefusalBook } from './signing-secret/refusals.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
@@ -148,9 +148,8 @@ export async function buildApp(options: AppOptions) {
           await enrolled.register(ownSessionRoutes, {
             system,
             ownSessions: createOwnSessions(context),
-            changePassword: createPasswordChange(context),
           })
-          await enrolled.register(accountRoutes, { context })
+          await enrolled.register(accountRoutes, { context, changePassword: createPasswordChange(context) })
           // And whose user has a permission; the last kind also asks for a recent proof.
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })

@@ -5,7 +5,7 @@ import type { Log } from './http/logs.ts'
 import { openMail } from './mail/outgoing.ts'
 import { createMailComposer } from './member/compose-mail.ts'
 import { pruneAcrossCompanies } from './operator/retention.ts'
-import { settleLapsedAcrossCompanies } from './second-factor/lapsed.ts'
+import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'
 import { randomFraction, type System } from './system.ts'
 
 /** What a machine does once, however many processes answer its requests: it sends mail, settles and prunes. */

@@ -1,4 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
@@ -9,16 +10,39 @@ import { requireRecentProof } from '../session/recent-proof.ts'
 import { changeOwnName } from './account.ts'
 import { actorOf, type Context } from './acting.ts'
 import { requestEmailChange } from './email-change.ts'
-import { AccountBody, AccountReply, EmailChangeBody } from './schemas.ts'
+import type { ChangePassword } from './password-change.ts'
+import { AccountBody, AccountReply, EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
 interface Options {
   context: Context & MailboxContext
+  changePassword: ChangePassword
 }
 
 const tags = ['account']
 
 /** One's own account; behind the session guard and that of second factors. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context, changePassword }) => {
+  app.post(
+    '/auth/password/change',
+    {
+      schema: {
+        operationId: 'changePassword',
+        summary: "Change the password; the user's other sessions end",
+        description: 'Mailed links to reset the password no longer work after it.',
+        tags: ['session'],
+        body: PasswordChangeBody,
+        response: responses({ 204: Type.Null() }, 'permission_denied'),
+      },
+    },
+    async (request, reply) => {
+      const { session, body } = request
+      const now = context.system.now()
+      const limit = await changePassword(session, { ...body, client: clientOf(request), now })
+      reply.code(204).headers(limitHeaders(limit))
+      return null
+    },
+  )
+
   app.patch(
     '/auth/account',
     {

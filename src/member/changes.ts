@@ -8,7 +8,7 @@ import { forgetNotices, forgetRecipient } from '../mail/service.ts'
 import { deleteTokensOf } from '../one-time-token/repository.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { forgetClients } from '../session/known-clients-repository.ts'
+import { forgetClients } from '../sign-in/known-clients-repository.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { Email, field, Id, MailCode, Time, Uuid } from '../http/fields.ts'
+import { Email, field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 
 const closed = { additionalProperties: false } as const
@@ -220,4 +220,16 @@ export const UndoReply = Type.Object(
     email: field(Type.String(), 'Its address, to which the next link is mailed', 'ada@acme.example'),
   },
   { title: 'UndoReply', description: 'The account that was restored' },
+)
+
+export const PasswordChangeBody = Type.Object(
+  {
+    currentPassword: field(Password, 'The password of today. A wrong one counts as a failed sign-in'),
+    newPassword: field(Password, 'Another one, by the rules for passwords', 'another password of hers'),
+  },
+  {
+    additionalProperties: false,
+    title: 'PasswordChangeBody',
+    description: 'The old password and the new one',
+  },
 )

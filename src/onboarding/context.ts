@@ -9,7 +9,7 @@ import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
-import type { KnownClients } from '../session/known-clients.ts'
+import type { KnownClients } from '../sign-in/known-clients.ts'
 import type { System } from '../system.ts'
 
 /** What every step of onboarding needs, and does: its attempts are limited and its effects are audited. */

@@ -4,17 +4,16 @@ import type { ProblemReply } from '../errors.ts'
 import type { InvitationsReply, MemberReply, MembersReply, ServiceMemberReply } from '../member/schemas.ts'
 import type { AcceptReply, PreviewReply } from '../onboarding/schemas.ts'
 import type {
-  ChallengeReply,
   ConfirmReply,
   CreationOptionsReply,
   FactorsReply,
-  PasskeyChallengeReply,
   PasskeyReply,
   PolicyReply,
   RecoveryCodesReply,
   TotpReply,
 } from '../second-factor/schemas.ts'
 import type { SessionReply, SessionsReply } from '../session/schemas.ts'
+import type { ChallengeReply, PasskeyChallengeReply } from '../sign-in/schemas.ts'
 import type { RefusalsReply, RegenerateReply, StatusReply } from '../signing-secret/schemas.ts'
 
 /** The public interface, as the pages use it. The types of answers are those of the schemas that the service answers by. */

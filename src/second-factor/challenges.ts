@@ -1,12 +1,12 @@
 import type { Identity } from '../company/identity-fragments.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import { requestOptions } from '../crypto/passkeys.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 import type { SecondFactorRequest } from '../errors.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import { insertOfSession, insertSignIn, type NewChallenge } from './challenges-repository.ts'
 import type { Context, MemberIds, Received } from './context.ts'
 import type { Factor, Method, Passkey } from './factor.ts'
-import { requestOptions } from './passkeys.ts'
 import { countRecoveryCodes } from './recovery-codes-repository.ts'
 import { listFactors } from './repository.ts'
 

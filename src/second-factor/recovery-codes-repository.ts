@@ -1,7 +1,7 @@
 import { sql, type Transaction } from 'kysely'
+import type { KeyedDigest } from '../crypto/digests.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import type { KeyedDigest } from './factor.ts'
 
 /** The recovery codes of a member, as digests. */
 

@@ -1,6 +1,5 @@
+import type { Digests, KeyedDigest } from '../crypto/digests.ts'
 import type { System } from '../system.ts'
-import type { Digests } from './digests.ts'
-import type { KeyedDigest } from './factor.ts'
 
 /** Recovery codes: ten of 120 random bits, each of which works once. Shown when they are made, and never again. */
 

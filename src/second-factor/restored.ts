@@ -1,8 +1,8 @@
 import type { Transaction } from 'kysely'
+import { lastStepAt } from '../crypto/totp.ts'
 import type { Database } from '../database/schema.ts'
 import { CHALLENGE_MS } from './challenges.ts'
 import { refuseUntilAcrossCompanies } from './restored-repository.ts'
-import { lastStepAt } from './totp.ts'
 
 /** What a restored backup has forgotten: which challenges and codes were used. */
 

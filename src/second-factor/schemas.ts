@@ -1,77 +1,9 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { optionalBody } from '../http/body.ts'
-import { field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
-import { METHODS } from './factor.ts'
-import { AssertionResponse, RegistrationResponse } from './passkey-schemas.ts'
+import { field, Id, MailCode, Time, Uuid } from '../http/fields.ts'
+import { RegistrationResponse } from './passkey-schemas.ts'
 
 const closed = { additionalProperties: false } as const
-
-const Challenge = Type.String({
-  minLength: 1,
-  maxLength: 200,
-  description: 'As it was given, within 5 minutes',
-  examples: ['3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
-})
-const Code = Type.String({
-  minLength: 1,
-  maxLength: 64,
-  description: 'The 6 digits of an authenticator app, or a recovery code',
-  examples: ['492039'],
-})
-
-const CodeMethod = Type.Union([Type.Literal('totp'), Type.Literal('recovery_code')], {
-  description: 'Which kind of code it is',
-  examples: ['totp'],
-})
-const PasskeyMethod = Type.Literal('passkey', { description: 'By passkey', examples: ['passkey'] })
-
-const CodeProof = Type.Object(
-  { challenge: Challenge, method: CodeMethod, code: Code },
-  { ...closed, title: 'CodeProof', description: 'A second factor that is a code' },
-)
-const PasskeyProof = Type.Object(
-  { challenge: Challenge, method: PasskeyMethod, response: AssertionResponse },
-  { ...closed, title: 'PasskeyProof', description: 'A second factor that is a passkey' },
-)
-
-export const SecondFactorBody = Type.Union([CodeProof, PasskeyProof], {
-  description: '`CodeProof` or `PasskeyProof`, as `method` says',
-})
-
-export const PasskeyLoginBody = Type.Object(
-  { challenge: Challenge, response: AssertionResponse },
-  { ...closed, title: 'PasskeyLoginBody', description: 'A passkey, which says who signs in and where' },
-)
-
-const PasswordProof = Type.Object(
-  { password: field(Password, 'The password. A wrong one counts as a failed sign-in') },
-  { ...closed, title: 'PasswordProof', description: 'Proof of who the user is' },
-)
-export const ReauthenticateBody = Type.Union([PasswordProof, CodeProof, PasskeyProof], {
-  description: '`PasswordProof` begins; a member with a second factor completes with one of the others',
-})
-
-const PasskeyOptions = Type.Object(
-  {},
-  {
-    additionalProperties: true,
-    description: 'For the browser, as they are (WebAuthn)',
-    examples: [{ challenge: '3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', rpId: 'auth.example.com' }],
-  },
-)
-const Methods = Type.Array(Type.String({ enum: [...METHODS] }), {
-  description: 'What it can be answered by',
-  examples: [['totp', 'recovery_code']],
-})
-
-export const ChallengeReply = Type.Object(
-  { challenge: Challenge, methods: Methods, passkeyOptions: Type.Optional(PasskeyOptions) },
-  { title: 'ChallengeReply', description: 'What a proof is completed with' },
-)
-export const PasskeyChallengeReply = Type.Object(
-  { challenge: Challenge, passkeyOptions: PasskeyOptions },
-  { title: 'PasskeyChallengeReply', description: 'What a browser asks for a passkey with' },
-)
 
 const FactorKind = Type.Union([Type.Literal('passkey'), Type.Literal('totp')], {
   description: 'A passkey, or an authenticator app',

@@ -1,8 +1,9 @@
+import type { Transaction } from 'kysely'
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Database } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
-import type { Consume } from './opening.ts'
 import { proveByCookie } from './proof-repository.ts'
 import { policyOf, type Refreshed, type RotationContext, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
@@ -22,6 +23,9 @@ export interface ProofRequest {
 }
 
 export type Renewed = { cookie: string } | Refreshed
+
+/** Consumes what the user has proven, with the user locked; false if it is worth nothing any more. */
+export type Consume = (tx: Transaction<Database>) => Promise<boolean>
 
 interface Proof {
   /** By which methods it was given (RFC 8176). */

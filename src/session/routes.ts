@@ -2,32 +2,22 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { responses } from '../http/responses.ts'
-import { limitHeaders } from '../limits/answer.ts'
-import { clientOf, ipAddressOf } from '../limits/client.ts'
+import { ipAddressOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import { clearSessionCookie } from './cookie.ts'
 import type { OwnSessions } from './own-sessions.ts'
-import type { ChangePassword } from './password-change.ts'
 import { requireRecentProof } from './recent-proof.ts'
-import { PasswordChangeBody, SessionParams, SessionsReply } from './schemas.ts'
+import { SessionParams, SessionsReply } from './schemas.ts'
 
 interface Options {
   system: System
   ownSessions: OwnSessions
-  changePassword: ChangePassword
-}
-
-type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
-
-/** The user's own sessions and password; behind the session guard and that of second factors. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
-  allSessions(app, options)
-  password(app, options)
 }
 
 const tags = ['session']
 
-const allSessions: Routes = (app, { system, ownSessions }) => {
+/** The user's own sessions; behind the session guard and that of second factors. */
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, ownSessions }) => {
   app.get(
     '/auth/sessions',
     {
@@ -72,28 +62,6 @@ const allSessions: Routes = (app, { system, ownSessions }) => {
       await ownSessions.end(session, id, { ipAddress: ipAddressOf(request), now: system.now() })
       if (session.kind === 'cookie' && session.sessionId === id) clearSessionCookie(reply)
       reply.code(204)
-      return null
-    },
-  )
-}
-
-const password: Routes = (app, { system, changePassword }) => {
-  app.post(
-    '/auth/password/change',
-    {
-      schema: {
-        operationId: 'changePassword',
-        summary: "Change the password; the user's other sessions end",
-        description: 'Mailed links to reset the password no longer work after it.',
-        tags,
-        body: PasswordChangeBody,
-        response: responses({ 204: Type.Null() }, 'permission_denied'),
-      },
-    },
-    async (request, reply) => {
-      const { session, body } = request
-      const limit = await changePassword(session, { ...body, client: clientOf(request), now: system.now() })
-      reply.code(204).headers(limitHeaders(limit))
       return null
     },
   )

@@ -1,33 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { PERMISSIONS, PLANS, ROLES, SUBSCRIPTION_STATUSES } from '../company/account.ts'
-import { Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
-
-export const LoginBody = Type.Object(
-  {
-    companyId: field(Id, 'The company to sign in to; it is in the answer to a registration, and in mails'),
-    email: Email,
-    password: field(Password, "The user's password, compared after NFC"),
-  },
-  { additionalProperties: false, title: 'LoginBody', description: 'Who signs in' },
-)
-
-export const LoginHeaders = Type.Object({
-  'x-session-mode': Type.Optional(
-    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
-      description: 'How the session is carried: by tokens in the body (the default), or by a cookie',
-      examples: ['cookie'],
-    }),
-  ),
-})
-
-export const ChallengeModeHeaders = Type.Object({
-  'x-session-mode': Type.Optional(
-    Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
-      description: 'The challenge decides how the session is carried; if it is sent, it must be the same',
-      examples: ['cookie'],
-    }),
-  ),
-})
+import { field, Id, Time, Uuid } from '../http/fields.ts'
 
 export const RefreshHeaders = Type.Object({
   'idempotency-key': Type.Optional(
@@ -160,20 +133,3 @@ export const SessionsReply = Type.Object(
   { sessions: Type.Array(OwnSession, { description: 'Those used last first, at most 1 000' }) },
   { title: 'SessionsReply', description: "The user's live sessions" },
 )
-
-export const PasswordChangeBody = Type.Object(
-  {
-    currentPassword: field(Password, 'The password of today. A wrong one counts as a failed sign-in'),
-    newPassword: field(Password, 'Another one, by the rules for passwords', 'another password of hers'),
-  },
-  {
-    additionalProperties: false,
-    title: 'PasswordChangeBody',
-    description: 'The old password and the new one',
-  },
-)
-
-export const LoginReply = Type.Union([TokenReply, SessionReply], {
-  description:
-    '`TokenReply` in token mode, `SessionReply` in cookie mode, as `X-Session-Mode` says with which the sign-in began',
-})

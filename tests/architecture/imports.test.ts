@@ -16,8 +16,8 @@ const LINES = [
   ['company'],
   ['session'],
   ['signing-secret'],
-  ['second-factor'],
-  ['ingest'],
+  ['second-factor', 'ingest'],
+  ['sign-in'],
   ['member'],
   ['onboarding'],
   ['operator'],
@@ -44,6 +44,8 @@ const DOORS: Record<string, string[]> = {
     'identity-repository.ts',
     'identity-fragments.ts',
     'refused-sign-ins-repository.ts',
+    'policy-repository.ts',
+    'wrong-codes-repository.ts',
     'listing-repository.ts',
     'removal-repository.ts',
   ],
@@ -51,30 +53,37 @@ const DOORS: Record<string, string[]> = {
     'session.ts',
     'acting.ts',
     'ending-repository.ts',
-    'known-clients-repository.ts',
     'recent-proof.ts',
-    'opening.ts',
     'session-tokens.ts',
-    'own-password.ts',
+    'session-fragments.ts',
     'proof.ts',
     'proof-repository.ts',
-    // For the routes of sign-in and recent proof by second factor.
+    'held.ts',
+    // For the routes of sign-in and recent proof.
     'cookie.ts',
-    'login-answer.ts',
     'replies.ts',
     'schemas.ts',
   ],
   'signing-secret': ['service.ts', 'sealed.ts', 'refusal-reasons.ts'],
   'second-factor': [
-    'digests.ts',
     'mailbox.ts',
     'reset.ts',
     'reset-repository.ts',
     'policy.ts',
-    'lapsed.ts',
     'restored.ts',
     'sealed.ts',
+    // For sign-in and recent proof, which verify and consume factors.
+    'context.ts',
+    'challenges.ts',
+    'challenges-repository.ts',
+    'factor.ts',
+    'passkey-schemas.ts',
+    'recovery-codes.ts',
+    'recovery-codes-repository.ts',
+    'refusals.ts',
+    'repository.ts',
   ],
+  'sign-in': ['own-password.ts', 'known-clients-repository.ts'],
   ingest: [],
   member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
@@ -255,7 +264,9 @@ describe('each thing has one place:', () => {
   test('requests and replies are no concern of services, repositories and what they stand on', () => {
     const isOfHttp = (path: string) =>
       ['http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
-      /^(?:limits\/(?:client|memory)|session\/(?:cookie|bearer|credential|login-answer))\.ts$/.test(path) ||
+      /^(?:limits\/(?:client|memory)|session\/(?:cookie|bearer|credential)|sign-in\/login-answer)\.ts$/.test(
+        path,
+      ) ||
       isRoutes(path) ||
       isGuard(path) ||
       isPlugin(path) ||

@@ -6,7 +6,7 @@ import { recordRefusedSignIns } from '../../src/company/refused-sign-ins-reposit
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
-import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
+import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, times } from '../support/test-service.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { resetSecondFactors } from '../../src/operator/users.ts'
-import { settleLapsedAcrossCompanies } from '../../src/second-factor/lapsed.ts'
+import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { createDigests } from '../../src/second-factor/digests.ts'
+import { createDigests } from '../../src/crypto/digests.ts'
+import { describeTotp, matchTotp, newTotpSecret } from '../../src/crypto/totp.ts'
 import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/recovery-codes.ts'
-import { describeTotp, matchTotp, newTotpSecret } from '../../src/second-factor/totp.ts'
 import { realSystem } from '../../src/system.ts'
 
 /** The codes of authenticator apps, against the vectors of their RFCs; and recovery codes. */

@@ -1,4 +1,4 @@
-import { createDigests } from '../../src/second-factor/digests.ts'
+import { createDigests } from '../../src/crypto/digests.ts'
 import { issueCode } from '../../src/second-factor/mailbox.ts'
 import type { TestService } from './test-service.ts'
 

@@ -5,8 +5,8 @@ import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { refundIfAny } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
+import { isNotEnded } from '../session/session-fragments.ts'
 import { type KnownClient, learning } from './known-clients-fragments.ts'
-import { isNotEnded } from './session-fragments.ts'
 
 export interface NewSession {
   sessionId: string

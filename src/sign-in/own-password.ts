@@ -6,9 +6,9 @@ import type { Client } from '../limits/client.ts'
 import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
 import type { Limit } from '../limits/list.ts'
+import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import { countGuess, recordWrongGuess } from './password-guesses.ts'
-import type { Session } from './session.ts'
 
 /** Whether a user with a session knows the password. Wrong guesses count together with those at sign-in. */
 

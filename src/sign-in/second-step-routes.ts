@@ -4,16 +4,22 @@ import fp from 'fastify-plugin'
 import { responses } from '../http/responses.ts'
 import { clientOf } from '../limits/client.ts'
 import { readDeviceCookie, readSessionCookies, requireSameSite } from '../session/cookie.ts'
-import { answerSignIn } from '../session/login-answer.ts'
-import { ChallengeModeHeaders, LoginHeaders, LoginReply } from '../session/schemas.ts'
-import { PasskeyChallengeReply, PasskeyLoginBody, SecondFactorBody } from './schemas.ts'
+import { answerSignIn } from './login-answer.ts'
+import {
+  ChallengeModeHeaders,
+  LoginHeaders,
+  LoginReply,
+  PasskeyChallengeReply,
+  PasskeyLoginBody,
+  SecondFactorBody,
+} from './schemas.ts'
 import {
   beginByPasskey,
   completeSignIn,
   type SignInContext,
   type SignInRequest,
   signInByPasskey,
-} from './sign-in.ts'
+} from './second-step.ts'
 
 interface Options {
   context: SignInContext

@@ -3,8 +3,8 @@ import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sig
 import { holdUser } from '../company/service.ts'
 import type { Database } from '../database/schema.ts'
 import { queueMail } from '../mail/service.ts'
+import type { MemberIds } from '../second-factor/context.ts'
 import { newId, type System } from '../system.ts'
-import type { MemberIds } from './context.ts'
 import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
 /** Sign-ins whose second factor never came. Who began one knows the password, so its member is told, once a day. */

@@ -10,11 +10,12 @@ import type { Database, SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
+import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
+import type { Consume } from '../session/proof.ts'
+import type { Session } from '../session/session.ts'
 import { newId, type System } from '../system.ts'
-import { endCookieSessionAcrossCompanies } from './ending-repository.ts'
 import type { KnownClient } from './known-clients-fragments.ts'
 import * as repository from './opening-repository.ts'
-import type { Session } from './session.ts'
 
 /** Opens a session for an account whose user has proven who they are. */
 
@@ -69,9 +70,6 @@ export async function openSession(
     (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion)))
   return isOpened ? opened : null
 }
-
-/** Consumes what the user has proven, with the user locked; false if it is worth nothing any more. */
-export type Consume = (tx: Transaction<Database>) => Promise<boolean>
 
 /** Opens a session in the transaction that consumes what was proven. Returns null if that, user or company is not valid. */
 export async function openSessionAfter(

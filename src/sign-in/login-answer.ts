@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { limitHeaders } from '../limits/answer.ts'
-import { setDeviceCookie, setSessionCookie } from './cookie.ts'
-import { toSessionReply, toTokenReply } from './replies.ts'
-import { logContextOf } from './session.ts'
+import { setDeviceCookie, setSessionCookie } from '../session/cookie.ts'
+import { toSessionReply, toTokenReply } from '../session/replies.ts'
+import { logContextOf } from '../session/session.ts'
 import type { SignedIn } from './sign-in.ts'
 
 /** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */

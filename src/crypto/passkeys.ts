@@ -1,5 +1,4 @@
 import type { AuthenticatorTransport } from '@simplewebauthn/server'
-import type { AssertionResponse, RegistrationResponse } from './factor.ts'
 import { ALGORITHMS, canVerify } from './passkey-keys.ts'
 
 /**
@@ -19,6 +18,29 @@ const TIMEOUT_MS = 300_000
 const MAX_ID_BYTES = 1023
 /** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */
 const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
+
+/** AuthenticationResponseJSON (WebAuthn level 3, section 5.1.8), as far as it is read. */
+export interface AssertionResponse {
+  id: string
+  rawId: string
+  type: 'public-key'
+  response: {
+    clientDataJSON: string
+    authenticatorData: string
+    signature: string
+    userHandle?: string | null
+  }
+  clientExtensionResults: object
+}
+
+/** RegistrationResponseJSON (WebAuthn level 3, section 5.1.8), as far as it is read. */
+export interface RegistrationResponse {
+  id: string
+  rawId: string
+  type: 'public-key'
+  response: { clientDataJSON: string; attestationObject: string; transports?: string[] }
+  clientExtensionResults: object
+}
 
 /** A passkey that was made, or its use. */
 export interface NewPasskey {

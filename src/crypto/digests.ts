@@ -1,12 +1,17 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { MasterKey } from '../config.ts'
-import { deriveKey } from '../crypto/sealing.ts'
-import type { KeyedDigest } from './factor.ts'
+import type { MasterKey } from '../config-forms.ts'
+import { deriveKey } from './sealing.ts'
 
 /**
  * Keyed digests of short or long-lived codes, and the codes that show that a challenge is ours: without the master key, a
  * copy of the database tells nothing about them, and nobody can make one.
  */
+
+/** A digest under a key that is derived from a master key. */
+export interface KeyedDigest {
+  keyId: string
+  digest: Buffer
+}
 
 export interface Digests {
   /** The master keys that are configured. */

@@ -4,8 +4,13 @@ import type { Config } from '../config.ts'
 import { responses } from '../http/responses.ts'
 import { clientOf, networkOf } from '../limits/client.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
+import {
+  isFromAnotherSite,
+  readDeviceCookie,
+  readSessionCookies,
+  requireSameSite,
+} from '../session/cookie.ts'
 import type { System } from '../system.ts'
-import { isFromAnotherSite, readDeviceCookie, readSessionCookies, requireSameSite } from './cookie.ts'
 import { answerSignIn } from './login-answer.ts'
 import { LoginBody, LoginHeaders, LoginReply } from './schemas.ts'
 import type { SignIn } from './sign-in.ts'

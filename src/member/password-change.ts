@@ -13,10 +13,10 @@ import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
+import { endOtherSessions } from '../session/ending-repository.ts'
+import { type Session, sessionEnded } from '../session/session.ts'
+import { type Act, entryOf, matchOwnPassword, turnOf } from '../sign-in/own-password.ts'
 import type { System } from '../system.ts'
-import { endOtherSessions } from './ending-repository.ts'
-import { type Act, entryOf, matchOwnPassword, turnOf } from './own-password.ts'
-import { type Session, sessionEnded } from './session.ts'
 
 interface Context {
   db: Kysely<Database>

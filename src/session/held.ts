@@ -1,5 +1,5 @@
 import { type Account, isConcerned } from '../company/account.ts'
-import { hasSecondFactor, type Session } from '../session/session.ts'
+import { hasSecondFactor, type Session } from './session.ts'
 
 /** Whether a session is held: the policy of its company asks for a second factor, which it has not proven. */
 export function isHeld(session: Session): boolean {
