@@ -1,12 +1,9 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { Gauge, type Registry } from 'prom-client'
+import type { Listener } from '../edge/listener.ts'
 import { Problem } from '../errors.ts'
-import { networkOf } from '../limits/client.ts'
-import type { BodyBudget, Holding } from './body-budget.ts'
 import { InexactNumber } from './exact-number.ts'
-import { announcedBytes, readBody, releaseAtEnd } from './read-body.ts'
 import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
@@ -49,15 +46,10 @@ export function optionalBody<Body extends TSchema>(schema: Body) {
 
 export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
 
-/** Reads a body within its route's limit and the budget. @throws Problem payload_too_large, overloaded */
-export async function readBytes({ raw, routeOptions, bodyHolding }: FastifyRequest): Promise<Buffer> {
-  return await readBody(raw, routeOptions.bodyLimit, bodyHolding)
-}
-
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the body of the request holds of the budget. */
-    bodyHolding: Holding
+    /** @throws Problem payload_too_large, overloaded */
+    readBody(): Promise<Buffer>
   }
 }
 
@@ -65,26 +57,12 @@ declare module 'fastify' {
  * Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. A body that
  * is announced and finds no room is refused before it is read.
  */
-async function plugin(
-  app: FastifyInstance,
-  { registry, budget }: { registry: Registry; budget: BodyBudget },
-): Promise<void> {
-  new Gauge({
-    name: 'gatehouse_body_bytes',
-    help: 'Bytes of request bodies in memory',
-    registers: [registry],
-    collect() {
-      this.set(budget.bytes)
-    },
-  })
-  app.decorateRequest('bodyHolding')
+async function plugin(app: FastifyInstance, { listener }: { listener: Listener }): Promise<void> {
+  app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'GET' || request.method === 'HEAD') return done()
-    const announced = Math.min(announcedBytes(request.raw), request.routeOptions.bodyLimit)
     try {
-      const holding = budget.open(networkOf(request), announced)
-      request.bodyHolding = holding
-      releaseAtEnd(holding, reply.raw, request.raw.socket)
+      request.readBody = listener.openBody(request.raw, reply.raw, request.routeOptions.bodyLimit)
       done()
     } catch (error) {
       done(toProblem(error))
@@ -92,7 +70,7 @@ async function plugin(
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
-    const bytes = await readBytes(request)
+    const bytes = await request.readBody()
     if (bytes.length === 0) return undefined
     requireJsonType(request)
     return parseBody(bytes)

@@ -1,29 +1,24 @@
-import type { Server } from 'node:http'
 import fastifyCookie from '@fastify/cookie'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController } from 'fastify'
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import { createListener } from '../edge/listener.ts'
 import { memoryLimitsPlugin } from '../limits/memory.ts'
 import { createOwnPermits, type Permits } from '../limits/permits.ts'
 import { createWindows } from '../limits/windows.ts'
 import { newId, type System } from '../system.ts'
+import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
-import { createBodyBudget } from './body-budget.ts'
 import { closedSchemasPlugin } from './closed-schemas.ts'
-import { connectionLimit } from './connection-limit.ts'
-import { createTrust, forwardedPlugin } from './forwarded.ts'
-import { framingPlugin } from './framing.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
-import { createListener } from './listener.ts'
 import { logSettings } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
 import { noticesPlugin } from './notices.ts'
 import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
-import { createProvenNetworks, provenNetworksPlugin } from './proven-networks.ts'
 import { responsesPlugin } from './responses.ts'
 import { buildSerializer } from './serializers.ts'
 
@@ -48,13 +43,18 @@ export async function createHttpApp({
   registry,
   chapters,
   logStream,
-  maxConnections = connectionLimit(config.databasePoolSize),
+  maxConnections,
   permits = createOwnPermits(createWindows()),
 }: HttpOptions) {
-  const isTrusted = createTrust(config.trustProxy)
-  const provenNetworks = createProvenNetworks(system)
-  const budget = createBodyBudget()
   const commonHeaders = await createCommonHeaders()
+  const listener = createListener({
+    ...config,
+    system,
+    registry,
+    maxConnections,
+    commonHeaders,
+    log: () => app.log,
+  })
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
@@ -64,17 +64,7 @@ export async function createHttpApp({
     bodyLimit: 16 * 1024,
     // The start of a busy machine takes long, and what it waits for has bounds of its own.
     pluginTimeout: 60_000,
-    serverFactory: (handle): Server =>
-      createListener(handle, {
-        system,
-        registry,
-        maxConnections,
-        isTrusted,
-        provenNetworks,
-        budget,
-        commonHeaders,
-        log: () => app.log,
-      }),
+    serverFactory: listener.serve,
     // The listener answers the requests that Node's parser refuses, in place of Fastify.
     clientErrorHandler: () => {},
     frameworkErrors: answerRouterError(commonHeaders),
@@ -96,17 +86,15 @@ export async function createHttpApp({
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  await app.register(observePlugin, { registry })
+  await app.register(observePlugin, { registry, listener })
   await app.register(headersPlugin, { commonHeaders })
-  await app.register(provenNetworksPlugin, { provenNetworks })
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
-  await app.register(forwardedPlugin, { trustProxy: config.trustProxy })
   await app.register(memoryLimitsPlugin, { limits: config.limits, permits, system })
-  await app.register(framingPlugin)
+  await app.register(arrivalPlugin, { listener })
   await app.register(problemsPlugin)
   await app.register(notFoundPlugin, { hasPages: config.pagesUrl === config.publicUrl })
-  await app.register(bodyPlugin, { registry, budget })
+  await app.register(bodyPlugin, { listener })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
   await app.register(closedSchemasPlugin)

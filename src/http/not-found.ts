@@ -60,5 +60,5 @@ function isForPerson({ method, url, headers }: FastifyRequest): boolean {
 
 export const notFoundPlugin = fp(plugin, {
   name: 'not-found',
-  dependencies: ['headers', 'framing', 'memory-limits'],
+  dependencies: ['headers', 'arrival', 'memory-limits'],
 })

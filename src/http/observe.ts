@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Counter, Histogram, type Registry } from 'prom-client'
+import type { Listener } from '../edge/listener.ts'
 import { ipAddressOf } from '../limits/client.ts'
-import { waitOf } from './turns.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -31,7 +31,10 @@ declare module 'fastify' {
 }
 
 /** Writes one log line and one measurement per request: route, client, status, duration. */
-async function plugin(app: FastifyInstance, { registry }: { registry: Registry }): Promise<void> {
+async function plugin(
+  app: FastifyInstance,
+  { registry, listener }: { registry: Registry; listener: Listener },
+): Promise<void> {
   const duration = new Histogram({
     name: 'gatehouse_http_request_duration_seconds',
     help: 'Time from the request to its answer',
@@ -62,14 +65,14 @@ async function plugin(app: FastifyInstance, { registry }: { registry: Registry }
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const { method } = request
-    duration
-      .labels(method, routeOf(request), String(reply.statusCode))
-      .observe(durationOf(request, reply) / 1000)
+    // From the arrival of the request.
+    const ms = listener.waitOf(request.raw) + reply.elapsedTime
+    duration.labels(method, routeOf(request), String(reply.statusCode)).observe(ms / 1000)
     const { countedAs } = request.routeOptions.config
     const { code, reason, limit } = request.logContext
     if (countedAs) outcomes[countedAs].inc({ outcome: code ?? 'success', ...(reason && { reason }) })
     if (limit) limitsHit.inc({ limit })
-    logAnswer(request, reply)
+    logAnswer(request, reply, ms)
   }
 }
 
@@ -84,18 +87,13 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'none'
 }
 
-/** In milliseconds, from the arrival of the request. */
-function durationOf(request: FastifyRequest, reply: FastifyReply): number {
-  return waitOf(request.raw) + reply.elapsedTime
-}
-
-function logAnswer(request: FastifyRequest, reply: FastifyReply): void {
+function logAnswer(request: FastifyRequest, reply: FastifyReply, ms: number): void {
   request.log.info({
     requestId: request.id,
     method: request.method,
     route: routeOf(request),
     status: reply.statusCode,
-    ms: Math.round(durationOf(request, reply) * 100) / 100,
+    ms: Math.round(ms * 100) / 100,
     ipAddress: ipAddressOf(request),
     ...request.logContext,
   })

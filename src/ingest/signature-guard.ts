@@ -1,8 +1,8 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Config } from '../config.ts'
-import { parseBody, readBytes, requireJsonType } from '../http/body.ts'
-import { headerValues } from '../http/framing.ts'
+import { headerValues } from '../header-values.ts'
+import { parseBody, requireJsonType } from '../http/body.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { limitHeaders } from '../limits/answer.ts'
@@ -157,7 +157,7 @@ function keepBodiesAsBytes(app: FastifyInstance): void {
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     requireJsonType(request)
-    return await readBytes(request)
+    return await request.readBody()
   })
 }
 

@@ -1,5 +1,5 @@
+import { createTurnQueue, type Turn } from '../edge/turn-queue.ts'
 import { overloaded } from '../errors.ts'
-import { createTurnQueue, type Turn } from './turn-queue.ts'
 
 /** Admits costly work, a bounded number of calls at a time, in a fair order. */
 export interface Admission {

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { createPasswordHasher, type PasswordHasher } from '../crypto/password.ts'
+import type { Turn } from '../edge/turn-queue.ts'
 import { type Admission, createAdmission } from './admission.ts'
-import type { Turn } from './turn-queue.ts'
 
 /** Hashes passwords, a bounded number at a time, in a fair order. */
 export interface LimitedHasher

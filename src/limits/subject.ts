@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
+import { widerNetworkOf } from '../edge/network.ts'
 import type { Limit, LimitState } from './list.ts'
-import { widerNetworkOf } from './network.ts'
 
 /** What a limit counts by: values that together name one counter, or a network. */
 export type Subject = readonly string[] | ByNetwork | ByDevice

@@ -1,5 +1,5 @@
 import type { Executor } from '../database/connect.ts'
-import { widerNetworkOf } from '../limits/network.ts'
+import { widerNetworkOf } from '../edge/network.ts'
 import { newId, type System } from '../system.ts'
 import type { MailData } from './letter-context.ts'
 import type { MailKind } from './letters.ts'

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Problem } from '../errors.ts'
-import { headerValues } from '../http/framing.ts'
+import { headerValues } from '../header-values.ts'
 
 /**
  * Returns the token of the only `Authorization: Bearer` header (RFC 6750, section 2.1).

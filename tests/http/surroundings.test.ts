@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
-import { createTrust } from '../../src/http/forwarded.ts'
+import { createTrust } from '../../src/edge/forwarded.ts'
 import { openTestService, type TestService } from '../support/test-service.ts'
 
 /** What the service says about its surroundings: proxies, and pages whose cookies browsers drop. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { createFairQueue } from '../../src/limits/fair-queue.ts'
+import { createFairQueue } from '../../src/edge/fair-queue.ts'
+import type { Turn } from '../../src/edge/turn-queue.ts'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'
-import type { Turn } from '../../src/limits/turn-queue.ts'
 import { times } from '../support/test-service.ts'
 
 const queueOf = (

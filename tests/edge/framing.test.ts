@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { answersOn, exchange, open } from '../http/raw.ts'
 import { openTestService } from '../support/test-service.ts'
-import { expectProblem } from './problem.ts'
-import { answersOn, exchange, open } from './raw.ts'
 
 const service = await openTestService()
 const [address = ''] = service.addresses

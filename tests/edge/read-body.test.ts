@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { createBodyBudget } from '../../src/http/body-budget.ts'
-import { endAndClose, readBody } from '../../src/http/read-body.ts'
+import { createBodyBudget } from '../../src/edge/body-budget.ts'
+import { endAndClose, readBody } from '../../src/edge/read-body.ts'
+import { open } from '../http/raw.ts'
 import { times } from '../support/test-service.ts'
-import { open } from './raw.ts'
 
 /** What becomes of the bytes of a body (ASVS 15.1.3, 15.2.2). */
 

@@ -1,9 +1,6 @@
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { LruMap } from 'toad-cache'
-import { networkOf } from '../limits/client.ts'
-import { widerNetworkOf } from '../limits/network.ts'
 import type { System } from '../system.ts'
+import { widerNetworkOf } from './network.ts'
 
 /**
  * Networks from which a credential held within a day. Their requests do not wait for those of strangers. Whoever has
@@ -36,19 +33,3 @@ export function createProvenNetworks({ elapsed }: Pick<System, 'elapsed'>): Prov
     },
   }
 }
-
-/** Learns from the answers: one that is no refusal, to a request that had to bring a credential, means that it held. */
-async function plugin(
-  app: FastifyInstance,
-  { provenNetworks }: { provenNetworks: ProvenNetworks },
-): Promise<void> {
-  app.addHook('onResponse', (request, reply, done) => {
-    const { schema, config } = request.routeOptions
-    // Public routes declare that they ask for none. Sign-in is one of them: its credential is in the body.
-    const asksForCredential = (schema?.security?.length ?? 0) > 0 || config.countedAs === 'sign_ins'
-    if (asksForCredential && reply.statusCode < 300) provenNetworks.add(networkOf(request))
-    done()
-  })
-}
-
-export const provenNetworksPlugin = fp(plugin, { name: 'proven-networks', dependencies: ['observe'] })

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { connectionLimit } from '../../src/http/connection-limit.ts'
-import { isUnread } from '../../src/http/unread.ts'
+import { connectionLimit } from '../../src/edge/connection-limit.ts'
+import { isUnread } from '../../src/edge/unread.ts'
+import { open } from '../http/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { open } from './raw.ts'
 
 /** Strangers cannot use up the connections that the process can hold (ASVS 13.1.2, 15.1.3). */
 

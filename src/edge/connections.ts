@@ -1,7 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { networkOfIpAddress, widerNetworkOf } from '../limits/network.ts'
 import type { System } from '../system.ts'
 import {
   type Connection,
@@ -12,6 +11,7 @@ import {
   removeFrom,
   sizeOf,
 } from './connection-groups.ts'
+import { networkOfIpAddress, widerNetworkOf } from './network.ts'
 import { isUnread } from './unread.ts'
 
 /**

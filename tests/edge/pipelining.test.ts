@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
+import { exchange, open } from '../http/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { exchange, open } from './raw.ts'
 
 /** What one connection, and one network, can have in progress at the same time (ASVS 15.1.3). */
 

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { createBodyBudget } from '../../src/http/body-budget.ts'
+import { createBodyBudget } from '../../src/edge/body-budget.ts'
+import { answersOn, open } from '../http/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { answersOn, open } from './raw.ts'
 
 /** The memory that bodies take before their requests are answered (ASVS 15.1.3, 15.2.2). */
 

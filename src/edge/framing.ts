@@ -1,7 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
+import { headerValues } from '../header-values.ts'
 
 /** Refuses requests that Node's parser accepts but a proxy in front of it can read differently (RFC 9112). */
 
@@ -9,7 +8,7 @@ const MAX_HEADERS = 100
 /** uri-host [ ":" port ] (RFC 9110, section 7.2). Only the form is checked, since nothing uses the value. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
-function faultOf(message: IncomingMessage): string | null {
+function malformationOf(message: IncomingMessage): string | null {
   const { method, url = '', httpVersion, headers } = message
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
   // The router would take it for the path `/` (section 3.2.4).
@@ -41,30 +40,15 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** The values of all headers with this lower-case name, in order. Node would join them or keep only one. */
-export function headerValues({ rawHeaders }: IncomingMessage, name: string): string[] {
-  const values: string[] = []
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const other = rawHeaders[index]
-    // Lengths first: that is faster, and every request passes here.
-    if (other?.length === name.length && other.toLowerCase() === name)
-      values.push(rawHeaders[index + 1] ?? '')
+/** Why a request is refused; null if nothing is wrong with it. */
+export function faultOf(message: IncomingMessage): Problem | null {
+  if (message.rawHeaders.length > 2 * MAX_HEADERS) {
+    return new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`)
   }
-  return values
+  const malformation = malformationOf(message)
+  if (malformation) return new Problem('malformed_http', malformation)
+  // The router has refused such a path already.
+  if (isDecodable(message.url ?? '')) return null
+  const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
+  return new Problem('invalid_request', 'The query contains a broken %-escape.', { errors })
 }
-
-async function plugin(app: FastifyInstance): Promise<void> {
-  app.addHook('onRequest', ({ raw }, _reply, done) => {
-    if (raw.rawHeaders.length > 2 * MAX_HEADERS) {
-      return done(new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`))
-    }
-    const fault = faultOf(raw)
-    if (fault) return done(new Problem('malformed_http', fault))
-    // The router has refused such a path already.
-    if (isDecodable(raw.url ?? '')) return done()
-    const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
-    done(new Problem('invalid_request', 'The query contains a broken %-escape.', { errors }))
-  })
-}
-
-export const framingPlugin = fp(plugin, { name: 'framing', dependencies: ['headers'] })

@@ -1,12 +1,9 @@
 import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import proxyAddr from '@fastify/proxy-addr'
-import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
 import { toNetworks } from '../config-forms.ts'
-import { withoutPort } from '../limits/client.ts'
 
-type Trust = (ipAddress: string | undefined) => boolean
+export type Trust = (ipAddress: string | undefined) => boolean
 
 /**
  * Whether X-Forwarded-For is believed of a peer: TRUST_PROXY names its IP address or network. The peer of a connection
@@ -30,13 +27,7 @@ export function readIpAddress(message: IncomingMessage, isTrusted: Trust): strin
   return isIP(forwarded) ? forwarded : peer
 }
 
-/** Says in the log that a header is ignored: behind a proxy that is not named, all clients are one. */
-async function plugin(app: FastifyInstance, { trustProxy }: { trustProxy: string[] }): Promise<void> {
-  const trusts = createTrust(trustProxy)
-  app.addHook('onRequest', async ({ headers, socket: { remoteAddress: peer } }) => {
-    if (headers['x-forwarded-for'] === undefined || peer === undefined || trusts(peer)) return
-    app.notice('X-Forwarded-For is ignored: TRUST_PROXY does not name this peer', { peer })
-  })
+/** An IP address without the port that some proxies add: `192.0.2.1:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(forwarded: string): string {
+  return /^(?:\[([\da-f:.]+)\]|([\d.]+))(?::\d{1,5})?$/i.exec(forwarded)?.slice(1).join('') ?? forwarded
 }
-
-export const forwardedPlugin = fp(plugin, { name: 'forwarded', dependencies: ['notices'] })

@@ -1,5 +1,5 @@
 import { overloaded, type Problem } from '../errors.ts'
-import { widerNetworkOf } from '../limits/network.ts'
+import { widerNetworkOf } from './network.ts'
 
 /**
  * Bounds the memory that bodies take until their requests are answered, in all and by network. Of a request that has

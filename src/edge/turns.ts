@@ -1,10 +1,10 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { overloaded, type Problem } from '../errors.ts'
-import { createTurnQueue, type Turn } from '../limits/turn-queue.ts'
 import type { BodyBudget } from './body-budget.ts'
 import type { ProvenNetworks } from './proven-networks.ts'
 import { holdUnasked } from './read-body.ts'
+import { createTurnQueue, type Turn } from './turn-queue.ts'
 
 /**
  * Shares the event loop between networks. In one turn of the loop, requests are begun for a millisecond; the

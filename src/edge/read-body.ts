@@ -2,7 +2,6 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { Problem } from '../errors.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
-import { toProblem } from './to-problem.ts'
 
 /** What a chunk takes besides its bytes. A sender chooses its size, and can send each byte as a chunk. */
 const CHUNK_BYTES = 256
@@ -45,7 +44,7 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
       chunks.push(chunk)
     } catch (error) {
       free(chunk)
-      refuse(toProblem(error))
+      refuse(refusalFrom(error))
     }
   }
 
@@ -126,7 +125,7 @@ export function holdUnasked(
     return holding
   } catch (error) {
     holding?.release()
-    drop(toProblem(error))
+    drop(refusalFrom(error))
     return undefined
   }
 }
@@ -160,4 +159,10 @@ export function announcedBytes({ headers }: IncomingMessage): number {
 
 function tooLarge(): Problem {
   return new Problem('payload_too_large', 'The body is larger than this endpoint takes.')
+}
+
+/** What the budget throws. */
+function refusalFrom(error: unknown): Problem {
+  if (error instanceof Problem) return error
+  throw error
 }

@@ -1,0 +1,163 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { Problem } from '../errors.ts'
+import { type BodyBudget, createBodyBudget } from './body-budget.ts'
+import { connectionLimit } from './connection-limit.ts'
+import { boundConnections } from './connections.ts'
+import { createTrust, readIpAddress, type Trust } from './forwarded.ts'
+import { faultOf } from './framing.ts'
+import { ipAddressOfMessage, networkOfIpAddress, setIpAddress } from './network.ts'
+import { boundPipelining } from './pipelining.ts'
+import { createProvenNetworks, type ProvenNetworks } from './proven-networks.ts'
+import { announcedBytes, endAndClose, readBody, releaseAtEnd } from './read-body.ts'
+import {
+  type AnswerOptions,
+  answerParserErrors,
+  LINGER_MS,
+  lingerIfUnread,
+  refuse,
+  renderProblem,
+} from './refusals.ts'
+import { inTurns, waitOf } from './turns.ts'
+
+/**
+ * The public HTTP server: what happens to a request before the app sees it. The ideas of this room:
+ *
+ * - A client is known by its IP address (forwarded.ts: that of the peer, or the one that a trusted proxy forwards), and
+ *   is counted by its network (network.ts: an IPv4 address or an IPv6 /64; the wider network is the IPv6 /48).
+ * - A fair queue (fair-queue.ts) serves wider networks in turn, in each its networks, in each its devices. A turn queue
+ *   (turn-queue.ts) has two of them: a half of the places for those who are known, and a half for strangers.
+ * - A network is proven (proven-networks.ts) for a day after a credential from it held. Here, these are known.
+ * - Turns (turns.ts): the event loop begins requests for a millisecond at a time, in the order of a turn queue. So the
+ *   database's replies to others are read between the requests of a flood. What finds no place is shed: answered 503.
+ * - The body budget (body-budget.ts) bounds what bodies take of the memory until their requests are answered.
+ *   read-body.ts reads them within it, and frees at once what nobody will read.
+ * - Framing (framing.ts): messages that Node's parser accepts, but that a proxy could have read differently, are refused.
+ *   refusals.ts answers those that the parser refuses, and those that are shed, which the app never sees.
+ *
+ * The app gets requests from `serve`, and asks the listener about them.
+ */
+
+const MAX_HEADER_BYTES = 16 * 1024
+
+export interface ListenerOptions extends AnswerOptions {
+  registry: Registry
+  /** The proxies that are believed about their clients: IP addresses and CIDRs. */
+  trustProxy: string[]
+  /** What the process's limit of open files allows by default. */
+  maxConnections?: number | undefined
+  databasePoolSize: number
+}
+
+/** The server, and what the app asks about the requests that it gets from it. */
+export interface Listener {
+  serve(handle: RequestListener): Server
+  /** Why a request is refused that Node's parser accepts. */
+  faultOf(message: IncomingMessage): Problem | null
+  /** Whether a peer that is no trusted proxy says for whom it asks. */
+  ignoresForwarded(message: IncomingMessage): boolean
+  /** Milliseconds that a request waited for its turn. */
+  waitOf(message: IncomingMessage): number
+  /**
+   * Finds room for a body, and returns what reads it.
+   * @throws Problem overloaded; when it is read also payload_too_large, or an error of the connection
+   */
+  openBody(message: IncomingMessage, answer: ServerResponse, limit: number): () => Promise<Buffer>
+  /** A credential held: the requests of its network do not wait for those of strangers. */
+  prove(message: IncomingMessage): void
+}
+
+export function createListener(options: ListenerOptions): Listener {
+  const isTrusted = createTrust(options.trustProxy)
+  const provenNetworks = createProvenNetworks(options.system)
+  const budget = createBodyBudget()
+  new Gauge({
+    name: 'gatehouse_body_bytes',
+    help: 'Bytes of request bodies in memory',
+    registers: [options.registry],
+    collect() {
+      this.set(budget.bytes)
+    },
+  })
+  return {
+    serve: (handle) => serve(handle, { ...options, isTrusted, provenNetworks, budget }),
+    faultOf,
+    ignoresForwarded({ headers, socket: { remoteAddress: peer } }) {
+      return headers['x-forwarded-for'] !== undefined && peer !== undefined && !isTrusted(peer)
+    },
+    waitOf,
+    openBody(message, answer, limit) {
+      const holding = budget.open(networkOfMessage(message), Math.min(announcedBytes(message), limit))
+      releaseAtEnd(holding, answer, message.socket)
+      return () => readBody(message, limit, holding)
+    },
+    prove: (message) => provenNetworks.add(networkOfMessage(message)),
+  }
+}
+
+const networkOfMessage = (message: IncomingMessage) => networkOfIpAddress(ipAddressOfMessage(message))
+
+interface Options extends ListenerOptions {
+  /** Whether this peer is a proxy whose connections are those of many clients. */
+  isTrusted: Trust
+  provenNetworks: ProvenNetworks
+  budget: BodyBudget
+}
+
+function serve(handle: RequestListener, options: Options): Server {
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    // Slow senders: the whole request must arrive within 5 s. Node checks twice a second.
+    headersTimeout: 5_000,
+    requestTimeout: 5_000,
+    connectionsCheckingInterval: 500,
+    keepAliveTimeout: 72_000,
+    // framing.ts refuses a missing Host. Node would answer it without a body.
+    requireHostHeader: false,
+  })
+  const { maxConnections: max = connectionLimit(options.databasePoolSize) } = options
+  const connections = boundConnections(server, { ...options, max })
+  const shed = new Counter({
+    name: 'gatehouse_requests_shed_total',
+    help: 'Requests refused on arrival: too many waited for their turn, or too much of their bodies did',
+    labelNames: ['reason'],
+    registers: [options.registry],
+  })
+  const begin = inTurns(handle, {
+    ...options,
+    networkOf(message) {
+      const ipAddress = readIpAddress(message, options.isTrusted)
+      setIpAddress(message, ipAddress)
+      return networkOfIpAddress(ipAddress)
+    },
+    refuse({ message, response, problem, shed: reason, isProven }) {
+      shed.inc({ reason })
+      const about = { ipAddress: ipAddressOfMessage(message), method: message.method }
+      const { status, headers, body } = renderProblem(problem, about, options)
+      // Otherwise the next comes at once, which this cannot keep up with.
+      response.writeHead(status, { ...headers, connection: 'close' })
+      // To linger is too much work for strangers. Until it is closed, a connection reads a megabyte at once, and all of
+      // it is garbage: with 950 such connections a second, collecting it took half a core.
+      if (isProven) {
+        lingerIfUnread(message)
+        response.end(body)
+      } else endAndClose(response, body)
+    },
+  })
+  server.on('request', boundPipelining(begin, connections))
+  server.setTimeout(30_000)
+  // Expectations other than 100-continue are ignored. Node would answer them without a body.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
+  server.on('connect', (_request, socket) => {
+    const problem = new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } })
+    refuse(socket, problem, LINGER_MS, options)
+  })
+  answerParserErrors(server, options)
+  return server
+}
