@@ -4,9 +4,16 @@ import { hash, verify } from '@node-rs/argon2'
 import { estimate } from './password-strength.ts'
 import type { Estimate } from './password-strength-thread.ts'
 
-/** OWASP's minimum for argon2id, the library's default algorithm (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. */
-const PARAMETERS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const
-const CURRENT = '$argon2id$v=19$m=19456,t=2,p=1$'
+/** How much argon2id, the library's default algorithm, works for a hash. */
+export interface HashParameters {
+  /** In KiB. */
+  memoryCost: number
+  timeCost: number
+  parallelism: number
+}
+
+/** OWASP's minimum (ASVS 11.4.2): 19 MiB, 2 passes, 1 lane. Only tests use others. */
+const PARAMETERS: HashParameters = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 
 /** What is done with passwords and costs much. */
 export interface PasswordHasher {
@@ -16,21 +23,21 @@ export interface PasswordHasher {
   verify(phc: string | undefined, password: string): Promise<boolean>
   /** How hard a new password is to guess for somebody who knows the hints. */
   estimate(password: string, hints: string[]): Promise<Estimate>
-}
-
-/** Whether a hash was made with parameters other than the current ones. */
-export function isOutdated(phc: string): boolean {
-  return !phc.startsWith(CURRENT)
+  /** Whether a hash was made with parameters other than the current ones. */
+  isOutdated(phc: string): boolean
 }
 
 /** A hasher without a bound on parallel work. The service uses the bounded one in limits/hashing.ts. */
-export async function createPasswordHasher(): Promise<PasswordHasher> {
+export async function createPasswordHasher(parameters = PARAMETERS): Promise<PasswordHasher> {
   // libuv starts its threads with its first work, so their priority can be set only after this hash.
-  const nobodysHash = await hash('', PARAMETERS)
+  const nobodysHash = await hash('', parameters)
   lowerPriorityOfThreads()
+  const { memoryCost, timeCost, parallelism } = parameters
+  const current = `$argon2id$v=19$m=${memoryCost},t=${timeCost},p=${parallelism}$`
   return {
-    hash: (password) => hash(normalize(password), PARAMETERS),
+    hash: (password) => hash(normalize(password), parameters),
     estimate,
+    isOutdated: (phc) => !phc.startsWith(current),
     async verify(phc, password) {
       const matches = await verify(phc || nobodysHash, normalize(password))
       return matches && phc !== undefined && phc !== ''

@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { createPasswordHasher, type PasswordHasher } from '../crypto/password.ts'
+import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../crypto/password.ts'
 import type { Turn } from '../edge/turn-queue.ts'
 import { type Admission, createAdmission } from './admission.ts'
 
@@ -17,8 +17,9 @@ export interface LimitedHasher
 export async function createLimitedHasher(
   concurrency = availableParallelism(),
   bounds = { max: 128 * concurrency, maxPerWiderNetwork: 32 * concurrency },
+  parameters?: HashParameters,
 ): Promise<LimitedHasher> {
-  const hasher = await createPasswordHasher()
+  const hasher = await createPasswordHasher(parameters)
   const refusal = 'Too many sign-ins at once; try again in a moment.'
   const hashes = createAdmission({ places: concurrency, bounds, refusal })
   const estimates = createAdmission({
@@ -28,6 +29,7 @@ export async function createLimitedHasher(
   })
   return {
     inTurn: (turn) => ({
+      ...hasher,
       hash: (password) => hashes.run(turn, () => hasher.hash(password)),
       verify: (phc, password) => hashes.run(turn, () => hasher.verify(phc, password)),
       estimate: (password, hints) => estimates.run(turn, () => hasher.estimate(password, hints)),

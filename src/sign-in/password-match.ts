@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { isActive } from '../company/account.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { replacePasswordHash } from '../company/identity-repository.ts'
-import { isOutdated, type PasswordHasher } from '../crypto/password.ts'
+import type { PasswordHasher } from '../crypto/password.ts'
 import type { Database } from '../database/schema.ts'
 
 /** Whether a password is that of an account. */
@@ -25,7 +25,7 @@ interface Attempt {
 export async function matchPassword(context: Context, attempt: Attempt): Promise<Identity | null> {
   const { account, find, password, hasher, isBarred } = attempt
   const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
-  const isDue = matched?.emailVerifiedAt && isActive(matched) && isOutdated(matched.passwordHash)
+  const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
   // One of several concurrent renewals succeeds; the others must match the hash that it stored.
   const current =
     matched && isDue ? ((await renewHash(context, matched, attempt)) ?? (await matchAgain())) : matched

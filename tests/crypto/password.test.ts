@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os'
 import { hash } from '@node-rs/argon2'
 import { describe, expect, test } from 'vitest'
-import { isOutdated } from '../../src/crypto/password.ts'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-const service = await openTestService()
+const service = await openTestService({ hasher: await createLimitedHasher() })
+const { isOutdated } = service.context.hasher
 const admin = await service.addCompany()
 
 async function storedHash({ userId }: Person): Promise<string> {

@@ -3,6 +3,7 @@ import { hash } from '@node-rs/argon2'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { PLATFORM } from '../../src/audit/entry.ts'
+import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -15,7 +16,7 @@ import {
   times,
 } from '../support/test-service.ts'
 
-const hasher = await createCountingHasher()
+const hasher = await createCountingHasher(await createLimitedHasher())
 const service = await openTestService({ hasher })
 const admin = await service.addCompany()
 

@@ -9,7 +9,7 @@ import { Agent, request } from 'undici'
 import { inject } from 'vitest'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
-import { createPasswordHasher, type PasswordHasher } from '../../src/crypto/password.ts'
+import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../../src/crypto/password.ts'
 import { connect, type Executor } from '../../src/database/connect.ts'
 import type { Turn } from '../../src/edge/turn-queue.ts'
 import { createRegistry } from '../../src/http/metrics.ts'
@@ -80,16 +80,31 @@ export const times = <T>(count: number, make: (index: number) => T): T[] =>
 export const PASSWORD = 'correct horse battery'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
-const sharedHasher = await createLimitedHasher()
-const operatorHasher = await createPasswordHasher()
-const { hash } = operatorHasher
-const passwordHash = await hash(PASSWORD)
-// Nearly all users of tests have this password, so it is hashed once.
-operatorHasher.hash = async (password) => (password === PASSWORD ? passwordHash : await hash(password))
+/** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
+const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
+export const createCheapHasher = () => createLimitedHasher(undefined, undefined, CHEAP)
+const sharedHasher = await createCheapHasher()
+const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
+
+/** Nearly all users of tests have one password, so it is hashed once. */
+async function createOperatorHasher(parameters?: HashParameters) {
+  const hasher = await createPasswordHasher(parameters)
+  const known = await hasher.hash(PASSWORD)
+  const hash = async (password: string) => (password === PASSWORD ? known : await hasher.hash(password))
+  return { ...hasher, hash, known }
+}
+
+/** One with the parameters of the service's. */
+function operatorHasherOf(hasher: LimitedHasher): PasswordHasher {
+  const { isOutdated } = hasher.inTurn({ network: 'operator', isKnown: true })
+  const found = operatorHashers.find(({ known }) => !isOutdated(known))
+  if (!found) throw new Error('no operator of tests hashes with these parameters')
+  return found
+}
 
 /** A hasher that counts its calls. */
-export async function createCountingHasher(...options: Parameters<typeof createLimitedHasher>) {
-  const hasher = await createLimitedHasher(...options)
+export async function createCountingHasher(limited?: LimitedHasher) {
+  const hasher = limited ?? (await createCheapHasher())
   const counting = {
     ...hasher,
     verified: 0,
@@ -97,9 +112,9 @@ export async function createCountingHasher(...options: Parameters<typeof createL
     /** Runs before each verification, to simulate events while a password waits for its turn. */
     beforeVerifying: undefined as (() => Promise<void>) | undefined,
     inTurn(turn: Turn): PasswordHasher {
-      const { hash, verify, estimate } = hasher.inTurn(turn)
+      const { hash, verify, ...others } = hasher.inTurn(turn)
       return {
-        estimate,
+        ...others,
         async verify(phc, password) {
           await counting.beforeVerifying?.()
           counting.verified += 1
@@ -132,7 +147,7 @@ interface TestServiceOptions {
   envs?: Record<string, string>[]
   /** A clock for each instance; by default they share one. */
   clocks?: Clock[]
-  /** Shared by the instances; by default, all services of a test file share one. */
+  /** Shared by the instances; by default, all services of a test file share a cheap one. */
   hasher?: LimitedHasher
   maxConnections?: number
   /**
@@ -196,7 +211,7 @@ export async function openTestService({
   const [first] = running
   if (!first) throw new Error('a service has at least one instance')
   const { db } = first.connection
-  const context = { db, config, hasher: operatorHasher, system: shared }
+  const context = { db, config, hasher: operatorHasherOf(hasher), system: shared }
   const dispatcher = new Agent({ connections: 128, pipelining: 1 })
 
   async function close() {
