@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { ID } from '../../src/system.ts'
-import type { Context } from './context.ts'
+import type { Context, Io } from './context.ts'
 import { UsageError } from './usage.ts'
 
 /** The form of a command, and how a command line is read. */
@@ -37,7 +37,7 @@ export type Command = Form &
   (
     | { run(context: Context, values: Values, id: string): Promise<Result> }
     /** Opens by itself what it needs. */
-    | { runAlone(): Promise<Result> }
+    | { runAlone(io: Io): Promise<Result> }
   )
 
 /** Reads a command line; null means that the usage is to be printed. @throws UsageError */

@@ -18,7 +18,7 @@ export const COMPANY_COMMANDS: Record<string, Command> = {
     required: ['name', 'admin-email'],
     optional: ['admin-name', 'plan'],
     async run(context, { name = '', 'admin-email': email = '', 'admin-name': adminName, plan }) {
-      const { password, shown } = await choosePassword()
+      const { password, shown } = await choosePassword(context)
       const created = await createCompany(context, { name, adminEmail: email, adminName, plan, password })
       return { ...created, ...shown }
     },

@@ -1,5 +1,3 @@
-import { fstatSync } from 'node:fs'
-import { text } from 'node:stream/consumers'
 import { createIsBreached } from '../../src/crypto/breached-passwords.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { generatePassword } from '../../src/crypto/password-policy.ts'
@@ -13,10 +11,21 @@ import { UsageError } from './usage.ts'
 
 export type Context = Awaited<ReturnType<typeof openContext>>
 
+/** Where a command has its settings and its input from, and where it prints. */
+export interface Io {
+  env: NodeJS.ProcessEnv
+  /** All of standard input; empty if nothing is piped in. */
+  readInput(): Promise<string>
+  /** A line, or several, on standard output. */
+  print(text: string): void
+  /** The same on standard error; an error with its stack. */
+  complain(reason: unknown): void
+}
+
 /** @throws UsageError if migrations are pending */
-export async function openContext() {
+export async function openContext(io: Io) {
   const system = realSystem
-  const { config, connection } = await open(process.env, system)
+  const { config, connection } = await open(io.env, system)
   const { maintenance: db, close } = connection
   try {
     const pending = config.databaseUrl ? await pendingMigrations(db) : []
@@ -26,12 +35,12 @@ export async function openContext() {
     await migrate(db)
     const sealer = createSealer(config.masterKeys, system.randomBytes)
     const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
-      console.error(
+      io.complain(
         `The service of breached passwords gives no answer (${cause}), so the password passes without it.`,
       ),
     )
     const hasher = await createPasswordHasher()
-    return { db, config, close, system, sealer, isBreached, hasher }
+    return { db, config, close, system, sealer, isBreached, hasher, io }
   } catch (error) {
     await close()
     throw error
@@ -39,8 +48,8 @@ export async function openContext() {
 }
 
 /** Runs the pending migrations, for which the database is enough. */
-export async function migrateAlone(): Promise<{ migrated: string[] }> {
-  const { maintenance, close } = await openForMigrations(process.env, realSystem)
+export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }> {
+  const { maintenance, close } = await openForMigrations(env, realSystem)
   try {
     return { migrated: await migrate(maintenance) }
   } finally {
@@ -49,11 +58,10 @@ export async function migrateAlone(): Promise<{ migrated: string[] }> {
 }
 
 /** The password from standard input, or a generated one, which is printed. */
-export async function choosePassword(): Promise<{ password: string; shown: { password?: string } }> {
-  const input = fstatSync(0)
-  const piped = input.isFIFO() || input.isFile() || input.isSocket()
-  if (piped && !input.isFile()) console.error('Reading the password from standard input, to its end.')
-  const given = piped ? (await text(process.stdin)).replace(/\r?\n$/, '') : ''
+export async function choosePassword({
+  io,
+}: Context): Promise<{ password: string; shown: { password?: string } }> {
+  const given = (await io.readInput()).replace(/\r?\n$/, '')
   if (given !== '') return { password: given, shown: {} }
   const password = generatePassword(realSystem.randomBytes)
   return { password, shown: { password } }

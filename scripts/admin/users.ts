@@ -21,7 +21,7 @@ export const USER_COMMANDS: Record<string, Command> = {
     required: ['company', 'email', 'role'],
     optional: ['name'],
     async run(context, { company: companyId = '', email = '', role = '', name }) {
-      const { password, shown } = await choosePassword()
+      const { password, shown } = await choosePassword(context)
       const { userId } = await createUser(context, companyId, { email, role, name, password })
       return { companyId, userId, email, role, ...shown }
     },

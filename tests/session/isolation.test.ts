@@ -68,9 +68,24 @@ async function sessionRoutes(): Promise<Route[]> {
   )
 }
 
-async function credentialsOf(person: Person) {
-  const { accessToken } = await service.loginAs(person)
-  return [{ token: accessToken as string }, { cookie: await service.cookieOf(person) }]
+type Credential = { token: string } | { cookie: string }
+const kept = new Map<Person, Credential[]>()
+
+/** Credentials of sessions that are alive. They stay the same until something ends one of the sessions. */
+async function* credentialsOf(person: Person): AsyncGenerator<Credential> {
+  const signIns = [
+    async () => ({ token: (await service.loginAs(person)).accessToken as string }),
+    async () => ({ cookie: await service.cookieOf(person) }),
+  ]
+  const credentials = kept.get(person) ?? []
+  kept.set(person, credentials)
+  for (const [index, signIn] of signIns.entries()) {
+    const former = credentials[index]
+    const isAlive = former && (await service.getSession(former)).status === 200
+    const credential = isAlive ? former : await signIn()
+    credentials[index] = credential
+    yield credential
+  }
 }
 
 describe('a role', () => {
@@ -81,7 +96,7 @@ describe('a role', () => {
 
   test.each(permitted)('decides who may use %s: %j, and nobody else (ASVS 8.2.1)', async (path, roles) => {
     for (const [role, person] of ours.people) {
-      for (const credential of await credentialsOf(person)) {
+      for await (const credential of credentialsOf(person)) {
         const before = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
         const { status, body } = await service.call(path, credential)
         expect([role, status]).toEqual([role, roles.includes(role) ? 200 : 403])
@@ -151,7 +166,7 @@ describe('a company', () => {
       const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
       for (const [role, person] of ours.people) {
         for (const target of targets) {
-          for (const credential of await credentialsOf(person)) {
+          for await (const credential of credentialsOf(person)) {
             const answer = await service.call(target, {
               method,
               ...(method === 'PATCH' && { json: { role: 'viewer' } }),
