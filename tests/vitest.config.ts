@@ -1,7 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './support/longest-first.ts'
 
+export const SLOW = '**/*.slow.test.ts'
 const CACHE = join(import.meta.dirname, '../node_modules/.vite')
 
 export default defineConfig({
@@ -9,9 +11,11 @@ export default defineConfig({
   test: {
     root: import.meta.dirname,
     include: ['**/*.test.ts'],
+    exclude: [SLOW],
     // The many processes that tests start compile each module once.
     env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
     globalSetup: ['support/postgres.ts'],
+    sequence: { sequencer: LongestFirst },
     // More than cores: many tests wait for timeouts and other processes.
     maxWorkers: 2 * availableParallelism(),
     // Files share the loaded modules; what they test lives in databases and services of their own.
@@ -20,6 +24,6 @@ export default defineConfig({
     // everything else leaves.
     testTimeout: 300_000,
     expect: { poll: { timeout: 100_000 } },
-    hookTimeout: 60_000,
+    hookTimeout: 300_000,
   },
 })

@@ -14,10 +14,10 @@ export const SERVER = resolve(import.meta.dirname, '../../src/server.ts')
 type ServerProcess = ReturnType<typeof createServerProcesses>
 export type Running = Awaited<ReturnType<ServerProcess['start']>>
 
-/** Processes of one test file. Each test ends its own. */
-export function createServerProcesses(databaseUrl: string) {
+/** Processes that end with the test that starts them, or with all tests of the file or group. */
+export function createServerProcesses(databaseUrl: string, whenOver: typeof afterAll = afterEach) {
   const running: ChildProcess[] = []
-  afterEach(() => {
+  whenOver(() => {
     for (const child of running.splice(0)) child.kill('SIGKILL')
   })
   let dataDir: string | undefined

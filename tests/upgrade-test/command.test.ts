@@ -1,24 +1,10 @@
-import { spawn } from 'node:child_process'
-import { resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
-import { INHERITED } from '../support/environment.ts'
+import { run } from './run.ts'
 
 /** The command line alone: the upgrade test itself is in `npm run test:slow`. */
 
-const script = resolve(import.meta.dirname, '../../scripts/upgrade-test.ts')
 /** Without the history of the project, as in a clone that is not deep enough. */
 const WITHOUT_HISTORY = { GIT_DIR: '/nowhere' }
-
-async function run(args: string[], env: Record<string, string> = {}) {
-  const child = spawn(process.execPath, [script, ...args], {
-    env: { ...INHERITED, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const [code, stdout, stderr] = await Promise.all([exit, text(child.stdout), text(child.stderr)])
-  return { code, stdout, stderr }
-}
 
 test.each([
   ['no-such-commit', 'This repository has no commit no-such-commit.'],

@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import { exchange } from '../http/raw.ts'
+import type { createServerProcesses, Running } from '../support/server-process.ts'
+import { times } from '../support/test-service.ts'
+
+/** A service with two workers, and what can be seen of them. */
+
+/** Starts one, and waits until both of its workers answer. */
+export async function startWorkers(
+  processes: ReturnType<typeof createServerProcesses>,
+  env: Record<string, string>,
+): Promise<Running> {
+  const service = await processes.start({ WORKERS: '2', ...env })
+  await until(() => addressesIn(service).length === 2)
+  return service
+}
+
+/** Where its workers have said that they listen. */
+export function addressesIn({ output }: Running): (string | undefined)[] {
+  return [...output().matchAll(/"Server listening at ([^"]+)"/g)].map(([, url]) => url)
+}
+
+/** Process ids of the workers. */
+export function workersOf({ child: { pid } }: Running): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return children === '' ? [] : children.split(' ').map(Number)
+}
+
+/** The statuses of requests on connections of their own, which both workers accept. */
+export async function ask(service: Running, path: string, count: number): Promise<number[]> {
+  const bytes = `GET ${path} HTTP/1.1\r\nHost: gatehouse.example\r\nConnection: close\r\n\r\n`
+  const answers = await Promise.all(times(count, () => exchange(service.address, bytes)))
+  return answers.flat().map(({ status }) => status)
+}
+
+export const KEY_SET = '/api/.well-known/jwks.json'
+
+export async function readiness({ ops }: Running): Promise<number> {
+  const { statusCode, body } = await request(`${ops}/readyz`)
+  await body.dump()
+  return statusCode
+}
+
+export async function metricsOf({ ops }: Running): Promise<string> {
+  return await (await request(`${ops}/metrics`)).body.text()
+}
+
+export function sumOf(metrics: string, name: string): number {
+  const lines = metrics.split('\n').filter((line) => line.startsWith(name))
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+export const ANSWERED =
+  'gatehouse_http_request_duration_seconds_count{method="GET",route="/api/.well-known/jwks.json"'
+
+export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await sleep(50)
+}
