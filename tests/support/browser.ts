@@ -1,5 +1,5 @@
-import type { BrowserContextOptions, Locator, Page } from 'playwright-core'
-import { afterAll, expect, onTestFinished } from 'vitest'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import { expect, onTestFinished } from 'vitest'
 import { launchBrowser } from '../../scripts/browser.ts'
 import { openDoor } from './door.ts'
 import { openMailbox } from './mailbox.ts'
@@ -83,12 +83,15 @@ export async function offerNothing(page: Page): Promise<void> {
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
 }
 
+let launched: Promise<Browser> | undefined
+
 async function openBrowser() {
-  const browser = await launchBrowser()
-  afterAll(() => browser.close())
+  // All files of a worker share one, which ends with the worker: pages have contexts of their own.
+  launched ??= launchBrowser()
+  const browser = await launched
 
   /**
-   * Opens a browser of its own. Errors of scripts, refusals by the content security policy, and requests to other
+   * Opens a page that shares nothing with others. Errors of scripts, refusals by the content security policy, and requests to other
    * servers are collected; `expectClean` says that there were none.
    */
   async function openPage(origin: string, options: BrowserContextOptions = {}) {
