@@ -90,7 +90,8 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
 
   /** The service, once it has replaced those that other tests have killed. */
   async function allThere(): Promise<Running> {
-    await until(async () => workersOf(shared).length === 2 && (await readiness(shared)) === 200)
+    const deaths = () => shared.output().split('a worker died and is replaced').length - 1
+    await until(() => workersOf(shared).length === 2 && addressesIn(shared).length === 2 + deaths())
     return shared
   }
 
