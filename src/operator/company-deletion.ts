@@ -6,6 +6,7 @@ import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
+import { transact } from '../database/transact.ts'
 import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
@@ -97,21 +98,15 @@ function unlessOthersDelete(error: unknown): void {
   if (codeOf(error) !== FOREIGN_KEY_VIOLATION) throw error
 }
 
-/** Rolls back the transaction: somebody has verified an e-mail meanwhile, or another instance has marked the company. */
-class NotMarked extends Error {}
-
+/** False if somebody has verified an e-mail meanwhile, or another instance has marked the company. */
 async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<boolean> {
-  const marking = db.transaction().execute(async (tx) => {
+  return await transact(db, async (tx, rollBack) => {
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')
-    if (!(await companies.markUnverified(tx, companyId))) throw new NotMarked()
+    if (!(await companies.markUnverified(tx, companyId))) throw rollBack(false)
     const about = { action: 'company_lapse', outcome: 'done', actor: null }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
     return true
-  })
-  return await marking.catch((error: unknown) => {
-    if (error instanceof NotMarked) return false
-    throw error
   })
 }
 

@@ -3,6 +3,7 @@ import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Database } from '../database/schema.ts'
+import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
 import { proveByCookie } from './proof-repository.ts'
 import { policyOf, type Refreshed, type RotationContext, toAnswer, toRotation } from './rotation.ts'
@@ -63,16 +64,6 @@ function entryOf(
   return newEntry(system, new Date(now), { ...about, details })
 }
 
-/** Rolls back the transaction: the session has not moved on. */
-class NotRotated extends Error {
-  readonly outcome: RotationOutcome | null | 'not_consumed'
-
-  constructor(outcome: RotationOutcome | null | 'not_consumed') {
-    super()
-    this.outcome = outcome
-  }
-}
-
 async function nextPair(
   context: RotationContext,
   session: Session,
@@ -84,18 +75,15 @@ async function nextPair(
   const proof = cause === 'given_before' ? { amr: [] } : cause
   const token = { companyId, sessionId, userId, generation: null }
   const rotation = toRotation(context, token, { idempotencyKey, ipAddress: client.ipAddress, now })
-  const rotating = context.db.transaction().execute(async (tx) => {
-    if (proof.consume && !(await proof.consume(tx))) throw new NotRotated('not_consumed')
+  type Outcome = RotationOutcome | null | 'not_consumed'
+  const outcome = await transact<Outcome>(context.db, async (tx, rollBack) => {
+    if (proof.consume && !(await proof.consume(tx))) throw rollBack('not_consumed')
     const [found = null] = await createRotation(tx, policyOf(context.config), proof)([rotation])
     if (found?.verdict === 'repeated') return found
-    if (found?.verdict === 'rotated' && cause === 'given_before') throw new NotRotated('not_consumed')
-    if (found?.verdict !== 'rotated') throw new NotRotated(found)
+    if (found?.verdict === 'rotated' && cause === 'given_before') throw rollBack('not_consumed')
+    if (found?.verdict !== 'rotated') throw rollBack(found)
     await appendAudit(tx, companyId, entryOf(context, session, request, proof))
     return found
-  })
-  const outcome = await rotating.catch((error: unknown) => {
-    if (error instanceof NotRotated) return error.outcome
-    throw error
   })
   return outcome === 'not_consumed' ? null : await toAnswer(context, outcome, now)
 }
@@ -111,14 +99,10 @@ async function nextCookie(
   const cookie = generateOpaque(system.randomBytes)
   const former = request.cookie === undefined ? null : hashOpaque(request.cookie)
   const change = { before: former, after: hashOpaque(cookie), at: new Date(request.now), amr: proof.amr }
-  const proving = db.transaction().execute(async (tx) => {
-    if (proof.consume && !(await proof.consume(tx))) throw new NotRotated('not_consumed')
+  return await transact<{ cookie: string } | null>(db, async (tx, rollBack) => {
+    if (proof.consume && !(await proof.consume(tx))) throw rollBack(null)
     if (!(await proveByCookie(tx, companyId, sessionId, change))) throw sessionEnded()
     await appendAudit(tx, companyId, entryOf(context, session, request, proof))
     return { cookie }
-  })
-  return await proving.catch((error: unknown) => {
-    if (error instanceof NotRotated) return null
-    throw error
   })
 }

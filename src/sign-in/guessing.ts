@@ -1,6 +1,7 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { clearGuessedPassword } from '../company/wrong-codes-repository.ts'
+import { transact } from '../database/transact.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { deletePasswordProven } from '../second-factor/challenges-repository.ts'
@@ -23,10 +24,11 @@ export async function voidPassword(
   { client: { ipAddress }, now }: Received,
 ): Promise<void> {
   if (wrongCodes < MAX_WRONG_CODES) return
-  const voiding = db.transaction().execute(async (tx) => {
+  await transact<void>(db, async (tx, rollBack) => {
     // In one order: mails, tokens, users.
     await deleteResetTokens(tx, companyId, recipient)
-    if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw new NotVoided()
+    // Another request has made the password void, and its mails must go out.
+    if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw rollBack()
     await deletePasswordProven(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'password_reset')
     const notice = { kind: 'code_guessing', recipient, data: { ipAddress }, now } as const
@@ -36,10 +38,4 @@ export async function voidPassword(
     const about = { action: 'password_void', outcome: 'done', actor: null, subject: userId, ipAddress }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
   })
-  await voiding.catch((error: unknown) => {
-    if (!(error instanceof NotVoided)) throw error
-  })
 }
-
-/** Rolls back the transaction: another request has made the password void, and its mails must go out. */
-class NotVoided extends Error {}

@@ -7,6 +7,7 @@ import type { Config } from '../config.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
+import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
 import type { Quota } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
@@ -124,9 +125,6 @@ function insert({ config }: Context, db: Executor, { companyId, row, entry }: In
   return repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
-/** Rolls back the transaction: the session is not opened. */
-class NotOpened extends Error {}
-
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
   context: Context,
@@ -137,19 +135,15 @@ async function openInTransaction(
 ): Promise<boolean> {
   const { companyId, userId } = account
   const former = formerOf(opening)
-  const transaction = context.db.transaction().execute(async (tx) => {
+  return await transact(context.db, async (tx, rollBack) => {
     await repository.lockMember(tx, companyId, userId)
-    if (consume && !(await consume(tx))) throw new NotOpened()
+    if (consume && !(await consume(tx))) throw rollBack(false)
     // First, since it makes room: then the new session supersedes none.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    if ((await insert(context, tx, insertion)) !== 'opened') throw new NotOpened()
+    if ((await insert(context, tx, insertion)) !== 'opened') throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')
     if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true
-  })
-  return await transaction.catch((error: unknown) => {
-    if (error instanceof NotOpened) return false
-    throw error
   })
 }
 
