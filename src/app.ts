@@ -26,7 +26,6 @@ import { invitationRoutes } from './member/invitation-routes.ts'
 import { createPasswordChange } from './member/password-change.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
-import { askForSignIn } from './second-factor/challenges.ts'
 import { policyRoutes } from './second-factor/policy-routes.ts'
 import { secondFactorRoutes } from './second-factor/routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
@@ -42,11 +41,12 @@ import { refreshRoutes } from './session/refresh-routes.ts'
 import { createRefresh } from './session/rotation.ts'
 import { ownSessionRoutes } from './session/routes.ts'
 import { sessionGuard } from './session/session-guard.ts'
+import { createAttempts } from './sign-in/attempts.ts'
 import { createKnownClients } from './sign-in/known-clients.ts'
 import { loginRoutes } from './sign-in/login-routes.ts'
 import { reauthenticateRoutes } from './sign-in/reauthenticate-routes.ts'
 import { secondFactorSignInRoutes } from './sign-in/second-step-routes.ts'
-import { type AskForSecondFactor, createSignIn } from './sign-in/sign-in.ts'
+import { createSignIn } from './sign-in/sign-in.ts'
 import { createRefusalBook } from './signing-secret/refusals.ts'
 import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { createSigningSecrets } from './signing-secret/service.ts'
@@ -83,22 +83,19 @@ export async function buildApp(options: AppOptions) {
   const isBreached = createIsBreached(config.breachedPasswordsUrl, (cause) =>
     app.notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
   )
-  const parts = {
+  const context = {
     config,
     db,
     system,
     sealer,
     hasher,
     counters,
+    countAttempt: createAttempts({ counters, config }),
     knownClients,
     measureBatch,
     isBreached,
     digests: createDigests(config.masterKeys),
     tokens: app.tokens,
-  }
-  const context = {
-    ...parts,
-    askForSecondFactor: (...asked: Parameters<AskForSecondFactor>) => askForSignIn(parts, ...asked),
   }
   const signingSecrets = createSigningSecrets(context)
   const refusals = createRefusalBook({

@@ -1,8 +1,8 @@
-import { type Batch, createBatch, type MeasureBatch } from '../database/batch.ts'
+import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { rateLimited } from './answer.ts'
-import type { Count, Use } from './counters-repository.ts'
+import type { Count, Refund, Use } from './counters-repository.ts'
 import * as repository from './counters-repository.ts'
 import { type Limit, type LimitState, stateOf } from './list.ts'
 import { createRecentRefusals } from './recent-refusals.ts'
@@ -19,6 +19,8 @@ export interface Counters {
    * @throws Problem rate_limited if the limit is used up; the refused use does not count
    */
   consume(limit: Limit, subject: Subject, now: number): Promise<LimitState>
+  /** Consumes one use of each counter in turn, until one is used up. */
+  consumeInTurn(quotas: Quota[], now: number): Promise<Consumed>
   /** Gives one use of each counter back that was counted in advance and must not count. */
   refund(quotas: Quota[], now: number): Promise<void>
   /**
@@ -34,32 +36,51 @@ export interface Counters {
   ): Promise<Result>
 }
 
-/** The batches of a limit: its uses and its refunds. */
-type BatchesOf = (limit: Limit) => { consume: Batch<Use, Count>; refund: Batch<Use, true> }
+export interface Consumed {
+  /** The states of the counters that had a use left. */
+  states: LimitState[]
+  /** The state of the one that had none; undefined if all had one. */
+  usedUp: LimitState | undefined
+}
+
+/** The batches of limits that are counted in turn, and of the refunds of one. */
+interface Batches {
+  uses(limits: Limit[]): Batch<Use, Count[]>
+  refunds(limit: Limit): Batch<Refund, true>
+}
 
 export function createCounters(db: Executor, measureBatch: MeasureBatch): Counters {
-  const batchesOf = keepBatches(db, measureBatch)
+  const batches = keepBatches(db, measureBatch)
   const refusals = createRecentRefusals()
   const counters: Counters = {
     async consume(limit, subject, now) {
-      const states: LimitState[] = []
       const quotas = quotasOf(limit, subject)
-      const refusal = refusals.find(quotas.slice(1), now)
-      if (refusal) throw refusal
-      try {
-        for (const quota of quotas) states.push(await consumeOne(batchesOf, quota, now))
-      } catch (error) {
-        const refused = quotas[states.length]
-        if (refused && states.length > 0 && error instanceof Problem && error.code === 'rate_limited')
-          refusals.note(refused, error, now)
-        // A refused use takes nothing, so the counters that had room for it get it back.
-        await refundAll(batchesOf, quotas.slice(0, states.length), now).catch(() => {})
-        throw error
-      }
-      return tightest(states)
+      const recent = refusals.find(quotas.slice(1), now)
+      if (recent) throw recent
+      const { states, usedUp } = await counters.consumeInTurn(quotas, now)
+      if (!usedUp) return tightest(states)
+      const refusal = rateLimited(usedUp)
+      const quota = quotas[states.length]
+      if (quota && states.length > 0) refusals.note(quota, refusal, now)
+      // A refused use takes nothing, so the counters that had room for it get it back.
+      await counters.refund(quotas.slice(0, states.length), now).catch(() => {})
+      throw refusal
     },
-    async refund(quotas, now) {
-      await refundAll(batchesOf, quotas, now)
+    async consumeInTurn(quotas, now) {
+      const limits = quotas.map(({ limit }) => limit)
+      const counts = await batches.uses(limits)({ counters: quotas.map(counterOf), now })
+      const states = limits.slice(0, counts.length).map((limit, index) => {
+        const { uses = limit.max + 1, windowEndsAt = new Date(now) } = counts[index] ?? {}
+        return {
+          ...stateOf(limit, limit.max - uses, windowEndsAt.getTime(), now),
+          isUsedUp: uses > limit.max,
+        }
+      })
+      const isOver = states.at(-1)?.isUsedUp === true
+      return isOver ? { states: states.slice(0, -1), usedUp: states.at(-1) } : { states, usedUp: undefined }
+    },
+    async refund(quotas) {
+      for (const quota of quotas) await batches.refunds(quota.limit)({ counter: counterOf(quota) })
     },
     async consumeFor(limit, subject, now, work) {
       const state = await counters.consume(limit, subject, now)
@@ -80,34 +101,32 @@ export function isOurs(error: unknown): boolean {
   return !(error instanceof Problem) || statusOf(error.code) >= 500
 }
 
-async function consumeOne(batchesOf: BatchesOf, quota: Quota, now: number): Promise<LimitState> {
-  const { limit } = quota
-  const { uses, windowEndsAt } = await batchesOf(limit).consume({ counter: counterOf(quota), now })
-  const state = stateOf(limit, limit.max - uses, windowEndsAt.getTime(), now)
-  if (uses > limit.max) throw rateLimited(state)
-  return state
-}
-
-async function refundAll(batchesOf: BatchesOf, quotas: Quota[], now: number): Promise<void> {
-  for (const quota of quotas) await batchesOf(quota.limit).refund({ counter: counterOf(quota), now })
-}
-
-/** A limit's batches are made when it is first used. */
-function keepBatches(db: Executor, measureBatch: MeasureBatch): BatchesOf {
-  const kept = new Map<string, ReturnType<BatchesOf>>()
-  return (limit) => {
-    let batches = kept.get(limit.name)
-    if (!batches) {
-      const consume = measureBatch('limits', (uses: Use[]) => repository.countUses(db, limit, uses))
-      const refund = measureBatch('refunds', (uses: Use[]) => repository.refundUses(db, limit, uses))
-      batches = {
-        consume: createBatch({ run: consume, maxInFlight: 1 }),
-        refund: createBatch({ run: refund, maxInFlight: 1 }),
-      }
-      kept.set(limit.name, batches)
-    }
-    return batches
+/** A batch is made when it is first used. */
+function keepBatches(db: Executor, measureBatch: MeasureBatch): Batches {
+  const uses = new Map<string, Batch<Use, Count[]>>()
+  const refunds = new Map<string, Batch<Refund, true>>()
+  return {
+    uses: (limits) =>
+      kept(uses, limits.map(({ name }) => name).join(' '), () => ({
+        run: measureBatch('limits', (items) => repository.countUses(db, limits, items)),
+        maxInFlight: 1,
+      })),
+    refunds: (limit) =>
+      kept(refunds, limit.name, () => ({
+        run: measureBatch('refunds', (items) => repository.refundUses(db, limit, items)),
+        maxInFlight: 1,
+      })),
   }
+}
+
+function kept<Item, Outcome>(
+  batches: Map<string, Batch<Item, Outcome>>,
+  name: string,
+  options: () => BatchOptions<Item, Outcome>,
+): Batch<Item, Outcome> {
+  const batch = batches.get(name) ?? createBatch(options())
+  batches.set(name, batch)
+  return batch
 }
 
 /** Clears the counters of a limit whose subjects begin with company and e-mail. */

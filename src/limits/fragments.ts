@@ -15,27 +15,8 @@ export function windowAt({ windowSeconds }: Limit, now: number) {
   return {
     endsAt,
     isOver,
-    isWrong,
     end: sql`case when ${isOver} or ${isWrong} then ${endsAt} else c.window_ends_at end`,
   }
-}
-
-/**
- * Counts a use for a row of `source`, the part of a statement that follows `from`. Returns `hits` and
- * `window_ends_at`; no row, or more hits than the limit allows, if it is used up.
- */
-export function countUse(
-  limit: Limit,
-  { counter, source, now }: { counter: string; source: RawBuilder<unknown>; now: number },
-) {
-  const { endsAt, isOver, isWrong, end } = windowAt(limit, now)
-  return sql`
-    insert into rate_counters as c (counter, hits, window_ends_at)
-    select ${counter}, 1, ${endsAt}::timestamptz from ${source}
-    on conflict (counter) do update set
-      hits = case when ${isOver} then 1 else least(c.hits, ${limit.max}) + 1 end, window_ends_at = ${end}
-    where ${isOver} or ${isWrong} or c.hits < ${limit.max}
-    returning hits, window_ends_at`
 }
 
 /**

@@ -39,8 +39,6 @@ export interface Recognition {
 
 export interface KnownClients {
   digestsOf(companyId: string, network: string, device: string | undefined): Digests
-  /** Until when a network or device that is learnt now stays known. */
-  knownUntil(now: number): Date
   /** Makes a network known for a user who has proven it in another way than by sign-in. */
   learnNetwork(
     tx: Transaction<Database>,
@@ -69,12 +67,16 @@ interface Context {
   system: System
 }
 
+/** Until when a network or device that is learnt now stays known. */
+export function knownUntil(now: number): Date {
+  return new Date(now + KNOWN_MS)
+}
+
 export function createKnownClients({ config, system }: Context): KnownClients {
   const keys = config.masterKeys.map(({ key }) => deriveKey(key, 'known networks'))
   const digest = (key: Buffer, text: string) =>
     createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)
 
-  const knownUntil = (now: number) => new Date(now + KNOWN_MS)
   const networksOf = (companyId: string, network: string) =>
     keys.map((key) => digest(key, `${companyId} ${network}`))
 
@@ -85,8 +87,6 @@ export function createKnownClients({ config, system }: Context): KnownClients {
       networks: networksOf(companyId, network),
       device: deviceOf(device),
     }),
-
-    knownUntil,
 
     async learnNetwork(tx, { companyId, userId }, network, now) {
       const learns = networksOf(companyId, network)

@@ -3,7 +3,7 @@ import { limitHeaders } from '../limits/answer.ts'
 import { setDeviceCookie, setSessionCookie } from '../session/cookie.ts'
 import { toSessionReply, toTokenReply } from '../session/replies.ts'
 import { logContextOf } from '../session/session.ts'
-import type { SignedIn } from './sign-in.ts'
+import type { SignedIn } from './opening.ts'
 
 /** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
 export function answerSignIn(

@@ -9,31 +9,34 @@ import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
+import type { LimitState } from '../limits/list.ts'
 import type { Quota } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
 import type { Consume } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
+import { type IssuedTokens, issueTokens } from '../session/session-tokens.ts'
 import { newId, type System } from '../system.ts'
-import type { KnownClient } from './known-clients-fragments.ts'
+import type { Tokens } from '../token/service.ts'
+import { knownUntil, type Recognition } from './known-clients.ts'
 import * as repository from './opening-repository.ts'
 
 /** Opens a session for an account whose user has proven who they are. */
 
 const MAX_USER_AGENT = 256
 
-interface Context {
+export interface OpeningContext {
   db: Kysely<Database>
   config: Config
   system: System
+  tokens: Tokens
 }
 
-export interface Opening {
+interface Opening {
   mode: SessionKind
   formerCookie: string | undefined
   client: Client
-  learns: KnownClient[]
-  knownUntil: Date
+  recognized: Recognition
   /** By which methods the user has proven who they are (RFC 8176). */
   amr: string[]
   /** Counters that counted the right password or code as a guess. */
@@ -41,10 +44,15 @@ export interface Opening {
   now: number
 }
 
-export interface OpenedSession {
+/** A session, and what carries it. */
+export interface Opened {
   session: Session
-  /** The value of its cookie; null in token mode. */
-  cookie: string | null
+  credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
+}
+
+export interface SignedIn extends Opened {
+  /** The limit that counted the request, if one did. */
+  limit: LimitState | undefined
 }
 
 interface Insertion {
@@ -54,34 +62,31 @@ interface Insertion {
 }
 
 /**
- * For a password that was verified and is all that the user has. Returns null if user or company is no longer active, or
- * the password or the user's second factors have changed since.
+ * Opens a session. Without `consume`, for a password that was verified and is all that the user has: the statement confirms
+ * both. With it, in the transaction that consumes what was proven. Null if that, user or company is not valid any more.
  */
 export async function openSession(
-  context: Context,
+  context: OpeningContext,
   account: Identity,
   opening: Opening,
-): Promise<OpenedSession | null> {
-  const opened = newSession(context, account, opening)
-  const insertion = toInsertion(context, account.passwordHash, opening, opened)
-  const needsMore = formerOf(opening) !== null || account.lockedOutAt !== null
+  consume?: Consume,
+): Promise<Opened | null> {
+  const { mode, recognized, now } = opening
+  const session = newSession(context, account, opening)
+  const cookie = mode === 'cookie' ? generateOpaque(context.system.randomBytes) : null
+  const passwordHash = consume ? null : account.passwordHash
+  const insertion = toInsertion(context, session, cookie, passwordHash, opening)
+  const needsMore = consume || formerOf(opening) !== null || account.lockedOutAt !== null
   const outcome = needsMore ? 'raced' : await insert(context, context.db, insertion)
   const isOpened =
     outcome === 'opened' ||
-    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion)))
-  return isOpened ? opened : null
-}
-
-/** Opens a session in the transaction that consumes what was proven. Returns null if that, user or company is not valid. */
-export async function openSessionAfter(
-  context: Context,
-  account: Identity,
-  opening: Opening,
-  consume: Consume,
-): Promise<OpenedSession | null> {
-  const opened = newSession(context, account, opening)
-  const insertion = toInsertion(context, null, opening, opened)
-  return (await openInTransaction(context, account, opening, insertion, consume)) ? opened : null
+    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion, consume)))
+  if (!isOpened) return null
+  const credential =
+    cookie === null
+      ? { tokens: await issueTokens(context, session, now) }
+      : { cookie, device: recognized.cookie }
+  return { session, credential }
 }
 
 function formerOf({ formerCookie }: Opening): Buffer | null {
@@ -89,15 +94,16 @@ function formerOf({ formerCookie }: Opening): Buffer | null {
 }
 
 function toInsertion(
-  { system }: Context,
+  { system }: OpeningContext,
+  session: Session,
+  cookie: string | null,
   passwordHash: string | null,
-  { client, learns, knownUntil, amr, refunds, now }: Opening,
-  { session, cookie }: OpenedSession,
+  { client, recognized: { learns }, amr, refunds, now }: Opening,
 ): Insertion {
   const { ipAddress, network, userAgent } = client
-  const { userId: actor, sessionId } = session
+  const { companyId, userId: actor, sessionId } = session
   return {
-    companyId: session.companyId,
+    companyId,
     row: {
       ...session,
       cookieHash: cookie === null ? null : hashOpaque(cookie),
@@ -106,7 +112,7 @@ function toInsertion(
       network,
       passwordHash,
       learns,
-      knownUntil,
+      knownUntil: knownUntil(now),
       refunds,
       supersededAuditId: newId(system),
     },
@@ -121,13 +127,13 @@ function toInsertion(
   }
 }
 
-function insert({ config }: Context, db: Executor, { companyId, row, entry }: Insertion) {
+function insert({ config }: OpeningContext, db: Executor, { companyId, row, entry }: Insertion) {
   return repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
-  context: Context,
+  context: OpeningContext,
   account: Identity,
   opening: Opening,
   insertion: Insertion,
@@ -149,7 +155,7 @@ async function openInTransaction(
 
 /** The browser does not use its former cookie again, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession(
-  { system }: Context,
+  { system }: OpeningContext,
   tx: Transaction<Database>,
   cookieHash: Buffer,
   { client: { ipAddress }, now: ms }: Opening,
@@ -164,7 +170,7 @@ async function endFormerSession(
 
 /** A sign-in after a lockout can be a successful guess, so the user gets a mail (ASVS 6.3.5). */
 async function tellOfLockout(
-  { system }: Context,
+  { system }: OpeningContext,
   tx: Transaction<Database>,
   { companyId, userId, email: recipient, passwordHash }: Identity,
   { client, now }: Opening,
@@ -175,16 +181,16 @@ async function tellOfLockout(
 }
 
 function newSession(
-  { config, system }: Context,
+  { config, system }: OpeningContext,
   { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt: _lockedOut, ...account }: Identity,
   { mode, amr, now }: Opening,
-): OpenedSession {
+): Session {
   const [idleSeconds, maxSeconds] =
     mode === 'cookie'
       ? [config.cookieIdleSeconds, config.cookieMaxAgeSeconds]
       : [config.refreshTokenTtlSeconds, config.sessionMaxAgeSeconds]
   const createdAt = new Date(now)
-  const session: Session = {
+  return {
     ...account,
     sessionId: newId(system),
     kind: mode,
@@ -197,5 +203,4 @@ function newSession(
     amr,
     endReason: null,
   }
-  return { session, cookie: mode === 'cookie' ? generateOpaque(system.randomBytes) : null }
 }

@@ -1,23 +1,20 @@
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
-import { findAccountsByEmail } from '../company/identity-repository.ts'
+import { appendAudit } from '../audit/repository.ts'
+import { findAccountsByEmail, noteLockout } from '../company/identity-repository.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
 import type { LimitedHasher } from '../limits/hashing.ts'
-import type { Limit } from '../limits/list.ts'
 import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
-import { countGuess, recordWrongGuess } from './password-guesses.ts'
+import { countGuess, type GuessContext } from './guesses.ts'
 
 /** Whether a user with a session knows the password. Wrong guesses count together with those at sign-in. */
 
-interface Context {
+interface Context extends GuessContext {
   db: Executor
   system: System
   hasher: LimitedHasher
-  counters: Counters
-  config: { limits: { signInFailures: Limit; accountFailures: Limit } }
 }
 
 /** An act for which the user gives the password. */
@@ -32,7 +29,11 @@ export function turnOf({ client }: Pick<Act, 'client'>) {
   return { network: client.network, isKnown: true }
 }
 
-/** Returns the hash that the password matches; null if it is wrong. @throws Problem rate_limited, overloaded */
+/**
+ * Returns the hash that the password matches; null if it is wrong. The last guess within the limit marks the lockout: the
+ * next sign-in sends a mail.
+ * @throws Problem rate_limited, overloaded
+ */
 export async function matchOwnPassword(
   context: Context,
   session: Session,
@@ -40,18 +41,21 @@ export async function matchOwnPassword(
   act: Act,
 ): Promise<string | null> {
   if (isTooLong(password)) return null
-  const { companyId, email } = session
-  const turn = turnOf(act)
-  const guesser = { companyId, email, now: act.now, networkOrDevice: turn.network, isKnown: turn.isKnown }
-  const guess = await countGuess(context, guesser, async () => {
-    const [account] = await findAccountsByEmail(context.db, [{ companyId, email }])
+  const { db, hasher } = context
+  const { companyId, userId, email } = session
+  const { network: networkOrDevice, isKnown } = turnOf(act)
+  const guesser = { companyId, userId, email, networkOrDevice, isKnown, now: act.now }
+  const { result, ofPlace } = await countGuess(context, guesser, async () => {
+    const [account] = await findAccountsByEmail(db, [{ companyId, email }])
     const hash = account?.passwordHash
-    const matches = await context.hasher.inTurn(turn).verify(hash, password)
+    const matches = await hasher.inTurn(turnOf(act)).verify(hash, password)
     return matches && hash !== undefined ? hash : null
   })
-  if (guess.result === null)
-    await recordWrongGuess(context, guesser, guess, entryOf(context, session, act, 'refused'))
-  return guess.result
+  if (result !== null) return result
+  const entry = entryOf(context, session, act, 'refused')
+  if (ofPlace.remaining > 0) await appendAudit(db, companyId, entry)
+  else await noteLockout(db, companyId, email, entry)
+  return null
 }
 
 /** The audit entry of the act. */

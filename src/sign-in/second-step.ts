@@ -3,12 +3,9 @@ import type { Identity } from '../company/identity-fragments.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
-import type { AssertionResponse } from '../crypto/passkeys.ts'
-import { requestOptions } from '../crypto/passkeys.ts'
+import { type AssertionResponse, requestOptions } from '../crypto/passkeys.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { Problem, withLogContext } from '../errors.ts'
-import type { LimitState } from '../limits/list.ts'
-import { byDevice, byNetwork } from '../limits/subject.ts'
 import * as challenges from '../second-factor/challenges-repository.ts'
 import {
   type Context,
@@ -21,13 +18,12 @@ import type { GivenProof } from '../second-factor/factor.ts'
 import { recordRefusal } from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
 import type { Consume } from '../session/proof.ts'
-import { issueTokens } from '../session/session-tokens.ts'
 import { newId } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
+import type { CountAttempt } from './attempts.ts'
 import type { KnownClients, Recognition } from './known-clients.ts'
-import { openSessionAfter } from './opening.ts'
+import { type Opened, openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
-import type { SignedIn } from './sign-in.ts'
 import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
@@ -35,6 +31,7 @@ import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 export interface SignInContext extends Context {
   knownClients: KnownClients
   tokens: Tokens
+  countAttempt: CountAttempt
 }
 
 export interface SignInRequest extends Received {
@@ -130,7 +127,8 @@ export async function signInByPasskey(
   const found = begun && (await findPasskeyAcrossCompanies(db, credentialId))
   const passkey = found ?? { ...NOBODYS, credentialId }
   const recognized = begun && (await recognize(context, passkey, begun.mode, request))
-  return await countAttempt(context, recognized?.device, request, async (limit) => {
+  const place = { network: request.client.network, device: recognized?.device }
+  return await context.countAttempt(place, request.now, async (limit) => {
     if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' }, limit)
     const verified = await verifyPasskey(context, { response, challenge, passkey, isDiscovered: true })
     const identity =
@@ -175,17 +173,6 @@ function reasonOf({ companyStatus, userStatus }: FoundPasskey): FactorRefusal {
   return userStatus === 'active' ? 'wrong_factor' : 'user_disabled'
 }
 
-/** A known device has attempts of its own, which others of its network cannot use up. @throws Problem rate_limited */
-async function countAttempt<Result>(
-  { counters, config }: SignInContext,
-  device: string | undefined,
-  { client: { network }, now }: SignInRequest,
-  attempt: (limit: LimitState) => Promise<Result>,
-): Promise<Result> {
-  const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
-  return await counters.consumeFor(config.limits.signInAttempts, subject, now, attempt)
-}
-
 /** @throws Problem invalid_request if the request asks for another mode; cross_site_request */
 function requireMode(request: SignInRequest, mode: SessionKind): void {
   if (request.mode !== undefined && request.mode !== mode)
@@ -216,17 +203,8 @@ async function openAs(
   { identity, mode, recognized, amr }: Opening,
   { client, formerCookie, now }: SignInRequest,
   consume: Consume,
-): Promise<Pick<SignedIn, 'session' | 'credential'> | null> {
-  const { learns } = recognized
-  const knownUntil = context.knownClients.knownUntil(now)
+): Promise<Opened | null> {
   const former = mode === 'cookie' ? formerCookie : undefined
-  const opening = { mode, formerCookie: former, client, learns, knownUntil, amr, refunds: [], now }
-  const opened = await openSessionAfter(context, identity, opening, consume)
-  if (!opened) return null
-  const { session, cookie } = opened
-  const credential =
-    cookie === null
-      ? { tokens: await issueTokens(context, session, now) }
-      : { cookie, device: recognized.cookie }
-  return { session, credential }
+  const opening = { mode, formerCookie: former, client, recognized, amr, refunds: [], now }
+  return await openSession(context, identity, opening, consume)
 }

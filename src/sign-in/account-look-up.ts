@@ -1,0 +1,52 @@
+import type { Identity } from '../company/identity-fragments.ts'
+import { createBatch, type MeasureBatch } from '../database/batch.ts'
+import type { Executor } from '../database/connect.ts'
+import type { CompanyStatus, SessionKind } from '../database/schema.ts'
+import type { Client } from '../limits/client.ts'
+import { type Candidate, findCandidates, type SignInItem } from './account-look-up-repository.ts'
+import type { KnownClients, Recognition } from './known-clients.ts'
+
+/** Looks up whom a sign-in names, and whether its client is known for them. */
+
+interface Attempt {
+  companyId: string
+  email: string
+  mode: SessionKind
+  device: string | undefined
+  client: Client
+  now: number
+}
+
+export interface Found {
+  /** Null if the company has nobody with this e-mail. */
+  account: Identity | null
+  /** Null if there is no such company. */
+  companyStatus: CompanyStatus | null
+  recognized: Recognition
+}
+
+export type LookUpAccount = (attempt: Attempt) => Promise<Found>
+
+interface Context {
+  db: Executor
+  knownClients: KnownClients
+  measureBatch: MeasureBatch
+}
+
+const NOTHING = {
+  identity: null,
+  companyStatus: null,
+  known: { networkKnownUntil: null, deviceKnownUntil: null },
+}
+
+export function createAccountLookUp({ db, knownClients, measureBatch }: Context): LookUpAccount {
+  const find = createBatch<SignInItem, Candidate | null>({
+    run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
+  })
+  return async (attempt) => {
+    const { companyId, email, client, device } = attempt
+    const digests = knownClients.digestsOf(companyId, client.network, device)
+    const { identity, companyStatus, known } = (await find({ companyId, email, ...digests })) ?? NOTHING
+    return { account: identity, companyStatus, recognized: knownClients.recognize(known, digests, attempt) }
+  }
+}
