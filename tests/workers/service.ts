@@ -58,3 +58,27 @@ export const ANSWERED =
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await sleep(50)
 }
+
+export function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+export function loginOf({
+  companyId,
+  email,
+  password,
+}: {
+  companyId: string
+  email: string
+  password: string
+}) {
+  return {
+    method: 'POST' as const,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ companyId, email, password }),
+  }
+}

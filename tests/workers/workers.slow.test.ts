@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
@@ -5,15 +6,25 @@ import { findServicePlaces } from '../support/places.ts'
 import { run } from '../support/postgres.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { ask, KEY_SET, readiness, startWorkers, until, workersOf } from './service.ts'
+import { ask, isRunning, KEY_SET, loginOf, readiness, startWorkers, until, workersOf } from './service.ts'
 
 /** What takes many processes that start, one after the other. */
 
 const testService = await openTestService()
+const admin = await testService.addCompany()
 const processes = createServerProcesses(testService.url)
 const start = (env: Record<string, string>) =>
   startWorkers(processes, { PUBLIC_URL: testService.config.publicUrl, ...env })
 const ROLLING = { DRAIN_DELAY_SECONDS: '1' }
+
+/** Whether nothing listens where a service has. */
+async function isFree({ address }: Running): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const { hostname, port } = new URL(address)
+  const socket = connect(Number(port), hostname)
+  socket.once('connect', () => resolve(false)).once('error', () => resolve(true))
+  return await promise.finally(() => socket.destroy())
+}
 
 describe.runIf(process.platform === 'linux')('two workers', () => {
   test('that cannot start are tried again at growing distance', async () => {
@@ -75,5 +86,40 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     }
     isOver = true
     await Promise.all([load, ...watches])
+  })
+
+  test('drain when a terminal or a service manager signals all processes of the group', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '1' })
+    const workers = workersOf(service)
+    const answers = times(40, () => ask(service, KEY_SET, 1))
+    for (const pid of [...workers, service.child.pid ?? 0]) process.kill(pid, 'SIGTERM')
+    expect((await Promise.all(answers)).flat()).toEqual(times(40, () => 200))
+    expect(await service.exit).toEqual([0, null])
+    expect(workers.filter(isRunning)).toEqual([])
+  })
+
+  test('end at once on a second signal', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '5' })
+    const workers = workersOf(service)
+    service.child.kill('SIGTERM')
+    await sleep(1_200)
+    service.child.kill('SIGTERM')
+    expect(await service.exit).toEqual([1, null])
+    await until(() => !workers.some(isRunning))
+  })
+
+  test('finish their requests and leave the port when the primary is killed', async () => {
+    const { env } = await findServicePlaces()
+    const service = await start({ ...env, DRAIN_DELAY_SECONDS: '60' })
+    const workers = workersOf(service)
+    const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
+    await sleep(20)
+    service.child.kill('SIGKILL')
+    for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
+    // A worker notices the end of the primary a moment later than this process.
+    await until(() => isFree(service))
+    await start(env)
+    expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
+    await until(() => !workers.some(isRunning))
   })
 })

@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { request } from 'undici'
@@ -11,7 +10,9 @@ import {
   ANSWERED,
   addressesIn,
   ask,
+  isRunning,
   KEY_SET,
+  loginOf,
   metricsOf,
   readiness,
   startWorkers,
@@ -25,23 +26,6 @@ import {
 const testService = await openTestService()
 const admin = await testService.addCompany()
 const { publicUrl } = testService.config
-
-function isRunning(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch {
-    return false
-  }
-}
-
-/** Whether nothing listens where a service has. */
-async function isFree({ address }: Running): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const { hostname, port } = new URL(address)
-  const socket = connect(Number(port), hostname)
-  socket.once('connect', () => resolve(false)).once('error', () => resolve(true))
-  return await promise.finally(() => socket.destroy())
-}
 
 describe.runIf(process.platform === 'linux')('two workers', async () => {
   const processes = createServerProcesses(testService.url, afterAll)
@@ -218,16 +202,6 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(workers.filter(isRunning)).toEqual([])
   })
 
-  test('drain when a terminal or a service manager signals all processes of the group', async () => {
-    const service = await start({ DRAIN_DELAY_SECONDS: '1' })
-    const workers = workersOf(service)
-    const answers = times(40, () => ask(service, KEY_SET, 1))
-    for (const pid of [...workers, service.child.pid ?? 0]) process.kill(pid, 'SIGTERM')
-    expect((await Promise.all(answers)).flat()).toEqual(times(40, () => 200))
-    expect(await service.exit).toEqual([0, null])
-    expect(workers.filter(isRunning)).toEqual([])
-  })
-
   test('that cannot start at all end the service with 1', async () => {
     const service = await processes.launch({
       WORKERS: '2',
@@ -235,31 +209,6 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     })
     expect(await service.exit).toEqual([1, null])
     expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
-  })
-
-  test('end at once on a second signal', async () => {
-    const service = await start({ DRAIN_DELAY_SECONDS: '5' })
-    const workers = workersOf(service)
-    service.child.kill('SIGTERM')
-    await sleep(1_200)
-    service.child.kill('SIGTERM')
-    expect(await service.exit).toEqual([1, null])
-    await until(() => !workers.some(isRunning))
-  })
-
-  test('finish their requests and leave the port when the primary is killed', async () => {
-    const { env } = await findServicePlaces()
-    const service = await start({ ...env, DRAIN_DELAY_SECONDS: '60' })
-    const workers = workersOf(service)
-    const signIns = times(4, () => request(`${service.address}/api/auth/login`, loginOf(admin)))
-    await sleep(20)
-    service.child.kill('SIGKILL')
-    for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
-    // A worker notices the end of the primary a moment later than this process.
-    await until(() => isFree(service))
-    await start(env)
-    expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
-    await until(() => !workers.some(isRunning))
   })
 })
 
@@ -279,12 +228,4 @@ async function ingest({ address }: Running, companyId: string, secret: string): 
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const [answer] = await exchange(address, `POST /api/events/ingest HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
   return answer?.status
-}
-
-function loginOf({ companyId, email, password }: { companyId: string; email: string; password: string }) {
-  return {
-    method: 'POST' as const,
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ companyId, email, password }),
-  }
 }
