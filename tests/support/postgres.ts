@@ -33,6 +33,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
         // Tests kill the service, never the machine, so they do not depend on flushed commits.
         settings: { fsync: 'off', synchronous_commit: 'off' },
       })
+  // Thousands of connections are opened, and each sign-in of theirs derives a key from the password.
+  const { username, password } = new URL(server.url)
+  if (!own) await run(server.url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
   const template = `gatehouse_template_${process.pid}`
   await run(server.url, `create database ${template}`)
   const connection = connect({ url: databaseUrl(server.url, template), poolSize: 2 })
@@ -81,7 +84,7 @@ export async function copyDatabase(serverUrl: string, database: string): Promise
       serverUrl,
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
     )
-    await run(serverUrl, `create database ${name} template ${database}`)
+    await run(serverUrl, `create database ${name} template ${database} strategy file_copy`)
   } finally {
     await run(serverUrl, `alter database ${database} allow_connections true`)
   }

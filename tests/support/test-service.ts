@@ -171,7 +171,7 @@ export async function openTestService({
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
-  await run(serverUrl, `create database ${name} template ${template}`)
+  await run(serverUrl, `create database ${name} template ${template} strategy file_copy`)
   const url = databaseUrl(serverUrl, name)
   const shared = createClock()
   const logStream = new PassThrough()

@@ -414,9 +414,12 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
     },
   }
 
-  async function expectRefused(token: string) {
-    for (const answer of await send(routes, { authorization: `Bearer ${asSent(token)}` })) {
-      expect(refusalOf(answer)).toEqual(REFUSAL)
+  /** None of these does anything at any of the routes. */
+  async function expectRefused(...tokens: string[]) {
+    for (const token of tokens) {
+      for (const answer of await send(routes, { authorization: `Bearer ${asSent(token)}` })) {
+        expect(refusalOf(answer)).toEqual(REFUSAL)
+      }
     }
     await expectUntouched()
   }
@@ -469,21 +472,20 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
     const [header, payload, signature] = partsOf(genuine)
     const bytes = Buffer.from(signature, 'base64url')
     for (let byte = 0; byte < bytes.length; byte += 1) {
-      await Promise.all(
-        [1, 2, 4, 8, 16, 32, 64, 128].map(async (bit) => {
-          const flipped = Buffer.from(bytes)
-          flipped.writeUInt8(flipped.readUInt8(byte) ^ bit, byte)
-          await expectRefused(`${header}.${payload}.${flipped.toString('base64url')}`)
-        }),
-      )
+      const tokens = [1, 2, 4, 8, 16, 32, 64, 128].map((bit) => {
+        const flipped = Buffer.from(bytes)
+        flipped.writeUInt8(flipped.readUInt8(byte) ^ bit, byte)
+        return `${header}.${payload}.${flipped.toString('base64url')}`
+      })
+      await expectRefused(...tokens)
     }
   })
 
   test('one with any character changed is refused (ASVS 9.1.1)', async () => {
-    const changed = [...genuine].map((letter, at) =>
-      letter === '.' ? null : `${genuine.slice(0, at)}${nextLetter(letter)}${genuine.slice(at + 1)}`,
+    const changed = [...genuine].flatMap((letter, at) =>
+      letter === '.' ? [] : `${genuine.slice(0, at)}${nextLetter(letter)}${genuine.slice(at + 1)}`,
     )
-    for (const token of changed) if (token) await expectRefused(token)
+    for (let at = 0; at < changed.length; at += 8) await expectRefused(...changed.slice(at, at + 8))
   })
 
   test('one whose signature is spelled with stray bits is refused (RFC 4648, section 3.5)', async () => {
@@ -494,7 +496,7 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
       .map((letter) => genuine.slice(0, -1) + letter)
       .filter((token) => Buffer.from(partsOf(token)[2], 'base64url').equals(bytes))
     expect(spellings).toHaveLength(name === 'access' ? 15 : 3)
-    for (const token of spellings) await expectRefused(token)
+    await expectRefused(...spellings)
   })
 
   test('one of 20 KB is refused as too large (RFC 6585, section 5)', async () => {
