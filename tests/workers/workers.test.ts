@@ -58,6 +58,23 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
     expect(others).toEqual(times(29, () => first))
   })
 
+  test('hash anew, at full strength, what was hashed with less (ASVS 11.4.2)', async () => {
+    const person = await testService.addUser(admin)
+    const hashOf = async () =>
+      (
+        await testService.db
+          .selectFrom('users')
+          .select('password_hash')
+          .where('user_id', '=', person.userId)
+          .executeTakeFirstOrThrow()
+      ).password_hash
+    expect(await hashOf()).toContain('$m=8,t=1,p=1$')
+    const { statusCode, body } = await request(`${shared.address}/api/auth/login`, loginOf(person))
+    await body.dump()
+    expect(statusCode).toBe(200)
+    expect(await hashOf()).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  })
+
   test('that can open more connections than Postgres has are said in the log', async () => {
     const warning = await shared.told(/(WORKERS=2 with DATABASE_POOL_SIZE=500 can open \d+ connections)/)
     expect(warning).toContain('1502')
