@@ -20,6 +20,19 @@ export function ipv6Networks(): Networks {
   return (n) => `2001:db8:7:${(n % 65_536).toString(16)}::${((n >> 16) + 1).toString(16)}`
 }
 
+/** What a balancer sends first on a connection of this client (PROXY protocol, version 1). */
+export function clientLine(ipAddress: string): string {
+  return ipAddress.includes(':')
+    ? `PROXY TCP6 ${ipAddress} ::1 1 1\r\n`
+    : `PROXY TCP4 ${ipAddress} 127.0.0.1 1 1\r\n`
+}
+
+/** The same for the client that a request names, as it would name it to the service itself. */
+export function clientLineOf(request: string): string {
+  const [, ipAddress] = /^X-Forwarded-For: (\S+)/im.exec(request) ?? []
+  return ipAddress === undefined ? '' : clientLine(ipAddress)
+}
+
 /** The nth IP address of a /16 on loopback, from which somebody connects. `block` 0 has the service itself. */
 export function loopbackIpAddress(block: number, n: number): string {
   const at = n % 65_024

@@ -69,8 +69,11 @@ export interface Listener {
    * @throws Problem overloaded; when it is read also payload_too_large, or an error of the connection
    */
   openBody(message: IncomingMessage, answer: ServerResponse, limit: number): () => Promise<Buffer>
-  /** A credential held: the requests of its network do not wait for those of strangers. */
-  prove(message: IncomingMessage): void
+  /**
+   * A credential held: the requests of its network do not wait for those of strangers. Returns whether to tell the
+   * peer, which is a trusted proxy.
+   */
+  prove(message: IncomingMessage): boolean
 }
 
 export function createListener(options: ListenerOptions): Listener {
@@ -97,7 +100,10 @@ export function createListener(options: ListenerOptions): Listener {
       releaseAtEnd(holding, answer, message.socket)
       return () => readBody(message, limit, holding)
     },
-    prove: (message) => provenNetworks.add(networkOfMessage(message)),
+    prove(message) {
+      provenNetworks.add(networkOfMessage(message))
+      return isTrusted(message.socket.remoteAddress)
+    },
   }
 }
 

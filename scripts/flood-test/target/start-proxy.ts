@@ -1,0 +1,72 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { userInfo } from 'node:os'
+import { resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findFreePort } from '../../../src/http/acceptors.ts'
+
+/** The reverse proxy that is shipped: what differs from production is what its environment says. */
+
+const FILE = resolve(import.meta.dirname, '../../../deploy/haproxy.cfg')
+const HOST = '127.0.0.1'
+const PAUSE_MS = 20
+
+export interface RunningProxy {
+  /** Without a path. */
+  url: string
+  process: ChildProcess
+  /** What it has said until now. */
+  output(): string
+}
+
+/** Starts HAProxy with these variables; `options` follow the address of its listener, such as those of TLS. */
+export async function startProxy(
+  { variables, options = '' }: { variables: Record<string, string>; options?: string },
+  cleanup: AsyncDisposableStack,
+): Promise<RunningProxy> {
+  const port = await findFreePort({ host: HOST, port: 0 })
+  const proxy = spawn('haproxy', ['-db', '-f', FILE], {
+    env: {
+      PATH: `${process.env['PATH']}:/usr/sbin`,
+      RUN_AS: userInfo().username,
+      // Less than by default, so that an ordinary limit of files is enough.
+      MAX_CONNECTIONS: '400',
+      STRANGERS_CONNECTIONS: '300',
+      PUBLIC_BIND: `${HOST}:${port} ${options}`,
+      ...variables,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  let said = ''
+  for (const stream of [proxy.stdout, proxy.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      said = (said + text).slice(-100_000)
+    })
+  }
+  await once(proxy, 'spawn').catch((cause: Error) => {
+    throw new Error('HAProxy is missing: apt-get install -y --no-install-recommends haproxy', { cause })
+  })
+  cleanup.defer(async () => {
+    proxy.kill('SIGKILL')
+    if (proxy.exitCode === null && proxy.signalCode === null) await once(proxy, 'exit')
+  })
+  while (!(await isListening(port))) {
+    if (proxy.exitCode !== null) throw new Error(`HAProxy did not start:\n${said}`)
+    await sleep(PAUSE_MS)
+  }
+  return { url: `${options ? 'https' : 'http'}://${HOST}:${port}`, process: proxy, output: () => said }
+}
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect(port, HOST)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

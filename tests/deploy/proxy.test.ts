@@ -1,0 +1,358 @@
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { connect as connectHttp2 } from 'node:http2'
+import type { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Agent, request } from 'undici'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { signatureHeaders } from '../../scripts/flood-test/floods/signatures.ts'
+import { headText } from '../../scripts/flood-test/generators/request-text.ts'
+import { clientLine } from '../../scripts/flood-test/networks.ts'
+import { startProxy } from '../../scripts/flood-test/target/start-proxy.ts'
+import { expectProblem } from '../http/problem.ts'
+import { answersOn, exchange, open } from '../http/raw.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+/** The reverse proxy that is shipped: HAProxy with deploy/haproxy.cfg, and only its variables changed. */
+
+const HOST = '127.0.0.1'
+const service = await openTestService({ env: { TRUST_PROXY: HOST } })
+const [address = ''] = service.addresses
+const admin = await service.addCompany()
+const hostOf = (url: string) => new URL(url).host
+
+const shared = new AsyncDisposableStack()
+afterAll(() => shared.disposeAsync())
+
+/** A server on loopback until the end of the tests; returns its URL. */
+async function listen(server: Server): Promise<string> {
+  await once(server.listen(0, HOST), 'listening')
+  shared.defer(() => void server.close())
+  const bound = server.address()
+  return `http://${HOST}:${typeof bound === 'object' ? bound?.port : ''}`
+}
+
+/** An instance that is no gatehouse, for what gatehouse never does. */
+const instance = (handle: RequestListener) => listen(createServer(handle))
+/** Says of an instance whether it is ready. */
+let readyStatus = 200
+const ready = await instance((_, answer) => answer.writeHead(200).end())
+const asSaid = await instance((_, answer) => answer.writeHead(readyStatus).end())
+
+/** The proxy before two instances; by default before the service, and a second one that nobody started. */
+async function openProxy(variables: Record<string, string> = {}, instances = [address], options = '') {
+  const cleanup = new AsyncDisposableStack()
+  onTestFinished(() => cleanup.disposeAsync())
+  const [first = address, second] = instances.map(hostOf)
+  return await startProxy(
+    {
+      variables: {
+        INSTANCE_1: first,
+        INSTANCE_1_OPS: hostOf(ready),
+        INSTANCE_2: second ?? first,
+        INSTANCE_2_OPS: second === undefined ? `${HOST}:1` : hostOf(ready),
+        ...variables,
+      },
+      options,
+    },
+    cleanup,
+  )
+}
+
+const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
+const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}Connection: close\r\n\r\n`
+/** A request that takes a place and does not end: nothing of its body is sent. */
+const unfinished = (path: string, headers = {}) => headText(path, 2, { ...headers, Expect: '100-continue' })
+
+/** Sends a request from an IP address of loopback; `as` is a client that a balancer names. */
+async function ask(url: string, { bytes = KEY_SET, from = '127.0.1.1', as = '' } = {}) {
+  const socket = open(url, as ? HOST : from)
+  socket.write((as && clientLine(as)) + bytes)
+  const [answer] = await answersOn(socket)
+  return answer
+}
+const statusOf = async (...asked: Parameters<typeof ask>) => (await ask(...asked))?.status
+
+/** A connection that has a place: its request is in progress, and does not end. */
+async function hold(url: string, from: string, bytes = unfinished('/api/auth/login')): Promise<Socket> {
+  const socket = open(url, from)
+  onTestFinished(() => void socket.destroy())
+  socket.write(bytes)
+  expect(String((await once(socket, 'data'))[0])).toMatch(/^HTTP\/1\.1 100 /)
+  return socket
+}
+
+describe('a client', () => {
+  test('is the peer, whatever X-Forwarded-For says (ASVS 4.1.3, 15.3.4)', async () => {
+    const { url } = await openProxy()
+    const forged = 'X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 198.51.100.10\r\n'
+    const answer = await ask(url, {
+      bytes: KEY_SET.replace('\r\n\r\n', `\r\n${forged}\r\n`),
+      from: '127.0.1.7',
+    })
+    expect(answer?.status).toBe(200)
+    const line = () => service.logs.find((text) => text.includes(answer?.headers['x-request-id'] ?? '?'))
+    await expect.poll(line).toContain('"ipAddress":"127.0.1.7"')
+  })
+
+  test('is named by a balancer that is listed, and by nobody else', async () => {
+    const { url } = await openProxy({ BALANCERS: HOST })
+    const answer = await ask(url, { as: '192.0.2.77' })
+    const line = () => service.logs.find((text) => text.includes(answer?.headers['x-request-id'] ?? '?'))
+    await expect.poll(line).toContain('"ipAddress":"192.0.2.77"')
+    expect(await statusOf(url, { bytes: clientLine('192.0.2.77') + KEY_SET, from: '127.0.1.2' })).toBe(400)
+  })
+
+  test('is told nothing of what the service tells the proxy about its network', async () => {
+    const { url } = await openProxy()
+    const { accessToken } = await service.loginAs(admin)
+    const asked = { headers: { authorization: `Bearer ${accessToken}` } }
+    const direct = await request(`${address}/api/auth/session`, asked)
+    const proxied = await request(`${url}/api/auth/session`, asked)
+    expect(direct.headers['x-network-proven']).toBe('1')
+    expect(proxied.statusCode).toBe(200)
+    expect(proxied.headers['x-network-proven']).toBeUndefined()
+    const refused = await request(`${address}/api/auth/session`)
+    expect(refused.headers['x-network-proven']).toBeUndefined()
+    await Promise.all([direct, proxied, refused].map(({ body }) => body.dump()))
+  })
+})
+
+describe('of one network,', () => {
+  test('a connection above its share is closed, and others are accepted (ASVS 13.1.2)', async () => {
+    const { url } = await openProxy({ NETWORK_OPEN_CONNECTIONS: '3' })
+    const held: Socket[] = []
+    for (const _ of times(3, () => {})) held.push(await hold(url, '127.0.2.1'))
+    expect(await statusOf(url, { from: '127.0.2.1' })).toBeUndefined()
+    expect(await statusOf(url, { from: '127.0.2.2' })).toBe(200)
+    held[0]?.destroy()
+    await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
+  })
+
+  test('so many new connections are accepted', async () => {
+    const { url } = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '5' })
+    const statuses = []
+    for (const _ of times(6, () => {})) statuses.push(await statusOf(url, { from: '127.0.2.3' }))
+    expect(statuses).toEqual([...times(5, () => 200), undefined])
+    expect(await statusOf(url, { from: '127.0.2.4' })).toBe(200)
+  })
+
+  test('an IPv6 /64, which is one', async () => {
+    const { url } = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '4', BALANCERS: HOST })
+    const statuses = []
+    for (const n of times(5, (n) => n)) statuses.push(await statusOf(url, { as: `2001:db8:1:1::${n + 1}` }))
+    expect(statuses).toEqual([...times(4, () => 200), undefined])
+    expect(await statusOf(url, { as: '2001:db8:1:2::1' })).toBe(200)
+  })
+})
+
+describe('its own answers are problems, with the headers of every answer:', () => {
+  async function expectOwn(answer: Awaited<ReturnType<typeof ask>>, status: number, code: string) {
+    if (!answer) throw new Error('there is no answer')
+    expectProblem(answer, [status, code])
+    expect(answer.headers['retry-after']).toBe('1')
+    const { headers: usual } = await request(`${address}/api/nothing`)
+    const ofService = Object.keys(usual).filter(
+      (name) => !/^(?:date|connection|keep-alive|ratelimit.*)$/.test(name),
+    )
+    expect(Object.keys(answer.headers)).toEqual(expect.arrayContaining(ofService))
+    for (const name of ofService.filter((name) => !/^(?:content-length|x-request-id)$/.test(name))) {
+      expect([name, answer.headers[name]]).toEqual([name, usual[name]])
+    }
+  }
+
+  test('429, where too much comes from a network', async () => {
+    const { url } = await openProxy({ NETWORK_REQUESTS_PER_SECOND: '1' })
+    const answers = await exchange(url, KEY_SET.replace('Connection: close\r\n', '').repeat(50) + KEY_SET)
+    await expectOwn(
+      answers.find(({ status }) => status === 429),
+      429,
+      'rate_limited',
+    )
+  })
+
+  test('502, where an instance ends without an answer, and no other gets the request', async () => {
+    let received = 0
+    const broken = await instance(({ socket }) => {
+      received += 1
+      socket.destroy()
+    })
+    const { url } = await openProxy({}, [broken, broken])
+    await expectOwn(await ask(url), 502, 'unavailable')
+    expect(received).toBe(1)
+  })
+
+  test('503, where no instance is ready', async () => {
+    const { url } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
+    await expect.poll(() => statusOf(url)).toBe(503)
+    await expectOwn(await ask(url), 503, 'overloaded')
+  })
+
+  test('504, where an instance gives no answer', async () => {
+    const silent = await instance(() => {})
+    const { url } = await openProxy({ ANSWER_WITHIN: '300ms' }, [silent])
+    await expectOwn(await ask(url), 504, 'unavailable')
+  })
+})
+
+describe('a request', () => {
+  test('goes to another instance if one does not accept it, whatever its method', async () => {
+    const gone = createServer()
+    const url = await listen(gone)
+    await once(gone.close(), 'close')
+    const proxy = await openProxy({}, [url, address])
+    const bytes = `POST /api/auth/login ${HEAD}Content-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
+    for (const _ of times(4, () => {})) expect(await statusOf(proxy.url, { bytes })).toBe(400)
+  })
+
+  test('with headers of 20 KB reaches the service, which answers 431', async () => {
+    const { url } = await openProxy()
+    const bytes = `GET /api/nothing ${HEAD}X-Long: ${'a'.repeat(20_000)}\r\nConnection: close\r\n\r\n`
+    const answer = await ask(url, { bytes })
+    if (!answer) throw new Error('there is no answer')
+    expectProblem(answer, [431, 'headers_too_large'])
+  })
+
+  test('whose headers are not whole within 5 s is answered 408, and never reaches an instance', async () => {
+    let received = 0
+    const counting = await instance((_, answer) => {
+      received += 1
+      answer.end()
+    })
+    const { url } = await openProxy({}, [counting])
+    expect(await statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })).toBe(408)
+    expect(received).toBe(0)
+  })
+
+  test('that follows another on its connection waits for the answer of that one', async () => {
+    let underWay = 0
+    let most = 0
+    const slow = await instance(async (_, answer) => {
+      underWay += 1
+      most = Math.max(most, underWay)
+      await new Promise((resolve) => setImmediate(resolve))
+      underWay -= 1
+      answer.end()
+    })
+    const { url } = await openProxy({}, [slow])
+    const answers = await exchange(url, KEY_SET.replace('Connection: close\r\n', '').repeat(99) + KEY_SET)
+    expect(answers.map(({ status }) => status)).toEqual(times(100, () => 200))
+    expect(most).toBe(1)
+  })
+})
+
+/** Here, each of two instances has one of a kind. */
+describe('places of requests in progress', () => {
+  const session = async (from: string) => {
+    const { accessToken } = await service.loginAs(admin)
+    const bytes = `GET /api/auth/session ${HEAD}Authorization: Bearer ${accessToken}\r\nConnection: close\r\n\r\n`
+    return { bytes, from }
+  }
+
+  test('are not taken from networks that are known by those that are not', async () => {
+    const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
+    const known = await session('127.0.3.1')
+    expect(await statusOf(url, known)).toBe(200)
+    const held = await hold(url, '127.0.3.2')
+    await hold(url, '127.0.3.2')
+    let isServed = false
+    const stranger = ask(url, { from: '127.0.3.3' }).then((answer) => {
+      isServed = true
+      return answer?.status
+    })
+    expect(await statusOf(url, known)).toBe(200)
+    expect(await statusOf(url, { from: '127.0.3.1' })).toBe(200)
+    expect(isServed).toBe(false)
+    held.destroy()
+    expect(await stranger).toBe(200)
+  })
+
+  test('are not taken by events whose body does not come', async () => {
+    const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
+    const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
+    for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished('/api/events/ingest', headers))
+    expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
+  })
+})
+
+describe('an instance', () => {
+  test('that is not ready gets no more requests, and gets them again when it is', async () => {
+    const named = (name: string) => instance((_, answer) => answer.setHeader('x-name', name).end())
+    const { url } = await openProxy({ INSTANCE_1_OPS: hostOf(asSaid) }, [await named('a'), await named('b')])
+    const names = async () => {
+      const answers = []
+      for (const _ of times(4, () => {})) answers.push((await ask(url))?.headers['x-name'])
+      return new Set(answers)
+    }
+    onTestFinished(() => {
+      readyStatus = 200
+    })
+    await expect.poll(names).toEqual(new Set(['a', 'b']))
+    readyStatus = 503
+    await expect.poll(names, { timeout: 10_000 }).toEqual(new Set(['b']))
+    readyStatus = 200
+    await expect.poll(names, { timeout: 10_000 }).toEqual(new Set(['a', 'b']))
+  })
+})
+
+test('a proxy that is told to stop accepts no more, and finishes what has begun', async () => {
+  const begun = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  const slow = await instance(async (_, answer) => {
+    begun.resolve()
+    await held.promise
+    answer.end('finished')
+  })
+  const proxy = await openProxy({}, [slow])
+  const answer = ask(proxy.url)
+  await begun.promise
+  const ended = once(proxy.process, 'exit')
+  proxy.process.kill('SIGUSR1')
+  await expect.poll(() => statusOf(proxy.url)).toBeUndefined()
+  held.resolve()
+  expect((await answer)?.status).toBe(200)
+  expect(await ended).toEqual([0, null])
+})
+
+describe('TLS', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tls-'))
+  afterAll(() => rm(folder, { recursive: true }))
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
+  spawnSync('openssl', [
+    ...'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost'.split(
+      ' ',
+    ),
+    ...['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', key, '-out', certificate],
+  ])
+  const both = join(folder, 'both.pem')
+  await writeFile(both, `${await readFile(certificate, 'utf8')}${await readFile(key, 'utf8')}`)
+  const ca = await readFile(certificate)
+  const options = `ssl crt ${both} alpn h2,http/1.1`
+
+  test('ends at the proxy, from version 1.2', async () => {
+    const { url } = await openProxy({}, [address], options)
+    const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
+      const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
+      const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })
+      await body.dump()
+      await dispatcher.close()
+      return statusCode
+    }
+    expect(await askWith('TLSv1.2')).toBe(200)
+    expect(await askWith('TLSv1.3')).toBe(200)
+    await expect(askWith('TLSv1.1')).rejects.toThrow()
+  })
+
+  test('speaks HTTP/2', async () => {
+    const { url } = await openProxy({}, [address], options)
+    const client = connectHttp2(url, { ca })
+    const stream = client.request({ ':path': '/api/.well-known/jwks.json' })
+    const [headers] = await once(stream, 'response')
+    expect(headers[':status']).toBe(200)
+    stream.resume()
+    client.close()
+  })
+})
