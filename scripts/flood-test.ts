@@ -47,8 +47,8 @@ async function main(): Promise<void> {
 async function runAll(options: Options, signal: AbortSignal): Promise<Figures[]> {
   await using cleanup = new AsyncDisposableStack()
   const postgres = await openPostgres(cleanup)
-  const { floods, isAllTogether, floodSeconds, idleSeconds, serviceFolder } = options
-  const settings = { floodSeconds, idleSeconds, serviceFolder, postgres }
+  const { floods, isAllTogether, ...rest } = options
+  const settings = { ...rest, postgres }
   const plans: Plan[] = isAllTogether
     ? [{ name: 'all together', floods, aims: TOGETHER_AIMS, maxFiles: undefined, ...settings }]
     : floods.map((name) => ({ name, floods: [name], ...planOf(name), ...settings }))

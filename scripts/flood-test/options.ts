@@ -18,6 +18,8 @@ Linux, where connections can come from all of 127.0.0.0/8.
   --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
   --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s
   --all-together      these floods at once; one of each kind by default
+  --proxy             through HAProxy with deploy/haproxy.cfg, as in production
+  --workers N         processes of the service (1)
   --service DIR       another checkout of the project, whose service is flooded
   --json FILE         writes the figures as JSON
   --check             exit status 1 if an aim is missed
@@ -32,6 +34,8 @@ export interface Options {
   idleSeconds: number
   isAllTogether: boolean
   serviceFolder: string | undefined
+  isProxied: boolean
+  workers: number
   json: string | undefined
   check: boolean
 }
@@ -47,6 +51,8 @@ export function readOptions(args: string[]): Options | null {
     idleSeconds: Math.min(floodSeconds, MAX_IDLE_SECONDS),
     isAllTogether: values['all-together'],
     serviceFolder: values.service === undefined ? undefined : findService(values.service),
+    isProxied: values.proxy,
+    workers: readWorkers(values.workers),
     json: values.json,
     check: values.check,
   }
@@ -62,6 +68,8 @@ function parseValues(args: string[]) {
         flood: text,
         duration: { ...text, default: '20' },
         'all-together': flag,
+        proxy: flag,
+        workers: { ...text, default: '1' },
         service: text,
         json: text,
         check: flag,
@@ -90,6 +98,12 @@ function readSeconds(text: string): number {
   const seconds = Number(text)
   if (seconds > 0 && seconds <= MAX_SECONDS) return seconds
   throw new UsageError(`--duration must be a number above 0 and up to ${MAX_SECONDS}, not ${text}`)
+}
+
+function readWorkers(text: string): number {
+  const workers = Number(text)
+  if (Number.isInteger(workers) && workers > 0 && workers <= 64) return workers
+  throw new UsageError(`--workers must be a whole number from 1 to 64, not ${text}`)
 }
 
 function findService(folder: string): string {

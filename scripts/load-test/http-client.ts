@@ -1,6 +1,7 @@
+import { connect } from 'node:net'
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
-import { Pool } from 'undici'
+import { type buildConnector, Pool } from 'undici'
 import { Failure } from './drive/failure.ts'
 
 interface Request {
@@ -30,6 +31,8 @@ interface ClientOptions {
   deadlineMs?: number
   /** The IP address that connections come from. */
   localAddress?: string
+  /** What a connection begins with, before its first request. */
+  firstLine?: string
 }
 
 /** A service that is silent for longer is an error. */
@@ -38,13 +41,14 @@ const SILENCE_MS = 30_000
 export const JSON_CONTENT = { 'content-type': 'application/json' }
 
 export function openClient(url: string, options: ClientOptions): Client {
-  const { connections, deadlineMs, localAddress } = options
+  const { connections, deadlineMs, localAddress, firstLine } = options
   const pool = new Pool(url, {
     connections,
     pipelining: 1,
     headersTimeout: SILENCE_MS,
     bodyTimeout: SILENCE_MS,
     ...(localAddress !== undefined && { localAddress }),
+    ...(firstLine !== undefined && { connect: connectWith(firstLine) }),
   })
   return {
     send: (request) => send(pool, request, deadlineMs),
@@ -54,6 +58,17 @@ export function openClient(url: string, options: ClientOptions): Client {
       return text === '' ? null : JSON.parse(text)
     },
     close: () => pool.destroy(),
+  }
+}
+
+function connectWith(firstLine: string): buildConnector.connector {
+  return ({ hostname, port }, callback) => {
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    socket.once('error', (error) => callback(error, null))
+    socket.once('connect', () => {
+      socket.write(firstLine)
+      callback(null, socket)
+    })
   }
 }
 

@@ -7,13 +7,18 @@ export interface Child {
   ended: Promise<never>
 }
 
-/** Runs a file in a process of its own, with only these variables in its environment, until the cleanup. */
+/** Runs a file in a process of its own, with only these variables in its environment, until the cleanup; on one core, if it is given. */
 export function startChild(
   file: string,
   variables: Record<string, string>,
   cleanup: AsyncDisposableStack,
+  core?: number,
 ): Child {
   const child = fork(file, {
+    ...(core !== undefined && {
+      execPath: 'taskset',
+      execArgv: ['--cpu-list', String(core), process.execPath],
+    }),
     env: { PATH: process.env['PATH'], ...variables },
     // Keeps Ctrl-C from it: the load test itself ends it.
     detached: true,

@@ -2,7 +2,7 @@ import { memoryBelow, succeed } from '../aims.ts'
 import type { Attack } from '../generators/attack.ts'
 import { holdConnections } from '../generators/held-connections.ts'
 import { headText } from '../generators/request-text.ts'
-import { ipv4Networks } from '../networks.ts'
+import { clientLineOf, ipv4Networks } from '../networks.ts'
 import type { Flood, Victim } from './flood.ts'
 import { signatureHeaders } from './signatures.ts'
 
@@ -25,16 +25,14 @@ function bodies(what: string, announced: number, sent: number): Flood {
   }
 }
 
-function sendBodies({ url, companyId }: Victim, announced: number, bytes: Buffer): Attack {
+function sendBodies({ url, isProxied, companyId }: Victim, announced: number, bytes: Buffer): Attack {
   return holdConnections({
     url,
     count: CONNECTIONS,
     onOpen(socket, n) {
       const headers = signatureHeaders(companyId, Math.floor(Date.now() / 1000))
-      socket.write(
-        headText('/api/events/ingest', announced, { ...headers, 'X-Forwarded-For': network(n) }),
-        'latin1',
-      )
+      const head = headText('/api/events/ingest', announced, { ...headers, 'X-Forwarded-For': network(n) })
+      socket.write((isProxied ? clientLineOf(head) : '') + head, 'latin1')
       socket.write(bytes)
     },
   })

@@ -18,6 +18,8 @@ export const disk: Flood = {
     const networks = ipv6Networks()
     return sendSteadily({
       url: victim.url,
+      isProxied: victim.isProxied,
+      isRoaming: true,
       rate: RATE,
       connections: CONNECTIONS,
       depth: 1,

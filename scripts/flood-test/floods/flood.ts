@@ -7,6 +7,8 @@ import type { FloodTarget } from '../target/open-target.ts'
 export interface Victim {
   /** Without a path. */
   url: string
+  /** Whether this is the URL of the proxy, to which connections from the IP address of a balancer name their client. */
+  isProxied: boolean
   companyId: string
   /** Members whom no honest user is. */
   members: string[]

@@ -28,6 +28,7 @@ function mail(count: number, from: string): Flood {
       const networks = ipv4Networks(count)
       return sendSteadily({
         url: victim.url,
+        isProxied: victim.isProxied,
         rate: RATE,
         connections: CONNECTIONS,
         depth: 1,

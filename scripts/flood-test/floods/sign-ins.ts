@@ -28,6 +28,8 @@ function signIns(from: string, networks: Networks, unknownShare?: number): Flood
     attack: (victim) =>
       sendSteadily({
         url: victim.url,
+        isProxied: victim.isProxied,
+        isRoaming: true,
         rate: RATE,
         connections: CONNECTIONS,
         depth: 1,

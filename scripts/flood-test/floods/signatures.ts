@@ -32,6 +32,7 @@ function signatures(what: string, count: number, fault: { age?: number; companyI
       const textOf = prepareText({ ...victim, ...fault }, fault.age ?? 0)
       return sendSteadily({
         url: victim.url,
+        isProxied: victim.isProxied,
         rate: RATE,
         connections: CONNECTIONS,
         depth: DEPTH,

@@ -1,15 +1,16 @@
 import { once } from 'node:events'
+import { cpus } from 'node:os'
 import { join } from 'node:path'
 import { firstMessage, startChild } from '../../load-test/start-child.ts'
 import type { Counts } from '../generators/attack.ts'
 import type { AttackSetup } from './attack-process.ts'
 
-/** Starts floods in a process of their own. */
+/** Starts floods in a process of their own, which has one core, so that not the generator is measured. */
 export async function startAttack(
   setup: AttackSetup,
   cleanup: AsyncDisposableStack,
 ): Promise<{ stop(): Promise<Counts> }> {
-  const child = startChild(join(import.meta.dirname, 'attack-process.ts'), {}, cleanup)
+  const child = startChild(join(import.meta.dirname, 'attack-process.ts'), {}, cleanup, cpus().length - 1)
   child.process.send(setup)
   await firstMessage(child)
   return {

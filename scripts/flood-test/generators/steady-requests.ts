@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net'
+import { clientLineOf } from '../networks.ts'
 import { createAnswerReader } from './answers.ts'
 import { type Attack, type Counts, count } from './attack.ts'
 
@@ -14,6 +15,10 @@ interface SteadyRequests {
   burst?: number
   /** The IP address that connections come from. */
   localAddress?: string
+  /** Whether each connection begins by naming its client, that of its first request. */
+  isProxied?: boolean
+  /** Whether each request has a connection of its own. */
+  isRoaming?: boolean
   /** The bytes of the nth request. */
   requestOf(n: number): string
 }
@@ -70,10 +75,11 @@ function sendDue(state: State, from: number, to: number): void {
       count(counts, 'not sent', to - n)
       return
     }
-    const socket = line.socket ?? openLine(state, line)
     let text = ''
     for (let at = n; at < n + size; at += 1) text += load.requestOf(at)
-    socket.write(text, 'latin1')
+    const first = line.socket === null && load.isProxied ? clientLineOf(text) : ''
+    const socket = line.socket ?? openLine(state, line)
+    socket.write(first + text, 'latin1')
     line.outstanding += size
     count(counts, 'sent', size)
   }
@@ -106,6 +112,7 @@ function openLine({ load, counts }: State, line: Line): Socket {
     const statuses = reader.read(String(chunk))
     line.outstanding -= statuses.length
     for (const status of statuses) count(counts, status)
+    if (load.isProxied && load.isRoaming && line.outstanding <= 0) socket.destroy()
   })
   socket.on('end', () => socket.destroy())
   socket.on('error', () => {})

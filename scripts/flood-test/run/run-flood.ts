@@ -21,6 +21,8 @@ export interface Plan {
   floodSeconds: number
   idleSeconds: number
   serviceFolder: string | undefined
+  isProxied: boolean
+  workers: number
   postgres: Postgres
 }
 
@@ -73,12 +75,12 @@ async function measureFlooded(
   honest: HonestLoad,
   cleanup: AsyncDisposableStack,
 ) {
-  const { url, admin, attacked } = target
+  const { url, isProxied, admin, attacked } = target
   const members = attacked.map(({ email }) => email)
   let attack: Counts = {}
   const findings: Finding[] = []
   const measured = await measure(target, async () => {
-    const victim = { url, companyId: admin.companyId, members }
+    const victim = { url, isProxied, companyId: admin.companyId, members }
     const attackers = await startAttack({ floods: names, victim }, cleanup)
     await sleep(RISE_MS)
     const meanwhile = floods.map((flood) => observe(flood, target, floodSeconds))

@@ -10,12 +10,15 @@ import { type Client, JSON_CONTENT, openClient, parseReply } from '../../load-te
 import type { Credentials } from '../../load-test/operations/credentials.ts'
 import { obtainSigningKey } from '../../load-test/operations/signing-key.ts'
 import { startService } from '../../load-test/target/start-service.ts'
+import { clientLine } from '../networks.ts'
 import { waitForToken } from './mail-folder.ts'
+import { startProxy } from './start-proxy.ts'
 
 /** A service with limits as in production, on a database of its own, with a company that came in by itself. */
 export interface FloodTarget {
-  /** Without a path. */
+  /** Where clients connect, without a path: the reverse proxy, or the service itself. */
   url: string
+  isProxied: boolean
   pid: number | undefined
   dataFolder: string
   connection: pg.Client
@@ -32,6 +35,9 @@ interface TargetOptions {
   /** The project whose service it is; this one by default. */
   serviceFolder: string | undefined
   maxFiles: number | undefined
+  /** Whether the reverse proxy that is shipped stands before the service. */
+  isProxied: boolean
+  workers: number
 }
 
 const PROXY_IP_ADDRESS = '127.0.0.1'
@@ -44,7 +50,7 @@ export function from(network: string): Record<string, string> {
 
 export async function openFloodTarget(
   postgres: Postgres,
-  { serviceFolder, maxFiles }: TargetOptions,
+  { serviceFolder, maxFiles, isProxied, workers }: TargetOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<FloodTarget> {
   const databaseUrl = await createDatabase(postgres, cleanup)
@@ -55,19 +61,24 @@ export async function openFloodTarget(
     MASTER_KEYS: `flood:${randomBytes(32).toString('base64')}`,
     PUBLIC_URL: 'http://flood.example',
     DATA_DIR: dataFolder,
+    WORKERS: String(workers),
     TRUST_PROXY: `${PROXY_IP_ADDRESS}/32`,
   }
   const logFile = join(postgres.folder, `${name}.log`)
-  const { url, pid } = await startService({ variables, logFile, folder: serviceFolder, maxFiles }, cleanup)
+  const service = await startService({ variables, logFile, folder: serviceFolder, maxFiles }, cleanup)
+  const url = isProxied ? await startProxyBefore(service, cleanup) : service.url
   const connection = await openConnection(databaseUrl)
   cleanup.defer(() => connection.end())
-  const proxy = openClient(url, { connections: 32, localAddress: PROXY_IP_ADDRESS })
+  const proxy = isProxied
+    ? openForwardingClient(url)
+    : openClient(url, { connections: 32, localAddress: PROXY_IP_ADDRESS })
   cleanup.defer(() => proxy.close())
   const admin = await registerCompany(proxy, dataFolder)
   const people = (await insertAnalysts(connection, admin.companyId)).map((email) => ({ ...admin, email }))
   return {
     url,
-    pid,
+    isProxied,
+    pid: service.pid,
     dataFolder,
     connection,
     proxy,
@@ -77,6 +88,43 @@ export async function openFloodTarget(
     signingKey: await obtainSigningKey(proxy, admin),
   }
 }
+
+/** Clients that connect from PROXY_IP_ADDRESS name another, as those of a balancer do. */
+async function startProxyBefore(
+  { url, opsUrl }: { url: string; opsUrl: string },
+  cleanup: AsyncDisposableStack,
+): Promise<string> {
+  const [instance, ops] = [new URL(url).host, new URL(opsUrl).host]
+  const variables = {
+    BALANCERS: PROXY_IP_ADDRESS,
+    MAX_CONNECTIONS: '8000',
+    STRANGERS_CONNECTIONS: '6000',
+    INSTANCE_1: instance,
+    INSTANCE_1_OPS: ops,
+    // There is no second one.
+    INSTANCE_2: '127.0.0.1:1',
+    INSTANCE_2_OPS: '127.0.0.1:1',
+  }
+  return (await startProxy({ variables }, cleanup)).url
+}
+
+/** Sends each request on a connection of the client that it names. */
+function openForwardingClient(url: string): Client {
+  const clientFor = ({ headers }: { headers?: Record<string, string> }) =>
+    openClient(url, { connections: 1, firstLine: clientLine(headers?.['x-forwarded-for'] ?? ELSEWHERE) })
+  return {
+    async send(request) {
+      const client = clientFor(request)
+      return await client.send(request).finally(() => client.close())
+    },
+    async request(expectedStatus, request) {
+      const client = clientFor(request)
+      return await client.request(expectedStatus, request).finally(() => client.close())
+    },
+    close: async () => {},
+  }
+}
+const ELSEWHERE = '198.51.100.1'
 
 const RegisterReply = TypeCompiler.Compile(Type.Object({ companyId: Type.String() }))
 

@@ -20,11 +20,11 @@ interface ServiceOptions {
   maxFiles?: number | undefined
 }
 
-/** Starts the service as `npm start` does. Returns its URL and process id. */
+/** Starts the service as `npm start` does. Returns its URLs and process id. */
 export async function startService(
   { variables, logFile, folder = PROJECT, maxFiles }: ServiceOptions,
   cleanup: AsyncDisposableStack,
-): Promise<{ url: string; pid: number | undefined }> {
+): Promise<{ url: string; opsUrl: string; pid: number | undefined }> {
   const log = openSync(logFile, 'w')
   const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
   const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
@@ -37,7 +37,9 @@ export async function startService(
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
-  return { url: await waitForUrl(service, logFile, workers), pid: service.pid }
+  const url = await waitForUrl(service, logFile, workers)
+  const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(await readFile(logFile, 'utf8')) ?? []
+  return { url, opsUrl, pid: service.pid }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {
