@@ -273,7 +273,8 @@ describe('places of requests in progress', () => {
   test('are not taken by events whose body does not come', async () => {
     const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
     const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
-    for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished('/api/events/ingest', headers))
+    for (const _ of times(2, () => {}))
+      await hold(url, '127.0.3.4', unfinished('/api/events/ingest', headers))
     expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
   })
 })
