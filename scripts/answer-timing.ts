@@ -45,6 +45,8 @@ const config = loadConfig({
   MASTER_KEYS: `timing:${randomBytes(32).toString('base64')}`,
   RATE_LIMIT_SCALE: '1000000',
   DATA_DIR: dataDir,
+  // So they need not be built.
+  PAGES_URL: 'https://app.example.com',
   LOG_LEVEL: 'silent',
 })
 const app = await buildApp({ config, db, system, hasher, registry: createRegistry() })

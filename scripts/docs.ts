@@ -35,6 +35,8 @@ async function openapiDocument(): Promise<string> {
   const variables = {
     PUBLIC_URL: 'https://auth.example.com',
     ...readVariables(process.env),
+    // The document says nothing of the pages, so they need not be built.
+    PAGES_URL: 'https://app.example.com',
     MASTER_KEYS: `docs:${masterKey}`,
     LOG_LEVEL: 'silent',
   }

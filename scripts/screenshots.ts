@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Secret, TOTP } from 'otpauth'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { findFreePort } from '../src/http/acceptors.ts'
+import { PUBLIC_PATHS, SIGNED_IN_PAGES } from '../src/pages/paths.ts'
 import { launchBrowser } from './browser.ts'
 import { listMails } from './flood-test/target/mail-folder.ts'
 
@@ -14,19 +15,7 @@ import { listMails } from './flood-test/target/mail-folder.ts'
 
 const PROJECT = resolve(import.meta.dirname, '..')
 const FOLDER = join(PROJECT, 'screenshots')
-const OPEN = [
-  'sign-in',
-  'register',
-  'companies',
-  'forgot-password',
-  'verify-email',
-  'reset-password',
-  'accept-invitation',
-  'confirm-email',
-  'undo',
-  'nothing',
-]
-const SIGNED_IN = ['developer', 'members', 'security', 'activity', 'account']
+const OPEN = ['/sign-in', ...PUBLIC_PATHS, '/nothing']
 
 const LOOKS = (['light', 'dark'] as const).flatMap((colorScheme) =>
   [1280, 360].map((width) => ({ colorScheme, width })),
@@ -239,9 +228,10 @@ try {
   for (const look of LOOKS) {
     const { context, name, saver } = await open(browser, look)
     const page = await context.newPage()
-    for (const path of OPEN) await take(page, `${origin}/${path}`, name(path))
+    for (const path of OPEN) await take(page, `${origin}${path}`, name(path.slice(1)))
     const signedIn = await signIn(context, link, password)
-    for (const path of SIGNED_IN) await take(signedIn, `${origin}/${path}`, name(path))
+    for (const path of Object.keys(SIGNED_IN_PAGES))
+      await take(signedIn, `${origin}${path}`, name(path.slice(1)))
     await takeStates(signedIn, origin, saver(signedIn))
     await takeFactors(signedIn, { origin, link, password, dataDir }, saver(signedIn))
     await context.close()

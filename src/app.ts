@@ -105,7 +105,7 @@ export async function buildApp(options: AppOptions) {
   app.addHook('onClose', refusals.flush)
 
   // No credential: files that are the same for everybody.
-  if (config.pagesUrl === config.publicUrl) {
+  if (config.hasPages) {
     await app.register(async (open) => {
       await open.register(publicGuard)
       await open.register(pagesPlugin)

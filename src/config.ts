@@ -193,6 +193,7 @@ function faultsOf(values: Record<string, unknown>): string[] {
 function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   const publicUrl = originOf(read.PUBLIC_URL ?? `http://localhost:${read.PORT}`) ?? ''
   const dashboardOrigins = list(read.DASHBOARD_ORIGINS)
+  const pagesUrl = originOf(read.PAGES_URL ?? '') ?? publicUrl
   const passkeyRpId = read.PASSKEY_RP_ID ?? new URL(publicUrl).hostname
   return {
     /** Undefined means the embedded Postgres; only outside production. */
@@ -205,8 +206,10 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
     /** Scheme, host and port at which browsers and tenants reach the service; no trailing slash. */
     publicUrl,
-    /** Where mailed links lead. The pages of this service are at its own URL, or nowhere. */
-    pagesUrl: originOf(read.PAGES_URL ?? '') ?? publicUrl,
+    /** Where mailed links lead. */
+    pagesUrl,
+    /** The pages of this service are at its own URL, or nowhere. */
+    hasPages: pagesUrl === publicUrl,
     listen: { host: read.HOST, port: read.PORT },
     opsListen: { host: read.OPS_HOST, port: read.OPS_PORT },
     dataDir: read.DATA_DIR,

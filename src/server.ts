@@ -11,6 +11,7 @@ import { migrate } from './database/migrate.ts'
 import { requireSessionPooling } from './database/pooler.ts'
 import { waitForDatabase } from './database/wait.ts'
 import { findFreePort } from './http/acceptors.ts'
+import { findPages } from './http/built-pages.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createLog, type Log } from './http/logs.ts'
 import { createRegistry, showBuild, showLog, showProcess } from './http/metrics.ts'
@@ -75,6 +76,8 @@ async function run(system: System, logStream: LogStream, stop: Stop): Promise<vo
   const log = createLog(opened.config.logLevel, logStream)
   const context = { ...opened, system, logStream, log, stop }
   try {
+    // Before anything is migrated, or served.
+    if (opened.config.hasPages) await findPages()
     stop.signal.throwIfAborted()
     const service = await (cluster.isWorker ? startWorker(context) : startMachine(context))
     stop.signal.removeEventListener('abort', giveUp)

@@ -8,6 +8,7 @@ import { codeOf, isUnavailable } from './database/faults.ts'
 import { MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/pooler.ts'
 import { Problem } from './errors.ts'
+import { PagesError } from './http/built-pages.ts'
 import { openLocalMasterKey } from './local/master-key.ts'
 import { LocalDatabaseError } from './local/postgres/files.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
@@ -97,6 +98,7 @@ export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const isExplained = [
     ConfigError,
+    PagesError,
     Problem,
     LocalDatabaseError,
     TransactionPoolingError,

@@ -14,7 +14,7 @@ export default defineConfig({
     exclude: [SLOW],
     // The many processes that tests start compile each module once.
     env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
-    globalSetup: ['support/postgres.ts'],
+    globalSetup: ['support/built-pages.ts', 'support/postgres.ts'],
     sequence: { sequencer: LongestFirst },
     // More than cores: many tests wait for timeouts and other processes.
     maxWorkers: 2 * availableParallelism(),

@@ -18,6 +18,7 @@ import { notFoundPlugin } from './not-found.ts'
 import { noticesPlugin } from './notices.ts'
 import { observePlugin } from './observe.ts'
 import { openapiPlugin } from './openapi.ts'
+import { pageFilesPlugin } from './pages.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
 import { responsesPlugin } from './responses.ts'
 import { buildSerializer } from './serializers.ts'
@@ -93,7 +94,8 @@ export async function createHttpApp({
   await app.register(memoryLimitsPlugin, { limits: config.limits, permits, system })
   await app.register(arrivalPlugin, { listener })
   await app.register(problemsPlugin)
-  await app.register(notFoundPlugin, { hasPages: config.pagesUrl === config.publicUrl })
+  if (config.hasPages) await app.register(pageFilesPlugin)
+  await app.register(notFoundPlugin, { hasPages: config.hasPages })
   await app.register(bodyPlugin, { listener })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })

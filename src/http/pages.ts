@@ -1,30 +1,15 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { type Bundle, loadBundle, type StaticFile } from './bundle.ts'
+import { PAGE_PATHS } from '../pages/paths.ts'
+import { findPages } from './built-pages.ts'
 
 /**
  * Serves the web application: one page at each of its paths, and what it loads. It uses nothing but the public
  * interface, so there is nothing behind these paths.
  */
-
-/** The paths of src/pages/app.tsx. */
-const PATHS = [
-  '/',
-  '/sign-in',
-  '/register',
-  '/companies',
-  '/forgot-password',
-  '/verify-email',
-  '/reset-password',
-  '/accept-invitation',
-  '/confirm-email',
-  '/undo',
-  '/developer',
-  '/members',
-  '/security',
-  '/activity',
-  '/account',
-]
 
 /** Only files of the service itself; nothing can frame the page, and no text becomes a script. */
 const POLICY = [
@@ -40,39 +25,63 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ')
 
+/** For the pages, and for not-found.ts. */
+async function files(app: FastifyInstance): Promise<void> {
+  await app.register(fastifyStatic, {
+    root: await findPages(),
+    serve: false,
+    preCompressed: true,
+    // The page is never kept, and the names of the other files change with their content.
+    ...{ cacheControl: false, etag: false, lastModified: false, acceptRanges: false },
+  })
+}
+
 /** Behind the public guard. */
 async function plugin(app: FastifyInstance): Promise<void> {
-  const { page, assets }: Bundle = await loadBundle()
-  const hide = { hide: true }
-  for (const path of PATHS) {
-    app.get(path, { schema: hide }, async (request, reply) => sendPage(request, reply, page))
-  }
-  for (const [path, file] of assets) {
-    app.get(path, { schema: hide }, async (request, reply) => {
+  const schema = { hide: true }
+  for (const path of PAGE_PATHS) app.get(path, { schema }, sendPage)
+  const names = await readdir(join(await findPages(), 'assets'))
+  for (const name of names.filter((name) => !/\.(?:br|gz)$/.test(name))) {
+    app.get(`/assets/${name}`, { schema, onSend: nameScripts }, async (request, reply) => {
       reply.header('cache-control', 'public, max-age=31536000, immutable')
-      return send(request, reply, file)
+      return send(request, reply, `assets/${name}`)
     })
   }
 }
 
-function sendPage(request: FastifyRequest, reply: FastifyReply, page: StaticFile): FastifyReply {
+async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   reply.header('content-security-policy', POLICY)
-  return send(request, reply, page)
+  return send(request, reply, 'index.html')
 }
 
-/** In the smallest encoding that the browser takes. */
-function send({ headers }: FastifyRequest, reply: FastifyReply, file: StaticFile): FastifyReply {
-  const accepted = headers['accept-encoding'] ?? ''
-  const encoding = (['br', 'gzip'] as const).find((one) => new RegExp(`\\b${one}\\b`).test(accepted))
-  reply.type(file.type).header('vary', 'accept-encoding')
-  if (encoding) reply.header('content-encoding', encoding)
-  return reply.send(encoding ? file[encoding] : file.plain)
+const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
+
+/**
+ * Of what @fastify/static reads of a request, only the encodings count. It takes `*` for gzip, also where gzip is
+ * refused, and answers conditions with 304 or 412, though these files have nothing to compare.
+ */
+function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): FastifyReply {
+  for (const condition of CONDITIONS) delete headers[condition]
+  const accepted = headers['accept-encoding']?.split(',') ?? []
+  headers['accept-encoding'] = accepted.filter((one) => /^\s*(?:br|gzip)\s*(?:;|$)/i.test(one)).join()
+  return reply.header('vary', 'accept-encoding').sendFile(name)
+}
+
+/** By the name of RFC 9239. @fastify/static has the old one. */
+async function nameScripts(_request: FastifyRequest, reply: FastifyReply, payload: unknown) {
+  const type = String(reply.getHeader('content-type'))
+  if (type.startsWith('application/javascript')) reply.type('text/javascript; charset=utf-8')
+  return payload
 }
 
 /** What the application shows at a path that it does not have. */
 export async function sendNotFoundPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const { page } = await loadBundle()
-  return sendPage(request, reply.code(404), page)
+  return sendPage(request, reply.code(404))
 }
 
-export const pagesPlugin = fp(plugin, { name: 'pages', dependencies: ['public-guard'], encapsulate: true })
+export const pageFilesPlugin = fp(files, { name: 'page-files' })
+export const pagesPlugin = fp(plugin, {
+  name: 'pages',
+  dependencies: ['public-guard', 'page-files'],
+  encapsulate: true,
+})

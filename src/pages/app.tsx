@@ -2,6 +2,7 @@ import type { ComponentChild } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { ApiError, call, type Session, session as sessionEvents } from './api.ts'
 import { Link } from './parts.tsx'
+import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { ForgotPassword, WhichCompany } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
 import { AcceptInvitation, ConfirmEmail, ResetPassword, Undo, VerifyEmail } from './public/mailed-links.tsx'
@@ -20,7 +21,7 @@ import { Shell } from './signed-in/shell.tsx'
 
 /** Which page is at which path, and who is signed in. */
 
-const PUBLIC: Record<string, () => ComponentChild> = {
+const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], () => ComponentChild> = {
   '/register': () => <Register />,
   '/companies': () => <WhichCompany />,
   '/forgot-password': () => <ForgotPassword />,
@@ -36,13 +37,16 @@ interface PageProps {
   onChanged: () => void
 }
 
-/** With the permission that each needs. */
-const SIGNED_IN: Record<string, { needs?: string; show: (props: PageProps) => ComponentChild }> = {
-  '/developer': { needs: 'webhook-secret:manage', show: (props) => <Developer {...props} /> },
-  '/members': { needs: 'members:manage', show: (props) => <MembersPage {...props} /> },
-  '/security': { needs: 'members:manage', show: (props) => <SecurityPage {...props} /> },
-  '/activity': { needs: 'audit:read', show: () => <Activity /> },
-  '/account': { show: (props) => <Account {...props} /> },
+const SIGNED_IN: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
+  '/developer': (props) => <Developer {...props} />,
+  '/members': (props) => <MembersPage {...props} />,
+  '/security': (props) => <SecurityPage {...props} />,
+  '/activity': () => <Activity />,
+  '/account': (props) => <Account {...props} />,
+}
+
+function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): path is Path {
+  return Object.hasOwn(pages, path)
 }
 
 const ENDED: Record<string, string> = {
@@ -71,7 +75,7 @@ export function App() {
   const [held, setHeld] = useState<string | null>(null)
   const current = useRef(session)
   current.current = session
-  const isPublic = path in PUBLIC
+  const isPublic = isAt(PUBLIC, path)
 
   /** Asks who is signed in. What is shown stays while the service is busy or away. */
   async function ask(): Promise<void> {
@@ -90,7 +94,7 @@ export function App() {
       mark(false)
       if (current.current === null) return
       setNotice(ENDED[reason ?? ''] ?? 'Your session has ended. Sign in again.')
-      if (location.pathname in SIGNED_IN) setReturnTo(location.pathname)
+      if (isAt(SIGNED_IN, location.pathname)) setReturnTo(location.pathname)
       setSession(null)
       tabs.postMessage('out')
     }
@@ -109,11 +113,12 @@ export function App() {
     else setSession(null)
   }, [])
 
-  const isAtHome = path === '/' || path === '/sign-in'
+  const isAtHome = HOME_PATHS.includes(path)
   useEffect(() => {
     if (session === null && !isPublic && path !== '/sign-in') {
-      if (path in SIGNED_IN) setReturnTo(path)
-      if (path === '/' || path in SIGNED_IN) navigate('/sign-in', { replace: true })
+      const needsSignIn = isAt(SIGNED_IN, path)
+      if (needsSignIn) setReturnTo(path)
+      if (path === '/' || needsSignIn) navigate('/sign-in', { replace: true })
     }
     if (session && isAtHome) navigate(returnTo ?? homeOf(session), { replace: true })
   }, [session, path, isPublic, isAtHome, returnTo])
@@ -134,8 +139,7 @@ export function App() {
     navigate('/sign-in')
   }
 
-  const open = PUBLIC[path]
-  if (open) return open()
+  if (isAt(PUBLIC, path)) return PUBLIC[path]()
   if (session === undefined)
     return fault === null ? null : (
       <Frame title="Not now">
@@ -148,7 +152,7 @@ export function App() {
       </Frame>
     )
   if (session === null) {
-    if (path !== '/sign-in' && !(path in SIGNED_IN) && path !== '/') return <NotFound />
+    if (!isAtHome && !isAt(SIGNED_IN, path)) return <NotFound />
     return (
       <SignIn
         notice={notice}
@@ -161,10 +165,10 @@ export function App() {
       />
     )
   }
-  const page = SIGNED_IN[path]
-  if (!page) return isAtHome ? null : <NotFound />
+  if (!isAt(SIGNED_IN, path)) return isAtHome ? null : <NotFound />
+  const { needs } = SIGNED_IN_PAGES[path]
   const isHeld = held === session.session.id
-  const isAllowed = page.needs === undefined || session.permissions.includes(page.needs)
+  const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
     // Nothing of one session is shown in another.
     <Shell key={session.session.id} session={session} path={path} isHeld={isHeld} onSignOut={signOut}>
@@ -182,7 +186,7 @@ export function App() {
           }}
         />
       ) : isAllowed ? (
-        page.show({ session, onChanged: ask })
+        SIGNED_IN[path]({ session, onChanged: ask })
       ) : (
         <p class="notice">Your role, {session.user.role}, does not include this page. Ask an admin.</p>
       )}

@@ -195,17 +195,21 @@ describe('imports run one way:', () => {
     expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
   })
 
-  test('what runs in the browser takes types alone from the rest, which takes nothing from it', () => {
+  test('what runs in the browser takes types alone from the rest, which takes its paths alone from it', () => {
     expect(pages.length).toBeGreaterThan(10)
     const outwards = pages.flatMap(({ imports }) =>
       imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
     )
     expect(outwards.map(show)).toEqual([])
-    expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([])
+    expect(ours.filter(({ to }) => folderOf(to) === 'pages').map(show)).toEqual([
+      'http/pages.ts -> pages/paths.ts',
+    ])
+    expect(pages.find(({ path }) => path === 'pages/paths.ts')?.imports).toEqual([])
     expect(circlesOf(pages.flatMap(({ imports }) => imports.filter(({ isOurs }) => isOurs)))).toEqual([])
     const packages = pages.flatMap(({ imports }) =>
       imports.filter(({ isOurs, isType }) => !isOurs && !isType).map(({ to }) => to),
     )
+    // The service runs without them, once the pages are built.
     expect(new Set(packages)).toEqual(
       new Set(['preact', 'preact/hooks', '@simplewebauthn/browser', 'lean-qr']),
     )

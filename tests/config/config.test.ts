@@ -37,6 +37,7 @@ const defaults = {
   masterKeys: [],
   publicUrl: 'http://localhost:3000',
   pagesUrl: 'http://localhost:3000',
+  hasPages: true,
   listen: { host: '127.0.0.1', port: 3000 },
   opsListen: { host: '127.0.0.1', port: 3001 },
   dataDir: '.data',
@@ -160,6 +161,7 @@ describe('the configuration', () => {
       ],
       publicUrl: 'https://auth.example.com',
       pagesUrl: 'https://app.example.com',
+      hasPages: false,
       passkeys: {
         rpId: 'example.com',
         origins: ['https://auth.example.com', 'https://app.example.com', 'https://admin.example.com:8443'],

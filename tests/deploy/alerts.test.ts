@@ -35,8 +35,7 @@ const processes = createServerProcesses(testService.url)
 
 describe('the alert rules', () => {
   test('name metrics, routes and outcomes that a service with workers exports', async () => {
-    // Without pages, which each worker would build.
-    const service = await processes.start({ WORKERS: '2', PAGES_URL: 'https://app.example.com' })
+    const service = await processes.start({ WORKERS: '2' })
     await (await request(`${service.address}/api/auth/session`)).body.dump()
     let text = ''
     // Once a worker tells of the request, it tells of itself too.

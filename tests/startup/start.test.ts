@@ -50,10 +50,10 @@ test('every command of package.json that runs TypeScript refuses a Node that is 
 })
 
 test.for(['v22.19.0', 'v22.20.1', 'v24.0.0', 'v26.10.0'])(
-  'Node %s runs the service, with more threads than the machine has cores',
+  'Node %s builds the pages and runs the service, with more threads than the machine has cores',
   async (version) => {
     const { stdout } = await startWith(version)
-    const [, threads, rest] = /^(\d+) (.*)\n$/.exec(stdout) ?? []
+    const [, threads, rest] = /^\d+ scripts\/build\.ts --before-start\n(\d+) (.*)\n$/.exec(stdout) ?? []
     expect(Number(threads)).toBeGreaterThan(2)
     expect(rest).toMatch(/^--max-old-space-size=\d+ .*src\/server\.ts --extra$/)
   },

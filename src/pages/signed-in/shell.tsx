@@ -1,14 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { Session } from '../api.ts'
 import { Link } from '../parts.tsx'
-
-const PAGES: [path: string, title: string, needs?: string][] = [
-  ['/developer', 'Developer', 'webhook-secret:manage'],
-  ['/members', 'Members', 'members:manage'],
-  ['/security', 'Security', 'members:manage'],
-  ['/activity', 'Activity', 'audit:read'],
-  ['/account', 'Account'],
-]
+import { SIGNED_IN_PAGES } from '../paths.ts'
 
 interface Props {
   session: Session
@@ -22,7 +15,9 @@ interface Props {
 /** What surrounds the pages behind sign-in. */
 export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
   const { accessContext, user, permissions } = session
-  const pages = PAGES.filter(([, , needs]) => needs === undefined || permissions.includes(needs))
+  const pages = Object.entries(SIGNED_IN_PAGES).filter(
+    ([, { needs }]) => needs === undefined || permissions.includes(needs),
+  )
   return (
     <>
       <a class="skip" href="#content">
@@ -35,7 +30,7 @@ export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
         {!isHeld && (
           <nav aria-label="Pages">
             <ul>
-              {pages.map(([to, title]) => (
+              {pages.map(([to, { title }]) => (
                 <li key={to} aria-current={to === path ? 'page' : undefined}>
                   <Link to={to}>{title}</Link>
                 </li>

@@ -1,0 +1,59 @@
+import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { request } from 'undici'
+import { expect, test } from 'vitest'
+import { openTestService } from '../support/test-service.ts'
+
+/** The files of the web application, as programs see them. What browsers do with them is in tests/pages. */
+
+const service = await openTestService()
+const [address = ''] = service.addresses
+
+/** As it is sent; `fetch` would decompress it. */
+async function get(path: string, headers: Record<string, string> = {}, method: 'GET' | 'HEAD' = 'GET') {
+  const answer = await request(`${address}${path}`, { method, headers })
+  return {
+    status: answer.statusCode,
+    headers: answer.headers,
+    body: Buffer.from(await answer.body.arrayBuffer()),
+  }
+}
+
+const DECODERS: Record<string, (body: Buffer) => Buffer> = {
+  plain: (body) => body,
+  br: brotliDecompressSync,
+  gzip: gunzipSync,
+}
+const FILE_HEADERS = ['content-type', 'content-length', 'content-encoding', 'cache-control', 'vary']
+const page = (await get('/')).body.toString()
+const assets = page.match(/\/assets\/[^"]+/g) ?? []
+
+test.for<[accepted: string | undefined, encoding: string]>([
+  [undefined, 'plain'],
+  ['', 'plain'],
+  ['identity', 'plain'],
+  ['deflate, zstd', 'plain'],
+  ['gzip, deflate, br, zstd', 'br'],
+  ['GZIP', 'gzip'],
+  ['gzip;q=1.0, br;q=0.5', 'gzip'],
+  ['br ; q=0.9 , gzip ; q=0.8', 'br'],
+  ['br;q=0', 'plain'],
+  ['br;q=0, gzip', 'gzip'],
+  ['br;q=0.000, gzip;q=0', 'plain'],
+  ['deflate, gzip;q=0.5', 'gzip'],
+  ['*', 'plain'],
+  ['gzip;q=0, *', 'plain'],
+  ['xbr, not-gzip', 'plain'],
+])('to "Accept-Encoding: %s" files are sent %s (RFC 9110, section 12.5.3)', async ([accepted, encoding]) => {
+  for (const path of ['/', '/nothing', ...assets]) {
+    const plain = await get(path, { accept: 'text/html' })
+    const headers = { accept: 'text/html', ...(accepted !== undefined && { 'accept-encoding': accepted }) }
+    const answer = await get(path, headers)
+    const { 'content-encoding': sent = 'plain', vary } = answer.headers
+    expect([path, sent, vary]).toEqual([path, encoding, 'accept-encoding'])
+    expect(DECODERS[encoding]?.(answer.body).equals(plain.body)).toBe(true)
+    const head = await get(path, headers, 'HEAD')
+    expect([head.status, head.body.length]).toEqual([answer.status, 0])
+    for (const name of FILE_HEADERS) expect([name, head.headers[name]]).toEqual([name, answer.headers[name]])
+    expect(Number(answer.headers['content-length'])).toBe(answer.body.length)
+  }
+})

@@ -1,0 +1,84 @@
+import { execFile } from 'node:child_process'
+import { appendFile, cp, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, onTestFinished, test } from 'vitest'
+import { INHERITED } from '../support/environment.ts'
+import { createServerProcesses } from '../support/server-process.ts'
+import { openTestService } from '../support/test-service.ts'
+
+/** The service serves the pages that were built of its own sources, or none. */
+
+const project = resolve(import.meta.dirname, '../..')
+const { url } = await openTestService()
+const processes = createServerProcesses(url)
+
+/** The files of the project, without built pages. */
+async function checkOut({ isInstalled = true } = {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-pages-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  for (const part of ['src', 'scripts', 'package.json', 'tsconfig.json'])
+    await cp(join(project, part), join(folder, part), { recursive: true })
+  for (const part of isInstalled ? ['migrations', 'node_modules'] : [])
+    await symlink(join(project, part), join(folder, part))
+  return folder
+}
+
+const build = (folder: string, ...args: string[]) =>
+  promisify(execFile)(process.execPath, [join(folder, 'scripts/build.ts'), ...args], { env: INHERITED })
+const launch = (folder: string, env: Record<string, string> = {}) =>
+  processes.launch(env, undefined, [process.execPath, join(folder, 'src/server.ts')])
+
+test('without built pages the service does not start, and says what to do', async () => {
+  const folder = await checkOut()
+  const { exit, output } = await launch(folder)
+  expect((await exit)[0]).toBe(1)
+  expect(output()).toMatch(/^The pages are not built\. Run `npm ci --include=dev && npm run build`, or set PAGES_URL .*\n$/)
+
+  // With pages elsewhere nothing is missing.
+  const elsewhere = await launch(folder, { PAGES_URL: 'https://app.example.com' })
+  const address = await elsewhere.told(/"Server listening at (http[^"]+)"/)
+  expect((await fetch(`${address}/sign-in`, { headers: { accept: 'text/html' } })).status).toBe(404)
+
+  await build(folder)
+  const built = await launch(folder)
+  const page = await fetch(`${await built.told(/"Server listening at (http[^"]+)"/)}/sign-in`)
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+
+  // Of other sources they are not served.
+  await appendFile(join(folder, 'src/pages/style.css'), 'p { margin: 0 }')
+  expect((await (await launch(folder)).exit)[0]).toBe(1)
+})
+
+test('of two builds at once one is kept, whole, and a build of other sources takes nothing from it', async () => {
+  const folder = await checkOut()
+  await Promise.all([build(folder), build(folder, '--before-start')])
+  const dist = join(folder, 'dist')
+  const [first = '', ...more] = await readdir(dist)
+  expect(more).toEqual([])
+  const files = await readdir(join(dist, first), { recursive: true })
+  expect(files.filter((name) => /\.(?:br|gz)$/.test(name)).sort()).toEqual(
+    files
+      .filter((name) => /\.(?:html|js|css)$/.test(name))
+      .flatMap((name) => [`${name}.br`, `${name}.gz`])
+      .sort(),
+  )
+  expect(files).toHaveLength(10)
+  // There is nothing more to do.
+  expect(await build(folder, '--before-start')).toEqual({ stdout: '', stderr: '' })
+
+  await appendFile(join(folder, 'src/pages/style.css'), 'p { margin: 0 }')
+  await build(folder)
+  expect(await readdir(dist)).toHaveLength(2)
+  expect(await readdir(join(dist, first), { recursive: true })).toEqual(files)
+})
+
+test('where only what production needs is installed, a build says so, and a start leaves it to the service', async () => {
+  const folder = await checkOut({ isInstalled: false })
+  await expect(build(folder)).rejects.toMatchObject({
+    code: 1,
+    stderr: 'The pages were not built: run `npm ci --include=dev` first.\n',
+  })
+  expect(await build(folder, '--before-start')).toEqual({ stdout: '', stderr: '' })
+})
