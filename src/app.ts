@@ -19,7 +19,6 @@ import { createIngest } from './ingest/service.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
 import { createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
-import type { Permits } from './limits/permits.ts'
 import { accountRoutes } from './member/account-routes.ts'
 import { confirmRoutes } from './member/confirm-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
@@ -65,8 +64,6 @@ interface AppOptions {
   logStream?: DestinationStream
   /** What the process's limit of open files allows by default. */
   maxConnections?: number | undefined
-  /** Of the limits that are counted in memory; by default, the process counts by itself. */
-  permits?: Permits | undefined
 }
 
 /** Builds the service. The last block is the trust map: it shows which credential each route requires. */

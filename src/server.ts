@@ -100,8 +100,8 @@ async function startWorker(context: Context): Promise<Service> {
   const { config, stop } = context
   const registry = createRegistry()
   showProcess(registry, 'worker', context.connection)
-  const end = openWorkerEnd({ ...context, registry, workers: config.workers, onEnd: stop.now })
-  const serving = await startServing({ ...context, registry, permits: end.permits })
+  const end = openWorkerEnd({ registry, onEnd: stop.now })
+  const serving = await startServing({ ...context, registry })
   end.serving(serving.url)
   // Without its primary it leaves at once: what starts the service again needs the port.
   return { drain: () => serving.drain(end.hasPrimary() ? drainDelayOf(config) : 0) }

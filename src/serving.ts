@@ -1,3 +1,4 @@
+import cluster from 'node:cluster'
 import { availableParallelism } from 'node:os'
 import type { Registry } from 'prom-client'
 import { buildApp } from './app.ts'
@@ -8,7 +9,6 @@ import { takeLastRequests } from './http/last-requests.ts'
 import type { LogStream } from './http/log-stream.ts'
 import { showHashing } from './http/metrics.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
-import type { Permits } from './limits/permits.ts'
 import type { System } from './system.ts'
 
 /** What each process that answers requests has: the app, its listeners, and the passwords that it hashes. */
@@ -22,8 +22,6 @@ interface Options {
   system: System
   registry: Registry
   logStream: LogStream
-  /** Of a worker, which shares the port and the limits with others. */
-  permits?: Permits | undefined
 }
 
 export interface Serving {
@@ -40,7 +38,7 @@ export async function startServing({ connection, ...options }: Options): Promise
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
   const app = await buildApp({ ...options, db: connection.db, hasher })
-  const acceptors = createAcceptors(app, { sharesPort: options.permits !== undefined })
+  const acceptors = createAcceptors(app, { sharesPort: cluster.isWorker })
   let takingMs = 0
   app.addHook('preClose', async () => {
     await takeLastRequests(app.server, takingMs)

@@ -6,8 +6,6 @@ import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { createListener } from '../edge/listener.ts'
 import { memoryLimitsPlugin } from '../limits/memory.ts'
-import { createOwnPermits, type Permits } from '../limits/permits.ts'
-import { createWindows } from '../limits/windows.ts'
 import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
@@ -33,8 +31,6 @@ interface HttpOptions {
   logStream?: DestinationStream | undefined
   /** What the process's limit of open files allows by default. */
   maxConnections?: number | undefined
-  /** Of the limits that are counted in memory; by default, the process counts by itself. */
-  permits?: Permits | undefined
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
@@ -45,7 +41,6 @@ export async function createHttpApp({
   chapters,
   logStream,
   maxConnections,
-  permits = createOwnPermits(createWindows()),
 }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
   const listener = createListener({
@@ -91,7 +86,7 @@ export async function createHttpApp({
   await app.register(headersPlugin, { commonHeaders })
   await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
   await app.register(noticesPlugin, { system })
-  await app.register(memoryLimitsPlugin, { limits: config.limits, permits, system })
+  await app.register(memoryLimitsPlugin, { limits: config.limits, system })
   await app.register(arrivalPlugin, { listener })
   await app.register(problemsPlugin)
   if (config.hasPages) await app.register(pageFilesPlugin)

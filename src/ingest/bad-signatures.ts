@@ -1,9 +1,8 @@
 import { LruMap } from 'toad-cache'
 import { rateLimited } from '../limits/answer.ts'
-import { type Limit, type LimitState, stateOf } from '../limits/list.ts'
+import type { Limit, LimitState, Limits } from '../limits/list.ts'
 import type { MemoryCounter } from '../limits/memory.ts'
-import { byNetwork } from '../limits/subject.ts'
-import { type Counter, createWindows } from '../limits/windows.ts'
+import { type ByNetwork, byNetwork } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 
 /**
@@ -17,64 +16,66 @@ const KNOWN_MS = 24 * 3_600_000
 /** Beyond this number, the pair of network and company that was seen least recently is forgotten. */
 const MAX_KNOWN = 50_000
 
-/** Where a request comes from, and the company that it names before its signature is verified, if it names one. */
+/** Where a request comes from, and the company that it names before its signature is verified, or nothing. */
 export interface ClaimedSender {
   network: string
-  companyId: string | undefined
+  companyId: string
 }
 
-interface Options {
-  counter: MemoryCounter
-  /** How many signatures of a known pair are verified beyond that. This process counts them for itself. */
-  checks: Limit
+interface Options<Request> {
+  limits: Pick<Limits, 'badSignatures' | 'signatureChecks'>
+  counterOf(
+    limit: Limit,
+    subjectOf: (request: Request) => readonly string[] | ByNetwork,
+  ): MemoryCounter<Request>
+  senderOf(request: Request): ClaimedSender
   system: Pick<System, 'now'>
 }
 
-export function createBadSignatures({ counter, checks, system }: Options) {
+export function createBadSignatures<Request>({ limits, counterOf, senderOf, system }: Options<Request>) {
   /** When a signature of the company held last from this network. */
   const heldAt = new LruMap<number>(MAX_KNOWN)
-  const checked = createWindows()
+  const counter = counterOf(limits.badSignatures, (request) => {
+    const { network, companyId } = senderOf(request)
+    return isKnown(request) ? byNetwork(network, companyId) : byNetwork(network)
+  })
+  /** Signatures that were verified beyond that and did not hold. */
+  const checks = counterOf(limits.signatureChecks, (request) => {
+    const { network, companyId } = senderOf(request)
+    return [companyId, network]
+  })
 
-  function isKnown({ network, companyId = '' }: ClaimedSender): boolean {
-    const at = heldAt.get(keyOf(network, companyId))
+  function isKnown(request: Request): boolean {
+    const at = heldAt.get(keyOf(senderOf(request)))
     return at !== undefined && system.now() - at < KNOWN_MS
   }
-
-  function subjectOf(sender: ClaimedSender) {
-    const { network, companyId } = sender
-    return companyId !== undefined && isKnown(sender) ? byNetwork(network, companyId) : byNetwork(network)
-  }
-
-  const checksOf = ({ network, companyId = '' }: ClaimedSender): Counter => ({
-    ...checks,
-    values: [companyId, network],
-  })
 
   return {
     isKnown,
     /** Refuses before the body is read. @throws Problem rate_limited */
-    admit(sender: ClaimedSender): void {
-      const usedUp = counter.usedUp(subjectOf(sender))
+    async admit(request: Request): Promise<void> {
+      const usedUp = await counter.usedUp(request)
       if (!usedUp) return
-      if (!isKnown(sender)) throw rateLimited(usedUp)
-      const now = system.now()
-      const { granted, endsAt } = checked.take(checksOf(sender), 1, now)
-      if (granted === 0) throw rateLimited(stateOf(checks, 0, endsAt, now))
+      const refusal = isKnown(request) ? await checks.usedUp(request) : usedUp
+      if (refusal) throw rateLimited(refusal)
     },
-    /** @throws Problem rate_limited for a stranger who has used up the limit meanwhile */
-    async count(sender: ClaimedSender): Promise<LimitState> {
-      const subject = subjectOf(sender)
-      return (isKnown(sender) && counter.usedUp(subject)) || (await counter.consume(subject))
+    /**
+     * Counts a signature that does not hold, or headers that are none, for which nothing was verified.
+     * @throws Problem rate_limited if others have used up the limit meanwhile
+     */
+    async count(request: Request, wasVerified: boolean): Promise<LimitState> {
+      const { state, isExceeded } = await counter.consume(request)
+      if (!isExceeded) return state
+      if (!isKnown(request)) throw rateLimited(state)
+      if (!wasVerified) return state
+      const check = await checks.consume(request)
+      if (check.isExceeded) throw rateLimited(check.state)
+      return state
     },
-    /** A signature that held takes nothing of what is verified beyond the limit. */
-    noteHeld(sender: ClaimedSender & { companyId: string }): void {
-      const { network, companyId } = sender
-      heldAt.set(keyOf(network, companyId), system.now())
-      if (counter.usedUp(subjectOf(sender))) checked.giveBack(checksOf(sender), system.now())
-    },
+    noteHeld: (request: Request) => heldAt.set(keyOf(senderOf(request)), system.now()),
   }
 }
 
-function keyOf(network: string, companyId: string): string {
+function keyOf({ network, companyId }: ClaimedSender): string {
   return `${network} ${companyId}`
 }

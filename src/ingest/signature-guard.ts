@@ -41,12 +41,10 @@ async function plugin(
   app: FastifyInstance,
   { config, signingSecrets, refusals, system }: Options,
 ): Promise<void> {
-  const badSignatures = createBadSignatures({
-    counter: app.limits.counter(config.limits.badSignatures),
-    checks: config.limits.signatureChecks,
-    system,
-  })
-  const countRequest = app.limits.perSubject(config.limits.ingest, ({ sender }) => [sender.companyId])
+  const { limits } = config
+  const counterOf = app.limits.counter
+  const badSignatures = createBadSignatures({ limits, counterOf, senderOf: claimedSenderOf, system })
+  const countRequest = app.limits.perSubject(limits.ingest, ({ sender }) => [sender.companyId])
   // For a company that has no secret or does not exist: the check costs the same work and always fails.
   const nobodysKey = system.randomBytes(32)
   app.addHook('onRoute', (route) => {
@@ -60,14 +58,9 @@ async function plugin(
   app.decorateRequest('signed')
   keepBodiesAsBytes(app)
 
-  app.addHook('onRequest', (request, _reply, done) => {
-    try {
-      request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
-      badSignatures.admit(claimedSenderOf(request))
-      done()
-    } catch (error) {
-      done(toProblem(error))
-    }
+  app.addHook('onRequest', async (request) => {
+    request.signed = readSigned(request, system.now(), config.signatureToleranceSeconds)
+    await badSignatures.admit(request)
   })
 
   app.addHook('preValidation', async (request, reply) => {
@@ -96,10 +89,7 @@ async function plugin(
 
   // Only the storing statement tells that the secret was not replaced meanwhile.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    if (reply.statusCode === 202) {
-      const { companyId } = request.sender
-      badSignatures.noteHeld({ network: networkOf(request), companyId })
-    }
+    if (reply.statusCode === 202) badSignatures.noteHeld(request)
     done()
   })
 
@@ -114,7 +104,8 @@ async function plugin(
   // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
   app.setErrorHandler(async (error, request, reply) => {
     if (toProblem(error).code === 'invalid_signature') {
-      reply.headers(limitHeaders(await badSignatures.count(claimedSenderOf(request))))
+      const wasVerified = request.signed !== undefined
+      reply.headers(limitHeaders(await badSignatures.count(request, wasVerified)))
     }
     throw error
   })
@@ -129,7 +120,7 @@ async function plugin(
       secretVersion: sender?.secretVersion,
       network: networkOf(request),
       ipAddress: ipAddressOf(request),
-      isKnown: badSignatures.isKnown(claimedSenderOf(request)),
+      isKnown: badSignatures.isKnown(request),
       now: system.now(),
     }
   }
@@ -186,7 +177,7 @@ function readSigned(request: FastifyRequest, now: number, toleranceSeconds: numb
 
 function claimedSenderOf(request: FastifyRequest): ClaimedSender {
   const companyId = headerValues(request.raw, 'x-company-id')[0]?.toLowerCase() ?? ''
-  return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : undefined }
+  return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : '' }
 }
 
 /** The only header of that name: Node would join two of them, and a proxy could read one of the two. */

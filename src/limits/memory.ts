@@ -1,24 +1,34 @@
+import rateLimit, { type FastifyRateLimitStore, type FastifyRateLimitStoreCtor } from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import { LruMap } from 'toad-cache'
 import type { System } from '../system.ts'
 import { limitHeaders, rateLimited } from './answer.ts'
 import { networkOf } from './client.ts'
-import { type Limit, type LimitState, type Limits, stateOf } from './list.ts'
-import type { Permits } from './permits.ts'
-import { byNetwork, quotasOf, type Subject, tightest } from './subject.ts'
-import type { Counter } from './windows.ts'
+import type { Limit, LimitState, Limits } from './list.ts'
+import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
 
-/** Limits that protect the machine. They are counted in memory: see permits.ts. */
+/** Limits that protect the machine. Each process counts them by itself, in memory, with `@fastify/rate-limit`. */
 
 /** Counts the request, and sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
 type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
 
-export interface MemoryCounter {
-  /** The state of the limit if the subject has used it up, as far as is known without asking. */
-  usedUp(subject: Subject): LimitState | undefined
-  /** Counts a use, unless it is refused. @throws Problem rate_limited */
-  consume(subject: Subject): Promise<LimitState>
+/** The uses of a limit by the subjects of requests. */
+export interface MemoryCounter<Request = FastifyRequest> {
+  /** The state of the limit if it is used up. Counts nothing. */
+  usedUp(request: Request): Promise<LimitState | undefined>
+  /** Counts a use, unless the limit is used up. */
+  consume(request: Request): Promise<Consumed>
 }
+
+interface Consumed {
+  state: LimitState
+  /** Whether the limit was used up, so that the use must be refused. */
+  isExceeded: boolean
+}
+
+/** What a limit counts by: values that together name one counter, or a network. */
+type SubjectOf = (request: FastifyRequest) => readonly string[] | ByNetwork
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,59 +38,128 @@ declare module 'fastify' {
       /** A request with an invalid or missing credential, by network. */
       refusal: MemoryLimit
       /** A limit that counts by the result of `subjectOf`, such as a session or a company. */
-      perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => Subject): MemoryLimit
-      counter(limit: Limit): MemoryCounter
+      perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit
+      counter(limit: Limit, subjectOf: SubjectOf): MemoryCounter
     }
   }
 }
 
-export function createMemoryCounter(
-  limit: Limit,
-  permits: Permits,
-  { now: readClock }: Pick<System, 'now'>,
-): MemoryCounter {
-  const countersOf = (subject: Subject) =>
-    quotasOf(limit, subject).map(({ limit, values }): Counter => ({ ...limit, values }))
+/** Keys of one limit. Beyond that, the one that was used least recently is forgotten. */
+const MAX_KEYS = 50_000
 
-  function findUsedUp(counters: Counter[], now: number): LimitState | undefined {
-    for (const counter of counters) {
-      const endsAt = permits.usedUpUntil(counter, now)
-      if (endsAt !== undefined) return stateOf(counter, 0, endsAt, now)
+/** A fixed window, which the first use starts. */
+interface Window {
+  uses: number
+  /** By `System.now`. */
+  endsAt: number
+}
+
+/** `current` is above the limit's `max` if a use was refused. */
+type Answer = Parameters<FastifyRateLimitStore['incr']>[1]
+
+/** Where the package counts. Its own store has a clock of its own, and forgets all but 5 000 keys. */
+export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimitStoreCtor {
+  return class MemoryStore implements FastifyRateLimitStore {
+    readonly #windows = new LruMap<Window>(MAX_KEYS)
+
+    incr(key: string, answer: Answer, lengthMs: number, max: number): void {
+      const time = now()
+      let window = this.#open(key, lengthMs, time)
+      if (!window) {
+        window = { uses: 0, endsAt: time + lengthMs }
+        this.#windows.set(key, window)
+      }
+      const current = window.uses + 1
+      // A refused use does not count.
+      window.uses = Math.min(current, max)
+      answer(null, { current, ttl: window.endsAt - time })
+    }
+
+    /** Counts nothing. */
+    read(key: string, answer: Answer, lengthMs: number): void {
+      const time = now()
+      const window = this.#open(key, lengthMs, time)
+      answer(
+        null,
+        window ? { current: window.uses, ttl: window.endsAt - time } : { current: 0, ttl: lengthMs },
+      )
+    }
+
+    /** Of another limit. */
+    child(): MemoryStore {
+      return new MemoryStore()
+    }
+
+    /** The window of the key, unless it is over. */
+    #open(key: string, lengthMs: number, time: number): Window | undefined {
+      const window = this.#windows.get(key)
+      if (!window || window.endsAt <= time) return undefined
+      // One that ends later than a new one was started before the clock was put back.
+      window.endsAt = Math.min(window.endsAt, time + lengthMs)
+      return window
+    }
+  }
+}
+
+function createMemoryCounter(app: FastifyInstance, limit: Limit, subjectOf: SubjectOf): MemoryCounter {
+  const own = createCounter(app, limit, subjectOf)
+  // Used for IPv6 networks alone.
+  const wider = createCounter(app, widerLimitOf(limit), (request) => widerOf(subjectOf(request)) ?? [])
+  const hasWider = (request: FastifyRequest) => widerOf(subjectOf(request)) !== undefined
+
+  async function findUsedUp(request: FastifyRequest): Promise<LimitState | undefined> {
+    for (const counter of hasWider(request) ? [own, wider] : [own]) {
+      const { state } = await counter(request, { increment: false })
+      if (state.remaining === 0) return state
     }
     return undefined
   }
 
+  async function consumeBoth(request: FastifyRequest): Promise<Consumed> {
+    // Both are asked before one counts, so that a refused use takes nothing. Of uses at the same time, one can.
+    const usedUp = await findUsedUp(request)
+    if (usedUp) return { state: usedUp, isExceeded: true }
+    const narrow = await own(request)
+    if (narrow.isExceeded) return narrow
+    const wide = await wider(request)
+    return wide.isExceeded ? wide : { state: tightest([narrow.state, wide.state]), isExceeded: false }
+  }
+
   return {
-    usedUp: (subject) => findUsedUp(countersOf(subject), readClock()),
-    async consume(subject) {
-      const now = readClock()
-      const counters = countersOf(subject)
-      // All are checked before one is counted.
-      const usedUp = counters.length > 1 && findUsedUp(counters, now)
-      if (usedUp) throw rateLimited(usedUp)
-      const states: LimitState[] = []
-      for (const counter of counters) {
-        const answer = permits.take(counter, now)
-        const taken = answer instanceof Promise ? await answer : answer
-        if (!taken.isGranted) {
-          for (const other of counters.slice(0, states.length)) permits.giveBack(other, now)
-          throw rateLimited(stateOf(counter, taken.left, taken.endsAt, now))
-        }
-        states.push(stateOf(counter, taken.left, taken.endsAt, now))
-      }
-      return tightest(states)
+    usedUp: findUsedUp,
+    consume: (request) => (hasWider(request) ? consumeBoth(request) : own(request)),
+  }
+}
+
+function createCounter(app: FastifyInstance, limit: Limit, subjectOf: SubjectOf) {
+  const ask = app.createRateLimit({
+    max: limit.max,
+    timeWindow: limit.windowSeconds * 1000,
+    keyGenerator(request) {
+      const subject = subjectOf(request)
+      return JSON.stringify('network' in subject ? [...subject.about, subject.network] : subject)
     },
+  })
+  return async (request: FastifyRequest, options?: { increment: boolean }): Promise<Consumed> => {
+    const answer = await ask(request, options)
+    if (answer.isAllowed) throw new Error('no request is exempt from a limit')
+    const { remaining, ttlInSeconds: resetSeconds, isExceeded } = answer
+    return { state: { ...limit, remaining, resetSeconds }, isExceeded }
   }
 }
 
 async function plugin(
   app: FastifyInstance,
-  { limits, permits, system }: { limits: Limits; permits: Permits; system: System },
+  { limits, system }: { limits: Limits; system: System },
 ): Promise<void> {
-  function perSubject(limit: Limit, subjectOf: (request: FastifyRequest) => Subject): MemoryLimit {
-    const counter = createMemoryCounter(limit, permits, system)
+  // Its own hooks would set other headers than `limitHeaders`, so it only counts.
+  await app.register(rateLimit, { global: false, store: createMemoryStore(system) })
+
+  function perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit {
+    const counter = createMemoryCounter(app, limit, subjectOf)
     return async (request, reply) => {
-      const state = await counter.consume(subjectOf(request))
+      const { state, isExceeded } = await counter.consume(request)
+      if (isExceeded) throw rateLimited(state)
       reply?.headers(limitHeaders(state))
     }
   }
@@ -90,7 +169,7 @@ async function plugin(
     anonymous: perNetwork(limits.anonymous),
     refusal: perNetwork(limits.refusals),
     perSubject,
-    counter: (limit) => createMemoryCounter(limit, permits, system),
+    counter: (limit, subjectOf) => createMemoryCounter(app, limit, subjectOf),
   })
 }
 

@@ -6,7 +6,7 @@ import type { Limit, LimitState } from './list.ts'
 /** What a limit counts by: values that together name one counter, or a network. */
 export type Subject = readonly string[] | ByNetwork | ByDevice
 
-interface ByNetwork {
+export interface ByNetwork {
   network: string
   /** Values that the counter is about as well, such as a company. */
   about: readonly string[]
@@ -32,7 +32,16 @@ export function byDevice(device: string, network: string): ByDevice {
 const DEVICES_FACTOR = 4
 
 /** One customer can have a /48, and with it 65 536 networks. So the /48 has a counter of its own. */
+export function widerLimitOf(limit: Limit): Limit {
+  return { ...limit, name: `${limit.name}-48`, max: limit.max * WIDER_FACTOR }
+}
 const WIDER_FACTOR = 4
+
+/** The /48 of a subject that is an IPv6 network. */
+export function widerOf(subject: readonly string[] | ByNetwork): ByNetwork | undefined {
+  if (!('network' in subject) || !isIPv6(subject.network)) return undefined
+  return byNetwork(widerNetworkOf(subject.network), ...subject.about)
+}
 
 /** One counter: how high it goes, and the values that name it together with the limit's name. */
 export interface Quota {
@@ -52,9 +61,8 @@ export function quotasOf(limit: Limit, subject: Subject): Quota[] {
   if (!('network' in subject)) return [{ limit, values: subject }]
   const { network, about } = subject
   const own = { limit, values: [...about, network] }
-  if (!isIPv6(network)) return [own]
-  const wider = { ...limit, name: `${limit.name}-48`, max: limit.max * WIDER_FACTOR }
-  return [own, { limit: wider, values: [...about, widerNetworkOf(network)] }]
+  const wider = widerOf(subject)
+  return wider ? [own, { limit: widerLimitOf(limit), values: [...about, wider.network] }] : [own]
 }
 
 /** The state of the counter that has the fewest uses left. */

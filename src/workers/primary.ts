@@ -4,15 +4,13 @@ import { AggregatorRegistry, Counter, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
-import { grantTo } from '../limits/permits.ts'
-import { createWindows } from '../limits/windows.ts'
 import type { System } from '../system.ts'
 import { relayLines } from './lines.ts'
-import { createReplies, type FromPrimary, type FromWorker, type Metrics } from './messages.ts'
+import type { FromPrimary, FromWorker, Metrics } from './messages.ts'
 
 /**
- * The primary's side of its workers: starts them, replaces those that die, counts the limits that hold for the machine,
- * gathers their log lines and metrics, and ends them.
+ * The primary's side of its workers: starts them, replaces those that die, gathers their log lines and metrics, and
+ * ends them.
  */
 
 /** Before a worker is replaced. It doubles with each one that dies young, so that what cannot start does not spin. */
@@ -27,7 +25,7 @@ type Env = Record<string, string | undefined>
 interface Options {
   /** The environment of each worker, beside that of this process. */
   envs: Env[]
-  system: System
+  system: Pick<System, 'elapsed'>
   registry: Registry
   logStream: LogStream
   log: Pick<Log, 'error'>
@@ -57,12 +55,12 @@ interface State {
   isServing: boolean
   /** The metrics that it told last. */
   told: Metrics
+  /** Called when it tells them. */
+  onTold: (() => void)[]
 }
 
 export function createWorkers({ envs, system, registry, logStream, log }: Options): Workers {
   const states = new Set<State>()
-  const windows = createWindows()
-  const replies = createReplies<Metrics>(METRICS_MS)
   const served = Promise.withResolvers<string>()
   let hasServed = false
   let listenPort = 0
@@ -77,7 +75,8 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
 
   function fork(env: Env, pauseMs: number): void {
     const worker = cluster.fork({ ...env, PORT: String(listenPort) })
-    const state: State = { worker, env, pauseMs, startedAt: system.elapsed(), isServing: false, told: [] }
+    const startedAt = system.elapsed()
+    const state: State = { worker, env, pauseMs, startedAt, isServing: false, told: [], onTold: [] }
     states.add(state)
     relayLines(worker.process.stdout, (lines) => logStream.write(lines))
     worker.on('message', (message: FromWorker) => receive(state, message))
@@ -89,12 +88,9 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   }
 
   function receive(state: State, message: FromWorker): void {
-    if (message.type === 'ask') {
-      const grants = grantTo(envs.length, windows, message.asks, system.now())
-      send(state, { type: 'grants', id: message.id, grants })
-    } else if (message.type === 'metrics') {
+    if (message.type === 'metrics') {
       state.told = message.metrics
-      replies.receive(message.id, message.metrics)
+      for (const notify of state.onTold.splice(0)) notify()
     } else {
       state.isServing = true
       hasServed = true
@@ -139,8 +135,11 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   }
 
   /** One that does not answer in time counts with what it told before. */
-  function askForMetrics(state: State): Promise<Metrics> {
-    return replies.ask((id) => send(state, { type: 'metrics', id }), state.told)
+  async function askForMetrics(state: State): Promise<Metrics> {
+    const told = new Promise<void>((resolve) => state.onTold.push(resolve))
+    send(state, { type: 'metrics' })
+    await Promise.race([told, sleep(METRICS_MS, undefined, { ref: false })])
+    return state.told
   }
 
   return {

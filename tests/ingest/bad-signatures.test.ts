@@ -156,6 +156,14 @@ describe('in a network that senders share, bad signatures', () => {
     expect((await send(sender, from)).status).toBe(429)
   })
 
+  test('at once are told apart no further than one after the other: a limit and what is verified beyond it', async () => {
+    const from = '192.0.2.17'
+    expect((await send(sender, from)).status).toBe(202)
+    const answers = await Promise.all(times(40, () => forge(sender.companyId, from)))
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(25)
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(15)
+  })
+
   test('are counted by network again a day after the last good one', async () => {
     const from = '192.0.2.12'
     expect((await send(sender, from)).status).toBe(202)

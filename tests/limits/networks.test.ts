@@ -1,10 +1,7 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { createCounters } from '../../src/limits/counters.ts'
-import { createMemoryCounter } from '../../src/limits/memory.ts'
-import { createOwnPermits } from '../../src/limits/permits.ts'
 import { byNetwork, quotasOf } from '../../src/limits/subject.ts'
-import { createWindows } from '../../src/limits/windows.ts'
 import { type Answer, openTestService, times } from '../support/test-service.ts'
 
 /** Limits by network: an IPv4 address or an IPv6 /64, and four times as much for an IPv6 /48. */
@@ -166,13 +163,14 @@ describe('counters in Postgres', () => {
 })
 
 test('a counter in memory outlives no clock that was put back', async () => {
-  let now = 86_400_000
-  const counter = createMemoryCounter(limit, createOwnPermits(createWindows()), { now: () => now })
-  for (const _ of times(3, () => {})) await counter.consume(['x'])
-  now = 0
-  expect(counter.usedUp(['x'])).toMatchObject({ remaining: 0, resetSeconds: 60 })
-  now = 60_000
-  expect(await counter.consume(['x'])).toMatchObject({ remaining: 2, resetSeconds: 60 })
+  const ask = () => service.call('/nothing', { method: 'GET', headers: { 'x-forwarded-for': '192.0.2.98' } })
+  expect(statusesOf([await ask(), await ask(), await ask()])).toEqual([404, 404, 404])
+  service.clock.advance(-86_400)
+  const refused = await ask()
+  expect([refused.status, refused.headers['ratelimit']]).toEqual([429, '"anonymous";r=0;t=60'])
+  service.clock.advance(60)
+  const passed = await ask()
+  expect([passed.status, passed.headers['ratelimit']]).toEqual([404, '"anonymous";r=2;t=60'])
 })
 
 test('a /48 that is used up leaves no row for each of its /64, and is asked about again a second later', async () => {
