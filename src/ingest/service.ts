@@ -4,7 +4,7 @@ import { createBatch, type MeasureBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
-import { createLimiter } from '../limits/limiter.ts'
+import { createAdmission } from '../limits/admission.ts'
 import { eventIdConflict, type Sender, toItems } from './items.ts'
 import { type EventItem, type EventOutcome, storeAllEvents, storeEvents } from './repository.ts'
 import type { Event } from './schemas.ts'
@@ -16,6 +16,9 @@ import { invalidSignature } from './signature.ts'
 const MAX_TRIES = 5
 /** In characters. Larger events get their own transaction: shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192
+/** Large requests, which wait in order of arrival. */
+const MAX_WAITING = 64
+const ANY_TURN = { network: '', isKnown: true }
 
 interface Context {
   db: Kysely<Database>
@@ -49,9 +52,9 @@ export function createIngest({ db, config, measureBatch, registry }: Context): I
     maxWaiting: 2_000,
   })
   // Each large request takes a connection for a transaction; half of the pool stays free for other requests.
-  const transactions = createLimiter({
-    concurrency: Math.max(1, Math.floor(config.databasePoolSize / 2)),
-    maxWaiting: 64,
+  const transactions = createAdmission({
+    places: Math.max(1, Math.floor(config.databasePoolSize / 2)),
+    bounds: { max: MAX_WAITING, maxPerWiderNetwork: MAX_WAITING },
     isOutage,
   })
 
@@ -61,7 +64,7 @@ export function createIngest({ db, config, measureBatch, registry }: Context): I
     const isShareable = only && others.length === 0 && only.data.length <= MAX_SHARED_LENGTH
     const outcomes = isShareable
       ? [await storeOne(store, only)]
-      : await transactions.run(() => storeAll(db, items))
+      : await transactions.run(ANY_TURN, () => storeAll(db, items))
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
     const duplicates = items.length - accepted + repeated
     events.inc({ outcome: 'accepted' }, accepted)

@@ -29,7 +29,7 @@ interface Options {
   /** The calls that can wait, known or unknown: clients do not wait for the end of a long queue. */
   bounds: { max: number; maxPerWiderNetwork: number }
   /** The detail of the problem when work is refused. */
-  refusal: string
+  refusal?: string
   /** Whether no work can succeed now. Then all calls that wait fail at once. */
   isOutage?(error: unknown): boolean
 }

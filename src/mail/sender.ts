@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter, type Limiter } from '../limits/limiter.ts'
 import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
 import { type DueMail, takeDueMailsAcrossCompanies } from './repository.ts'
 import { MAX_CONNECTIONS } from './transport.ts'
@@ -22,7 +21,8 @@ const HAND_BACK_MS = 2_000
 const OUTAGE_PAUSE_MS = 5_000
 
 interface Sending extends Delivery {
-  slots: Limiter
+  /** The mails that are being sent, at most as many as there are connections. */
+  underWay: Set<Promise<void>>
 }
 
 export interface Sender {
@@ -33,8 +33,12 @@ export interface Sender {
 
 export function createSender(options: DeliveryOptions): Sender {
   const [stopping, stopped] = [new AbortController(), new AbortController()]
-  const slots = createLimiter({ concurrency: MAX_CONNECTIONS })
-  const sending = { ...options, slots, stopping: stopping.signal, stopped: stopped.signal }
+  const sending = {
+    ...options,
+    underWay: new Set<Promise<void>>(),
+    stopping: stopping.signal,
+    stopped: stopped.signal,
+  }
   let running: Promise<void> | undefined
   let ended: Promise<void> | undefined
 
@@ -58,18 +62,21 @@ export function createSender(options: DeliveryOptions): Sender {
 }
 
 async function run(sending: Sending): Promise<void> {
-  const { slots, stopping } = sending
+  const { underWay, stopping } = sending
   while (!stopping.aborted) {
-    const room = slots.free
+    const room = MAX_CONNECTIONS - underWay.size
     // The time of the attempts starts before their leases do.
     const deadline = AbortSignal.timeout(ATTEMPT_MS)
     const mails = await takeDue(sending, room)
-    for (const mail of mails) void slots.run(() => deliver(sending, mail, deadline))
-    // If all slots are in use, more mail can be due, so this waits for a slot and not for the next poll.
-    if (slots.free === 0) await slots.ended('any')
+    for (const mail of mails) {
+      const delivery = deliver(sending, mail, deadline).finally(() => underWay.delete(delivery))
+      underWay.add(delivery)
+    }
+    // If all connections are in use, more mail can be due, so this waits for one of them and not for the next poll.
+    if (underWay.size === MAX_CONNECTIONS) await Promise.race(underWay)
     else if (mails.length < room) await pause(sending, POLL_MS)
   }
-  await slots.ended('all')
+  await Promise.all(underWay)
 }
 
 async function pause({ stopping: signal }: Sending, ms: number): Promise<void> {

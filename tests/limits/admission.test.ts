@@ -1,0 +1,68 @@
+import { describe, expect, test } from 'vitest'
+import { createAdmission } from '../../src/limits/admission.ts'
+
+/** Work whose ends the test decides. */
+function startWork(count: number, run: (work: () => Promise<number>) => Promise<number>) {
+  const begun: number[] = []
+  const ends = Array.from({ length: count }, () => Promise.withResolvers<number>())
+  const results = ends.map(({ promise }, index) =>
+    run(() => {
+      begun.push(index)
+      return promise
+    }),
+  )
+  return { begun, ends, settled: Promise.allSettled(results) }
+}
+
+/** An admission for one client, which waits in order of arrival. */
+function openAdmission(options: { places: number; maxWaiting: number; isOutage?(): boolean }) {
+  const { maxWaiting, ...others } = options
+  const admission = createAdmission({
+    ...others,
+    bounds: { max: maxWaiting, maxPerWiderNetwork: maxWaiting },
+  })
+  const run = (work: () => Promise<number>) => admission.run({ network: '192.0.2.1', isKnown: false }, work)
+  return { admission, run }
+}
+
+/** Lets everything that can go on do so. */
+const settle = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
+  test('runs as much as it has places for, lets the next wait in order and refuses the rest', async () => {
+    const { admission, run } = openAdmission({ places: 2, maxWaiting: 2 })
+    const { begun, ends, settled } = startWork(5, run)
+    expect([begun, admission.waiting]).toEqual([[0, 1], 2])
+    ends[1]?.resolve(1)
+    await settle()
+    expect([begun, admission.waiting]).toEqual([[0, 1, 2], 1])
+    for (const { resolve } of ends) resolve(0)
+    expect((await settled).at(-1)).toEqual({
+      status: 'rejected',
+      reason: expect.objectContaining({ code: 'overloaded' }),
+    })
+    expect([begun, admission.waiting]).toEqual([[0, 1, 2, 3], 0])
+    const { begun: next } = startWork(3, run)
+    expect(next).toEqual([0, 1])
+  })
+
+  test('gives the place of failed work to the next', async () => {
+    const { run } = openAdmission({ places: 1, maxWaiting: 1 })
+    const { begun, ends, settled } = startWork(2, run)
+    ends[0]?.reject(new Error('failed'))
+    ends[1]?.resolve(1)
+    expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(begun).toEqual([0, 1])
+    expect(await run(async () => 4)).toBe(4)
+  })
+
+  test('fails all that waits when there is an outage, and goes on afterwards (ASVS 16.5.2)', async () => {
+    const { admission, run } = openAdmission({ places: 1, maxWaiting: 3, isOutage: () => true })
+    const { begun, ends, settled } = startWork(3, run)
+    const outage = new Error('outage')
+    ends[0]?.reject(outage)
+    expect(await settled).toEqual(Array(3).fill({ status: 'rejected', reason: outage }))
+    expect([begun, admission.waiting]).toEqual([[0], 0])
+    expect(await run(async () => 4)).toBe(4)
+  })
+})
