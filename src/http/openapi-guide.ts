@@ -1,39 +1,9 @@
 import type { Config } from '../config.ts'
 import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from '../crypto/password-policy.ts'
-import type { Limits } from '../limits/list.ts'
+import { COUNTED, type Limits } from '../limits/list.ts'
 import { codeRows } from './openapi-codes.ts'
 
 /** The text at the beginning of the document: the rules of all requests, with the numbers of this service. */
-
-/** What each limit counts. */
-const COUNTED: Record<keyof Limits, string> = {
-  signInFailures: 'wrong passwords, by company, e-mail and network',
-  accountFailures:
-    'wrong passwords, by company and e-mail; beyond it, only known networks and browsers sign in',
-  signInAttempts: 'sign-ins, by network',
-  regenerate: 'new signing secrets, by company',
-  register: 'registrations, by network',
-  passwordChecks: 'passwords of registrations, refused ones too, by network',
-  mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
-  mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
-  mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
-  secondFactorCodes: 'codes of second factors, by user; right ones are given back, passkeys are not counted',
-  mailboxCodes: 'mailed codes that prove a mailbox, by user',
-  passwordChanges: 'changes of a password or an e-mail, by user and network',
-  memberChanges: 'changes of members and invitations, and of the own name, by user',
-  invitations: 'invitations, those that are sent again included, by company',
-  servicePasswords: 'passwords of service members, by company',
-  oneTimeTokens: 'tries of mailed tokens, by network',
-  refresh: 'refreshes, by session',
-  ingest: 'signed requests, by company',
-  badSignatures: 'requests whose signature does not hold, by network',
-  signatureChecks:
-    'signatures that are verified beyond that, by company and network, where one held within a day; right ones are given back',
-  refusals: 'requests that are refused for their credential, by network',
-  anonymous: 'other requests without a credential, by network',
-  session: 'requests with a session, by session',
-  reauthentications: 'passwords that are given again, by session',
-}
 
 export function guideOf(config: Config): string {
   return `Sign-in, sessions, the event-signing secret and signed event ingestion.

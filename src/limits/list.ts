@@ -28,61 +28,67 @@ const limit = (name: string, max: number, windowSeconds: number): Limit => ({ na
 
 const DEFAULTS = {
   // Counted in Postgres, so that all instances share them: see counters.ts.
-  /** Wrong passwords, by company, e-mail and network together; of a known device instead of the network. */
   signInFailures: limit('sign-in-failures', 10, 900),
-  /** Wrong passwords, by company and e-mail. Beyond it, only known networks and devices can sign in. */
   accountFailures: limit('account-failures', 50, 900),
-  /** Sign-ins, by network; by the device if it is known. */
   signInAttempts: limit('sign-in-attempts', 30, 60),
-  /** New signing secrets, by company. */
   regenerate: limit('regenerate', 5, 3600),
-  /** New companies, by network. */
   register: limit('register', 5, 3600),
-  /** Passwords of registrations that are estimated, by network. */
   passwordChecks: limit('password-checks', 10, 60),
-  /** Requested mails, by kind, company, e-mail and network. */
   mail: limit('mail', 3, 3600),
-  /** Requested mails, by network. It bounds the rows that strangers can write. */
   mailRequests: limit('mail-requests', 120, 3600),
-  /** All mails to an e-mail that others can cause. Further ones wait. */
   mailToAddress: limit('mail-to-address', 12, 3600),
-  /** Codes of second factors, by user. Passkeys are not counted. */
   secondFactorCodes: limit('second-factor-codes', 10, 900),
-  /** Mailed codes that prove a mailbox, by user. */
   mailboxCodes: limit('mailbox-codes', 3, 3600),
-  /** Attempts to change a password or an e-mail, by user and network. */
   passwordChanges: limit('password-changes', 10, 3600),
-  /** Changes of members and invitations, and of one's own name, by user. */
   memberChanges: limit('member-changes', 1000, 3600),
-  /** Invitations, those that are sent again included, by company. */
   invitations: limit('invitations', 50, 3600),
-  /** Passwords made for servers, by company. */
   servicePasswords: limit('service-passwords', 20, 3600),
-  /** Attempts to use a one-time token, by network. */
   oneTimeTokens: limit('one-time-tokens', 10, 60),
 
   // Counted in the session's own row: see session/rotation-repository.ts.
-  /** Refreshes, by session. */
   refresh: limit('refresh', 30, 60),
 
-  // Counted by each instance in its memory: see memory.ts.
-  /** Signed requests, by company. */
+  // Counted by each process in its memory: see memory.ts.
   ingest: limit('ingest', 1000, 1),
-  /** Requests with an invalid signature, by network. */
   badSignatures: limit('bad-signatures', 60, 60),
-  /** Signatures verified beyond that, by company and network where one held of late; by each process for itself. */
   signatureChecks: limit('signature-checks', 20, 1),
-  /** Other requests with an invalid or missing credential, sign-in excepted, by network. */
   refusals: limit('refusals', 120, 60),
-  /** Requests to public routes and unknown paths, by network. */
   anonymous: limit('anonymous', 600, 60),
-  /** Requests to prove again who one is, by session. */
   reauthentications: limit('reauthentications', 30, 60),
-  /** Requests, by session. */
   session: limit('session', 6000, 60),
 }
 
 export type Limits = typeof DEFAULTS
+
+/** What each limit counts, in the words of the OpenAPI document and of .env.example. */
+export const COUNTED: Record<keyof Limits, string> = {
+  signInFailures: 'wrong passwords, by company, e-mail and network',
+  accountFailures:
+    'wrong passwords, by company and e-mail; beyond it, only known networks and browsers sign in',
+  signInAttempts: 'sign-ins, by network',
+  regenerate: 'new signing secrets, by company',
+  register: 'registrations, by network',
+  passwordChecks: 'passwords of registrations, refused ones too, by network',
+  mail: 'requested mails, by company, e-mail and network; further ones are answered alike and not sent',
+  mailRequests: 'requested mails, by network; further ones are answered alike and not sent',
+  mailToAddress: 'mails to an e-mail that others can cause; further ones are sent later',
+  secondFactorCodes: 'codes of second factors, by user; right ones are given back, passkeys are not counted',
+  mailboxCodes: 'mailed codes that prove a mailbox, by user',
+  passwordChanges: 'changes of a password or an e-mail, by user and network',
+  memberChanges: 'changes of members and invitations, and of the own name, by user',
+  invitations: 'invitations, those that are sent again included, by company',
+  servicePasswords: 'passwords of service members, by company',
+  oneTimeTokens: 'tries of mailed tokens, by network',
+  refresh: 'refreshes, by session',
+  ingest: 'signed requests, by company',
+  badSignatures: 'requests whose signature does not hold, by network',
+  signatureChecks:
+    'signatures that are verified beyond that, by company and network, where one held within a day; right ones are given back',
+  refusals: 'requests that are refused for their credential, by network',
+  anonymous: 'other requests without a credential, by network',
+  session: 'requests with a session, by session',
+  reauthentications: 'passwords that are given again, by session',
+}
 
 export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)
 

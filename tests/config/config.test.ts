@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { ConfigError, loadConfig, VARIABLES } from '../../src/config.ts'
+import { COUNTED } from '../../src/limits/list.ts'
 
 const randomKey = (seed: string) => createHash('sha256').update(seed).digest()
 const KEY = randomKey('one').toString('base64')
@@ -113,6 +114,12 @@ describe('the configuration', () => {
     const limits = Object.values(defaults.limits).map(({ name }) => name.toUpperCase().replaceAll('-', '_'))
     const known = [...VARIABLES, ...limits.map((name) => `LIMIT_${name}`)]
     expect(Object.keys(env).sort()).toEqual(known.sort())
+    const stated = Object.entries(COUNTED).map(([key, counts]) => {
+      const { name, max, windowSeconds } = Object(defaults.limits)[key]
+      const variable = `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`
+      return `# ${counts[0]?.toUpperCase()}${counts.slice(1)}:\n# ${variable}=${max}/${windowSeconds}\n`
+    })
+    expect(example.match(/^# [^\n]+\n# LIMIT_[^\n]+\n/gm)).toEqual(stated)
   })
 
   test('takes every variable', () => {
