@@ -22,7 +22,7 @@ export interface Counters {
   /** Consumes one use of each counter in turn, until one is used up. */
   consumeInTurn(quotas: Quota[], now: number): Promise<Consumed>
   /** Gives one use of each counter back that was counted in advance and must not count. */
-  refund(quotas: Quota[], now: number): Promise<void>
+  refund(quotas: Quota[]): Promise<void>
   /**
    * Consumes one use for `work`. If `work` fails through our own fault, the use is refunded, since the client
    * is told to try again.
@@ -63,7 +63,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
       const quota = quotas[states.length]
       if (quota && states.length > 0) refusals.note(quota, refusal, now)
       // A refused use takes nothing, so the counters that had room for it get it back.
-      await counters.refund(quotas.slice(0, states.length), now).catch(() => {})
+      await counters.refund(quotas.slice(0, states.length)).catch(() => {})
       throw refusal
     },
     async consumeInTurn(quotas, now) {
@@ -88,7 +88,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
         return await work(state)
       } catch (error) {
         // An error of the refund must not replace the error of `work`.
-        if (isOurs(error)) await counters.refund(quotasOf(limit, subject), now).catch(() => {})
+        if (isOurs(error)) await counters.refund(quotasOf(limit, subject)).catch(() => {})
         throw error
       }
     },

@@ -56,7 +56,7 @@ async function checkChosen(
     await checkPassword('password', password, person, { hasher, isBreached })
   } catch (error) {
     if (!isOurs(error)) {
-      await counters.refund(quotasOf(register, byNetwork(network)), now).catch(() => {})
+      await counters.refund(quotasOf(register, byNetwork(network))).catch(() => {})
     }
     throw error
   }

@@ -44,8 +44,8 @@ export function createAccountLookUp({ db, knownClients, measureBatch }: Context)
     run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
   })
   return async (attempt) => {
-    const { companyId, email, client, device } = attempt
-    const digests = knownClients.digestsOf(companyId, client.network, device)
+    const { companyId, email } = attempt
+    const digests = knownClients.digestsOf(companyId, attempt)
     const { identity, companyStatus, known } = (await find({ companyId, email, ...digests })) ?? NOTHING
     return { account: identity, companyStatus, recognized: knownClients.recognize(known, digests, attempt) }
   }

@@ -58,7 +58,7 @@ export async function countGuess<Result>(
     return { ...guess, result }
   } finally {
     // The attempt has had its effect, so a failed refund must not turn it into an error.
-    if (!isSettled) await context.counters.refund(guess.uses, guesser.now).catch(() => {})
+    if (!isSettled) await context.counters.refund(guess.uses).catch(() => {})
   }
 }
 
@@ -72,7 +72,7 @@ async function consumeGuess(
   const uses = quotas.slice(0, states.length)
   if (usedUp && states.length < place.length) {
     // A refused guess takes nothing.
-    await counters.refund(uses, now).catch(() => {})
+    await counters.refund(uses).catch(() => {})
     throw withLogContext(rateLimited(usedUp), { companyId, ...(userId && { userId }), reason: 'locked_out' })
   }
   const ofAccount = states[place.length] ?? null

@@ -5,6 +5,7 @@ import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
+import type { Client } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import type { KnownClient, KnownUntil } from './known-clients-fragments.ts'
 import { findKnownUntil, learnClients } from './known-clients-repository.ts'
@@ -38,7 +39,7 @@ export interface Recognition {
 }
 
 export interface KnownClients {
-  digestsOf(companyId: string, network: string, device: string | undefined): Digests
+  digestsOf(companyId: string, attempt: Attempt): Digests
   /** Makes a network known for a user who has proven it in another way than by sign-in. */
   learnNetwork(
     tx: Transaction<Database>,
@@ -48,17 +49,14 @@ export interface KnownClients {
   ): Promise<void>
   recognize(known: KnownUntil, digests: Digests, attempt: Attempt): Recognition
   /** Looks up whether a member whose company is known only now comes from a known network or device. */
-  lookUp(
-    db: Executor,
-    user: { companyId: string; userId: string },
-    attempt: Attempt & { network: string },
-  ): Promise<Recognition>
+  lookUp(db: Executor, user: { companyId: string; userId: string }, attempt: Attempt): Promise<Recognition>
 }
 
 interface Attempt {
   mode: SessionKind
   /** The device cookie of the request. */
   device: string | undefined
+  client: Pick<Client, 'network'>
   now: number
 }
 
@@ -80,14 +78,13 @@ export function createKnownClients({ config, system }: Context): KnownClients {
   const networksOf = (companyId: string, network: string) =>
     keys.map((key) => digest(key, `${companyId} ${network}`))
 
-  const deviceOf = (device: string | undefined) => (device === undefined ? null : hashOpaque(device))
+  const digestsOf = (companyId: string, { client, device }: Attempt) => ({
+    networks: networksOf(companyId, client.network),
+    device: device === undefined ? null : hashOpaque(device),
+  })
 
   return {
-    digestsOf: (companyId, network, device) => ({
-      networks: networksOf(companyId, network),
-      device: deviceOf(device),
-    }),
-
+    digestsOf,
     async learnNetwork(tx, { companyId, userId }, network, now) {
       const learns = networksOf(companyId, network)
         .slice(0, 1)
@@ -97,10 +94,9 @@ export function createKnownClients({ config, system }: Context): KnownClients {
 
     recognize: (known, digests, attempt) => recognize(system, known, digests, attempt),
 
-    async lookUp(db, { companyId, userId }, { network, ...attempt }) {
-      const digests = { networks: networksOf(companyId, network), device: deviceOf(attempt.device) }
-      const known = await findKnownUntil(db, companyId, userId, digests)
-      return recognize(system, known, digests, attempt)
+    async lookUp(db, { companyId, userId }, attempt) {
+      const digests = digestsOf(companyId, attempt)
+      return recognize(system, await findKnownUntil(db, companyId, userId, digests), digests, attempt)
     },
   }
 }

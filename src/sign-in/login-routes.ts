@@ -65,7 +65,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { config, system,
         ...request.body,
         mode,
         device: readDeviceCookie(request),
-        formerCookie: mode === 'cookie' ? readSessionCookies(request)[0] : undefined,
+        formerCookie: readSessionCookies(request)[0],
         client: clientOf(request),
         now: system.now(),
       })

@@ -1,5 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
-import { type AuditEntry, newEntry } from '../audit/entry.ts'
+import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { clearLockout } from '../company/identity-repository.ts'
@@ -55,11 +55,8 @@ export interface SignedIn extends Opened {
   limit: LimitState | undefined
 }
 
-interface Insertion {
-  companyId: string
-  row: repository.NewSession
-  entry: AuditEntry
-}
+/** Opens the session by its one statement. */
+type Insert = (db: Executor) => ReturnType<typeof repository.insertSession>
 
 /**
  * Opens a session. Without `consume`, for a password that was verified and is all that the user has: the statement confirms
@@ -75,12 +72,12 @@ export async function openSession(
   const session = newSession(context, account, opening)
   const cookie = mode === 'cookie' ? generateOpaque(context.system.randomBytes) : null
   const passwordHash = consume ? null : account.passwordHash
-  const insertion = toInsertion(context, session, cookie, passwordHash, opening)
+  const insert = toInsert(context, session, cookie, passwordHash, opening)
   const needsMore = consume || formerOf(opening) !== null || account.lockedOutAt !== null
-  const outcome = needsMore ? 'raced' : await insert(context, context.db, insertion)
+  const outcome = needsMore ? 'raced' : await insert(context.db)
   const isOpened =
     outcome === 'opened' ||
-    (outcome === 'raced' && (await openInTransaction(context, account, opening, insertion, consume)))
+    (outcome === 'raced' && (await openInTransaction(context, account, opening, insert, consume)))
   if (!isOpened) return null
   const credential =
     cookie === null
@@ -89,46 +86,40 @@ export async function openSession(
   return { session, credential }
 }
 
-function formerOf({ formerCookie }: Opening): Buffer | null {
-  return formerCookie === undefined ? null : hashOpaque(formerCookie)
+/** A browser's alone: what has tokens keeps its cookie. */
+function formerOf({ mode, formerCookie }: Opening): Buffer | null {
+  return mode === 'token' || formerCookie === undefined ? null : hashOpaque(formerCookie)
 }
 
-function toInsertion(
-  { system }: OpeningContext,
+function toInsert(
+  { config, system }: OpeningContext,
   session: Session,
   cookie: string | null,
   passwordHash: string | null,
   { client, recognized: { learns }, amr, refunds, now }: Opening,
-): Insertion {
-  const { ipAddress, network, userAgent } = client
+): Insert {
+  const { ipAddress, network } = client
   const { companyId, userId: actor, sessionId } = session
-  return {
-    companyId,
-    row: {
-      ...session,
-      cookieHash: cookie === null ? null : hashOpaque(cookie),
-      userAgent: userAgent?.slice(0, MAX_USER_AGENT) ?? null,
-      ipAddress,
-      network,
-      passwordHash,
-      learns,
-      knownUntil: knownUntil(now),
-      refunds,
-      supersededAuditId: newId(system),
-    },
-    entry: newEntry(system, new Date(now), {
-      action: 'sign_in',
-      outcome: 'done',
-      actor,
-      sessionId,
-      ipAddress,
-      ...(amr.length > 1 && { details: { methods: amr } }),
-    }),
+  const row = {
+    ...session,
+    cookieHash: cookie === null ? null : hashOpaque(cookie),
+    userAgent: userAgentOf(client) ?? null,
+    ipAddress,
+    network,
+    passwordHash,
+    learns,
+    knownUntil: knownUntil(now),
+    refunds,
+    supersededAuditId: newId(system),
   }
+  const about = { action: 'sign_in', outcome: 'done', actor, sessionId, ipAddress }
+  const details = amr.length > 1 ? { methods: amr } : undefined
+  const entry = newEntry(system, new Date(now), { ...about, details })
+  return (db) => repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
-function insert({ config }: OpeningContext, db: Executor, { companyId, row, entry }: Insertion) {
-  return repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
+function userAgentOf({ userAgent }: Client): string | undefined {
+  return userAgent?.slice(0, MAX_USER_AGENT)
 }
 
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
@@ -136,7 +127,7 @@ async function openInTransaction(
   context: OpeningContext,
   account: Identity,
   opening: Opening,
-  insertion: Insertion,
+  insert: Insert,
   consume?: Consume,
 ): Promise<boolean> {
   const { companyId, userId } = account
@@ -146,7 +137,7 @@ async function openInTransaction(
     if (consume && !(await consume(tx))) throw rollBack(false)
     // First, since it makes room: then the new session supersedes none.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    if ((await insert(context, tx, insertion)) !== 'opened') throw rollBack(false)
+    if ((await insert(tx)) !== 'opened') throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')
     if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true
@@ -176,7 +167,7 @@ async function tellOfLockout(
   { client, now }: Opening,
 ): Promise<void> {
   if (!(await clearLockout(tx, companyId, userId, passwordHash))) return
-  const data = { ipAddress: client.ipAddress, userAgent: client.userAgent?.slice(0, MAX_USER_AGENT) }
+  const data = { ipAddress: client.ipAddress, userAgent: userAgentOf(client) }
   await queueMail(tx, system, companyId, { kind: 'sign_in_after_lockout', recipient, data, now })
 }
 

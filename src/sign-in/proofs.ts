@@ -57,7 +57,9 @@ export async function answerChallenge<Result extends object>(
   effect: (verified: Verified) => Promise<Effect<Result>>,
 ): Promise<{ result: Result; limit: LimitState | undefined } | Refused> {
   const { member, given, hash, now } = attempt
-  const limit = given.method === 'passkey' ? undefined : await countCode(context, member, now)
+  const { counters, config } = context
+  const [codes, subject] = [config.limits.secondFactorCodes, [member.companyId, member.userId]]
+  const limit = given.method === 'passkey' ? undefined : await counters.consume(codes, subject, now)
   let isGuess = false
   try {
     if (!(await countTry(context.db, member, hash, new Date(now)))) return { refused: 'challenge', limit }
@@ -72,21 +74,8 @@ export async function answerChallenge<Result extends object>(
     return { refused: 'wrong', limit }
   } finally {
     // The answer stands, whether or not the use of the limit can be given back.
-    if (limit && !isGuess) await refundCode(context, member, now)
+    if (limit && !isGuess) await counters.refund(quotasOf(codes, subject)).catch(() => {})
   }
-}
-
-async function countCode({ counters, config }: Context, { companyId, userId }: MemberIds, now: number) {
-  return await counters.consume(config.limits.secondFactorCodes, [companyId, userId], now)
-}
-
-async function refundCode(
-  { counters, config }: Context,
-  { companyId, userId }: MemberIds,
-  now: number,
-): Promise<void> {
-  const quotas = quotasOf(config.limits.secondFactorCodes, [companyId, userId])
-  await counters.refund(quotas, now).catch(() => {})
 }
 
 async function verify(context: Context, attempt: Attempt): Promise<Verified | null> {

@@ -1,5 +1,4 @@
 import { PLATFORM } from '../audit/entry.ts'
-import type { Identity } from '../company/identity-fragments.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
@@ -17,14 +16,13 @@ import {
 import type { GivenProof } from '../second-factor/factor.ts'
 import { recordRefusal } from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
-import type { Consume } from '../session/proof.ts'
+import { issueUnstored, readUnstored } from '../second-factor/unstored-challenge.ts'
 import { newId } from '../system.ts'
 import type { Tokens } from '../token/service.ts'
 import type { CountAttempt } from './attempts.ts'
-import type { KnownClients, Recognition } from './known-clients.ts'
-import { type Opened, openSession, type SignedIn } from './opening.ts'
+import type { KnownClients } from './known-clients.ts'
+import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
-import { issueUnstored, readUnstored } from './unstored-challenge.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
 
@@ -61,15 +59,15 @@ export async function completeSignIn(
   const { identity, mode } = found
   const { companyId, userId } = identity
   requireMode(request, mode)
-  const recognized = await recognize(context, identity, mode, request)
-  const opening = { identity, mode, recognized }
+  const recognized = await context.knownClients.lookUp(context.db, identity, { ...request, mode })
   const answering = answerChallenge(
     context,
     { member: identity, given, challenge, hash, client, now },
     async (verified) => {
       let refused: 'challenge_gone' | 'used' = 'used'
       const amr = ['pwd', ...verified.amr, 'mfa']
-      const opened = await openAs(context, { ...opening, amr }, request, async (tx) => {
+      const opening = { ...request, mode, recognized, amr, refunds: [] }
+      const opened = await openSession(context, identity, opening, async (tx) => {
         const consumed = { userId, hash, network: client.network, now: new Date(now) }
         if (await challenges.consumeSignIn(tx, companyId, consumed))
           return await consumeProof(context, tx, identity, verified, request)
@@ -120,13 +118,14 @@ export async function signInByPasskey(
   { challenge, response }: { challenge: string; response: AssertionResponse },
   request: SignInRequest,
 ): Promise<SignedIn> {
-  const { db } = context
+  const { db, knownClients } = context
   const begun = readUnstored(context, challenge, request.now)
   if (begun) requireMode(request, begun.mode)
   const credentialId = Buffer.from(response.id, 'base64url')
   const found = begun && (await findPasskeyAcrossCompanies(db, credentialId))
   const passkey = found ?? { ...NOBODYS, credentialId }
-  const recognized = begun && (await recognize(context, passkey, begun.mode, request))
+  const mode = begun?.mode ?? 'token'
+  const recognized = begun && (await knownClients.lookUp(db, passkey, { ...request, mode }))
   const place = { network: request.client.network, device: recognized?.device }
   return await context.countAttempt(place, request.now, async (limit) => {
     if (!recognized) throw invalidSecondFactor({ reason: 'challenge_void' }, limit)
@@ -134,8 +133,8 @@ export async function signInByPasskey(
     const identity =
       found && verified && (await challenges.findOwnerOfPasskeyAcrossCompanies(db, credentialId))
     if (identity) {
-      const opening = { identity, mode: begun.mode, recognized, amr: [...verified.amr, 'mfa'] }
-      const opened = await openAs(context, opening, request, async (tx) => {
+      const opening = { ...request, mode, recognized, amr: [...verified.amr, 'mfa'], refunds: [] }
+      const opened = await openSession(context, identity, opening, async (tx) => {
         if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
         // Somebody who gave the password before and took the passkey then is here.
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
@@ -180,31 +179,4 @@ function requireMode(request: SignInRequest, mode: SessionKind): void {
       errors: [{ path: '/headers/x-session-mode', message: `must be ${mode}, or be left out` }],
     })
   if (mode === 'cookie') request.requireSameSite()
-}
-
-async function recognize(
-  { db, knownClients }: SignInContext,
-  member: MemberIds,
-  mode: SessionKind,
-  { client: { network }, device, now }: SignInRequest,
-): Promise<Recognition> {
-  return await knownClients.lookUp(db, member, { mode, network, device, now })
-}
-
-interface Opening {
-  identity: Identity
-  mode: SessionKind
-  recognized: Recognition
-  amr: string[]
-}
-
-async function openAs(
-  context: SignInContext,
-  { identity, mode, recognized, amr }: Opening,
-  { client, formerCookie, now }: SignInRequest,
-  consume: Consume,
-): Promise<Opened | null> {
-  const former = mode === 'cookie' ? formerCookie : undefined
-  const opening = { mode, formerCookie: former, client, recognized, amr, refunds: [], now }
-  return await openSession(context, identity, opening, consume)
 }

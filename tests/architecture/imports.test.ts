@@ -84,6 +84,7 @@ const DOORS: Record<string, string[]> = {
     'recovery-codes-repository.ts',
     'refusals.ts',
     'repository.ts',
+    'unstored-challenge.ts',
   ],
   'sign-in': ['own-password.ts', 'known-clients-repository.ts'],
   ingest: [],

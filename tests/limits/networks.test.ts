@@ -108,7 +108,7 @@ describe('counters in Postgres', () => {
     await expect(use('2001:db8:2:5::')).rejects.toThrow(LIMITED)
     // The /48 that refused holds its limit and the use that it refused, which its next use leaves out.
     expect(await hits('refused')).toEqual([0, 4, 4, 4, 4])
-    await counters.refund(quotasOf(tries, byNetwork('2001:db8:2:1::')), service.clock.now())
+    await counters.refund(quotasOf(tries, byNetwork('2001:db8:2:1::')))
     // What was refused is asked about again after a second.
     await use('2001:db8:2:5::', 1_000)
     await expect(use('2001:db8:2:5::', 1_000)).rejects.toThrow(LIMITED)
@@ -129,10 +129,10 @@ describe('counters in Postgres', () => {
   test('that are gone are not made by a refund, and none goes below zero', async () => {
     const tries = { ...limit, name: 'gone' }
     const now = service.clock.now()
-    await counters.refund(quotasOf(tries, ['x']), now)
+    await counters.refund(quotasOf(tries, ['x']))
     expect(await hits('gone')).toEqual([])
     await counters.consume(tries, ['x'], now)
-    await Promise.all(times(3, () => counters.refund(quotasOf(tries, ['x']), now)))
+    await Promise.all(times(3, () => counters.refund(quotasOf(tries, ['x']))))
     expect(await hits('gone')).toEqual([0])
     for (const _ of times(3, () => {})) await counters.consume(tries, ['x'], now)
     await expect(counters.consume(tries, ['x'], now)).rejects.toThrow(LIMITED)

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { Digests } from '../crypto/digests.ts'
 import type { SessionKind } from '../database/schema.ts'
-import { CHALLENGE_MS } from '../second-factor/challenges.ts'
 import type { System } from '../system.ts'
+import { CHALLENGE_MS } from './challenges.ts'
 
 /**
  * The challenge of a sign-in by passkey alone: random bytes, its end and its mode, with a code that shows that a service made
