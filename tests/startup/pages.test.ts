@@ -34,7 +34,9 @@ test('without built pages the service does not start, and says what to do', asyn
   const folder = await checkOut()
   const { exit, output } = await launch(folder)
   expect((await exit)[0]).toBe(1)
-  expect(output()).toMatch(/^The pages are not built\. Run `npm ci --include=dev && npm run build`, or set PAGES_URL .*\n$/)
+  expect(output()).toMatch(
+    /^The pages are not built\. Run `npm ci --include=dev && npm run build`, or set PAGES_URL .*\n$/,
+  )
 
   // With pages elsewhere nothing is missing.
   const elsewhere = await launch(folder, { PAGES_URL: 'https://app.example.com' })
