@@ -67,17 +67,18 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch): Counte
       throw refusal
     },
     async consumeInTurn(quotas, now) {
-      const limits = quotas.map(({ limit }) => limit)
-      const counts = await batches.uses(limits)({ counters: quotas.map(counterOf), now })
-      const states = limits.slice(0, counts.length).map((limit, index) => {
-        const { uses = limit.max + 1, windowEndsAt = new Date(now) } = counts[index] ?? {}
-        return {
-          ...stateOf(limit, limit.max - uses, windowEndsAt.getTime(), now),
-          isUsedUp: uses > limit.max,
-        }
+      const batch = batches.uses(quotas.map(({ limit }) => limit))
+      const counts = await batch({ counters: quotas.map(counterOf), now })
+      const reached = quotas.flatMap(({ limit }, index) => {
+        const { uses, windowEndsAt } = counts[index] ?? {}
+        if (uses === undefined || !windowEndsAt) return []
+        const state = stateOf(limit, limit.max - uses, windowEndsAt.getTime(), now)
+        return [{ state, isUsedUp: uses > limit.max }]
       })
-      const isOver = states.at(-1)?.isUsedUp === true
-      return isOver ? { states: states.slice(0, -1), usedUp: states.at(-1) } : { states, usedUp: undefined }
+      return {
+        states: reached.filter(({ isUsedUp }) => !isUsedUp).map(({ state }) => state),
+        usedUp: reached.find(({ isUsedUp }) => isUsedUp)?.state,
+      }
     },
     async refund(quotas) {
       for (const quota of quotas) await batches.refunds(quota.limit)({ counter: counterOf(quota) })

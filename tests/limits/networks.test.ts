@@ -114,6 +114,30 @@ describe('counters in Postgres', () => {
     await expect(use('2001:db8:2:5::', 1_000)).rejects.toThrow(LIMITED)
   })
 
+  test('that are asked in turn count only what the one before let pass, however many come at once', async () => {
+    const own = { ...limit, name: 'own' }
+    const shared = { ...limit, name: 'shared', max: 7 }
+    const elsewhere = createCounters(db, (_name, run) => run)
+    const uses = times(40, async (index) => {
+      const quotas = [
+        { limit: own, values: [`place ${index % 4}`] },
+        { limit: shared, values: ['all'] },
+      ]
+      const { states, usedUp } = await (index % 8 < 4 ? counters : elsewhere).consumeInTurn(
+        quotas,
+        service.clock.now(),
+      )
+      return [states.map(({ name }) => name), usedUp?.name]
+    })
+    const outcomes = Object.groupBy(await Promise.all(uses), (outcome) => JSON.stringify(outcome))
+    const counts = Object.entries(outcomes).map(([outcome, those]) => [outcome, those?.length])
+    expect(Object.fromEntries(counts)).toEqual({
+      '[[],"own"]': 28,
+      '[["own"],"shared"]': 5,
+      '[["own","shared"],null]': 7,
+    })
+  })
+
   test('give both uses back when the work fails by our own fault', async () => {
     const work = () => Promise.reject(new Error('ours'))
     const failing = counters.consumeFor(
