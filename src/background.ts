@@ -1,32 +1,25 @@
 import { Gauge, type Registry } from 'prom-client'
-import type { Config } from './config.ts'
-import type { Connection } from './database/connect.ts'
+import type { Context } from './context.ts'
 import type { Log } from './http/logs.ts'
 import { openMail } from './mail/outgoing.ts'
 import { createMailComposer } from './member/compose-mail.ts'
 import { pruneAcrossCompanies } from './operator/retention.ts'
 import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'
-import { randomFraction, type System } from './system.ts'
+import { randomFraction } from './system.ts'
 
 /** What a machine does once, however many processes answer its requests: it sends mail, settles and prunes. */
 
 const PRUNE_EVERY_MS = 3_600_000
 const SETTLE_EVERY_MS = 60_000
 
-interface Context {
-  config: Config
-  db: Connection['db']
-  system: System
-  registry: Registry
-  log: Log
-}
-
 interface Background {
   /** Begins nothing new. Resolves when the mail in progress was sent or handed back. */
   stop(): Promise<void>
 }
 
-export function startBackground(context: Context): Background {
+export function startBackground(
+  context: Pick<Context, 'config' | 'db' | 'system'> & { registry: Registry; log: Log },
+): Background {
   const mail = openMail({ ...context, compose: createMailComposer(context) })
   mail.start()
   const { config, db, system, log } = context

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import { Counter, type Registry } from 'prom-client'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
+import type { Context } from '../context.ts'
+import { createBatch } from '../database/batch.ts'
 import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
@@ -20,13 +21,6 @@ const MAX_SHARED_LENGTH = 8_192
 const MAX_WAITING = 64
 const ANY_TURN = { network: '', isKnown: true }
 
-interface Context {
-  db: Kysely<Database>
-  config: { databasePoolSize: number }
-  measureBatch: MeasureBatch
-  registry: Registry
-}
-
 /**
  * Stores the events of one request; resolves when they are committed.
  * @throws Problem event_id_conflict, invalid_signature, subscription_inactive, feature_not_in_plan,
@@ -38,7 +32,12 @@ export type Ingest = (
   now: number,
 ) => Promise<{ accepted: number; duplicates: number }>
 
-export function createIngest({ db, config, measureBatch, registry }: Context): Ingest {
+export function createIngest({
+  db,
+  config,
+  measureBatch,
+  registry,
+}: Pick<Context, 'db' | 'config' | 'measureBatch'> & { registry: Registry }): Ingest {
   const events = new Counter({
     name: 'gatehouse_events_total',
     help: 'Events of requests that were accepted, by outcome: accepted, or duplicate of a stored one',

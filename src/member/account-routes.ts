@@ -1,20 +1,20 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
-import type { Context as MailboxContext } from '../second-factor/context.ts'
 import { requireRecentProof } from '../session/recent-proof.ts'
 import { changeOwnName } from './account.ts'
-import { actorOf, type Context } from './acting.ts'
+import { actorOf } from './acting.ts'
 import { requestEmailChange } from './email-change.ts'
 import type { ChangePassword } from './password-change.ts'
 import { AccountBody, AccountReply, EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
 interface Options {
-  context: Context & MailboxContext
+  context: Context
   changePassword: ChangePassword
 }
 

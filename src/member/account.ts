@@ -1,7 +1,8 @@
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import { countChange, requireActor } from '../session/acting.ts'
-import { type Actor, auditOf, type Context } from './acting.ts'
+import { type Actor, auditOf } from './acting.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /**

@@ -1,24 +1,15 @@
-import type { Kysely, Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
 import { countChange, requireActor } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
-import type { System } from '../system.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
 
 /** What every act of an admin has: it is allowed at the moment of its transaction, and audited in it. */
-
-export interface Context {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  counters: Counters
-}
 
 /** Who acts, from where, and when in milliseconds. */
 export interface Actor {

@@ -1,4 +1,3 @@
-import type { Kysely } from 'kysely'
 import { type Account, isActive } from '../company/account.ts'
 import {
   findAccountsByEmail,
@@ -6,9 +5,8 @@ import {
   listCompaniesOfEmailAcrossCompanies,
 } from '../company/identity-repository.ts'
 import { activeCompanyName } from '../company/service.ts'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
-import type { Database } from '../database/schema.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
 import type { LetterContext } from '../mail/letter-context.ts'
 import {
@@ -22,7 +20,6 @@ import {
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { issueCode } from '../second-factor/mailbox.ts'
-import type { System } from '../system.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 
 /**
@@ -30,14 +27,10 @@ import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
  * row ever holds a token, and a delayed mail is not outdated.
  */
 
-interface Context {
-  db: Kysely<Database>
-  config: Pick<Config, 'pagesUrl' | 'masterKeys'>
-  system: System
-}
-
 /** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
-export function createMailComposer(context: Context): DeliveryOptions['compose'] {
+export function createMailComposer(
+  context: Pick<Context, 'db' | 'config' | 'system'>,
+): DeliveryOptions['compose'] {
   const withDigests = { ...context, digests: createDigests(context.config.masterKeys) }
   return async (mail, now) => {
     const found = await findRecipient(context, mail)
@@ -62,7 +55,10 @@ type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
   Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
 /** Null if the mail must not be sent. */
-async function findRecipient(context: Context, mail: DueMail): Promise<Recipient | null> {
+async function findRecipient(
+  context: Pick<Context, 'db' | 'config' | 'system'>,
+  mail: DueMail,
+): Promise<Recipient | null> {
   const { db } = context
   const { companyId, recipient: email, kind, data } = mail
   if (kind === 'companies') return await companiesOf(context, email)
@@ -102,7 +98,10 @@ function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {
   return { name, companyName }
 }
 
-async function companiesOf({ db, config }: Context, email: string): Promise<Recipient | null> {
+async function companiesOf(
+  { db, config }: Pick<Context, 'db' | 'config'>,
+  email: string,
+): Promise<Recipient | null> {
   const found = await listCompaniesOfEmailAcrossCompanies(db, email)
   if (found.length === 0) return null
   const companies = found.map(({ id, name }) => ({
@@ -115,7 +114,7 @@ async function companiesOf({ db, config }: Context, email: string): Promise<Reci
 
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(
-  context: Context,
+  context: Pick<Context, 'db' | 'config' | 'system'>,
   kind: LinkedKind,
   mail: DueMail,
   { role, companyName }: Recipient,

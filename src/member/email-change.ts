@@ -4,6 +4,7 @@ import { appendAudit } from '../audit/repository.ts'
 import { checkEmail } from '../company/checks.ts'
 import { askForEmail, takePendingEmail } from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
+import type { Context } from '../context.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
@@ -13,11 +14,9 @@ import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
-import type { Context as MailboxContext } from '../second-factor/context.ts'
 import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
 import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
-import type { Context } from './acting.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
 
@@ -32,7 +31,7 @@ export interface Received {
  * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
  */
 export async function requestEmailChange(
-  context: Context & MailboxContext,
+  context: Context,
   session: Session,
   { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
   received: Received,

@@ -1,11 +1,12 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ID } from '../system.ts'
-import { actorOf, type Context } from './acting.ts'
+import { actorOf } from './acting.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
 import { invite, resend, withdraw } from './invitations.ts'
 import {

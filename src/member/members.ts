@@ -1,9 +1,10 @@
 import { changeAssignments } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { resetFactors } from '../second-factor/reset.ts'
 import { endOtherCompanySessions, endUserSessions, lockCompany } from '../session/ending-repository.ts'
-import { type Actor, asManager, type Context, noSuchMember, onMember } from './acting.ts'
+import { type Actor, asManager, noSuchMember, onMember } from './acting.ts'
 import * as changes from './changes.ts'
 import { findMember, type Member } from './repository.ts'
 

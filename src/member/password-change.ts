@@ -1,14 +1,9 @@
-import type { Kysely } from 'kysely'
 import { appendAudit } from '../audit/repository.ts'
 import { checkPassword } from '../company/checks.ts'
 import { cancelEmailChange, replacePasswordHash } from '../company/identity-repository.ts'
-import type { Config } from '../config.ts'
-import type { IsBreached } from '../crypto/password-policy.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
@@ -16,16 +11,6 @@ import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import { type Act, entryOf, matchOwnPassword, turnOf } from '../sign-in/own-password.ts'
-import type { System } from '../system.ts'
-
-interface Context {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  hasher: LimitedHasher
-  counters: Counters
-  isBreached?: IsBreached | undefined
-}
 
 interface Change {
   currentPassword: string

@@ -1,5 +1,6 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { invalidCursor, readPage } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
@@ -18,10 +19,10 @@ import {
   ServiceMemberReply,
   ServicePasswordReply,
 } from './schemas.ts'
-import { addServiceMember, replacePassword, type ServiceContext } from './service-members.ts'
+import { addServiceMember, replacePassword } from './service-members.ts'
 
 interface Options {
-  context: ServiceContext
+  context: Context
 }
 
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void

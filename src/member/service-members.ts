@@ -1,9 +1,9 @@
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
+import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { type Actor, asManager, type Context, noSuchMember, onMember } from './acting.ts'
+import { type Actor, asManager, noSuchMember, onMember } from './acting.ts'
 import { requireRoleFor } from './changes.ts'
 import { requireRoomForMember } from './quotas.ts'
 import { replaceServicePassword } from './repository.ts'
@@ -13,10 +13,6 @@ import { replaceServicePassword } from './repository.ts'
 const PASSWORD_BYTES = 32
 /** Names can be equal, e-mails not. */
 const MAX_TRIES = 20
-
-export interface ServiceContext extends Context {
-  hasher: LimitedHasher
-}
 
 interface NewServiceMember {
   name: string
@@ -33,7 +29,7 @@ interface ServiceCredential {
 
 /** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited, overloaded */
 export async function addServiceMember(
-  context: ServiceContext,
+  context: Context,
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
   network: string,
@@ -65,7 +61,7 @@ export async function addServiceMember(
  * @throws Problem permission_denied, not_found, rate_limited, overloaded
  */
 export async function replacePassword(
-  context: ServiceContext,
+  context: Context,
   actor: Actor,
   memberId: string,
   network: string,
@@ -89,7 +85,7 @@ interface NewPassword {
 
 /** Counts and makes a password. Hashing takes its time, so it comes before the transaction. */
 async function withNewPassword<Result>(
-  { counters, config, hasher, system }: ServiceContext,
+  { counters, config, hasher, system }: Context,
   { session: { companyId }, now }: Actor,
   network: string,
   use: (made: NewPassword) => Promise<Result>,

@@ -1,27 +1,17 @@
-import type { Kysely, Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Config } from '../config.ts'
-import type { IsBreached } from '../crypto/password-policy.ts'
+import type { Context as Shared } from '../context.ts'
 import type { Database } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { KnownClients } from '../sign-in/known-clients.ts'
-import type { System } from '../system.ts'
 
 /** What every step of onboarding needs, and does: its attempts are limited and its effects are audited. */
 
-export interface Context {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  hasher: LimitedHasher
-  counters: Counters
+export interface Context extends Shared {
   knownClients: KnownClients
-  isBreached?: IsBreached | undefined
 }
 
 /** The client of a request, and its time in milliseconds. */

@@ -1,22 +1,15 @@
-import type { Kysely } from 'kysely'
 import { checkNewCompany, checkPassword } from '../company/checks.ts'
 import type { Security } from '../company/policy-repository.ts'
 import * as companies from '../company/service.ts'
+import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import type { IsBreached } from '../crypto/password-policy.ts'
-import type { CompanyStatus, Database, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
+import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
 import { detailsOf, holdPolicy, requireSecurity, storePolicy } from '../second-factor/policy.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
-import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
 /** Acts of operators on companies and subscriptions; each is audited in its transaction. */
-
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
 
 interface NewCompany {
   /** If this company exists, nothing is done, and the returned `userId` names no user. */
@@ -38,7 +31,7 @@ export async function createCompany(
     hasher,
     system,
     isBreached,
-  }: Context & { hasher: PasswordHasher; isBreached?: IsBreached | undefined },
+  }: Pick<Context, 'db' | 'system' | 'isBreached'> & { hasher: PasswordHasher },
   { companyId: id, plan, password, ...given }: NewCompany,
 ): Promise<{ companyId: string; userId: string; email: string }> {
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
@@ -62,7 +55,7 @@ export async function createCompany(
  * @throws Problem not_found
  */
 export async function changeCompanyStatus(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   status: CompanyStatus,
 ): Promise<void> {
@@ -77,7 +70,7 @@ export async function changeCompanyStatus(
 
 /** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
 export async function changeSubscription(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
@@ -94,7 +87,7 @@ export async function changeSubscription(
  * @throws Problem not_found for an unknown company
  */
 export async function companySecurity(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   policy: SecondFactorPolicy | undefined,
   now: number,

@@ -1,13 +1,11 @@
-import type { Kysely } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import * as companies from '../company/removal-repository.ts'
+import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isOutage } from '../database/faults.ts'
-import type { Database } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
-import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
@@ -16,11 +14,6 @@ import { deleteOfCompany } from './deletion-repository.ts'
  * It can be interrupted at any point and run concurrently: housekeeping goes on with it. What stays is the
  * audit trail, without IP addresses and e-mails, until its retention ends.
  */
-
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
 
 const FOREIGN_KEY_VIOLATION = '23503'
 /** The most companies of one look-up. */
@@ -35,7 +28,7 @@ interface Deleted {
 
 /** Deletes a company. @throws Problem not_found */
 export async function deleteCompany(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   now: number,
 ): Promise<Deleted> {
@@ -58,7 +51,7 @@ interface Run {
  * deletions that have begun. Returns how many are gone for good.
  */
 export async function deleteDueCompaniesAcrossCompanies(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   { before, now, ...run }: Run & { before: Date; now: number },
 ): Promise<number> {
   for (let isDone = false; !isDone; ) {
@@ -99,7 +92,11 @@ function unlessOthersDelete(error: unknown): void {
 }
 
 /** False if somebody has verified an e-mail meanwhile, or another instance has marked the company. */
-async function markUnverified({ db, system }: Context, companyId: string, now: number): Promise<boolean> {
+async function markUnverified(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  companyId: string,
+  now: number,
+): Promise<boolean> {
   return await transact(db, async (tx, rollBack) => {
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')

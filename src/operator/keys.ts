@@ -1,26 +1,17 @@
-import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Sealer } from '../crypto/sealing.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
 import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'
-import type { System } from '../system.ts'
 import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
 import { auditOperator } from './audit.ts'
-
-interface Context {
-  db: Kysely<Database>
-  sealer: Sealer
-  system: System
-}
 
 /**
  * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
  * signing secrets and authenticator apps were sealed again, the new key's id, and when it starts to sign.
  * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
-export async function rotateKeys({ db, sealer, system }: Context): Promise<{
+export async function rotateKeys({ db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>): Promise<{
   keyId: string
   signsFrom: Date
   resealedSecrets: number
@@ -43,7 +34,7 @@ export async function rotateKeys({ db, sealer, system }: Context): Promise<{
  * @throws Problem not_found if there is no such key, or it was retired before
  */
 export async function retireKey(
-  { db, sealer, system }: Context,
+  { db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>,
   keyId: string,
   now: number,
 ): Promise<{ keyId: string; replacedBy: string | null }> {

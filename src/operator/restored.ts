@@ -1,21 +1,12 @@
-import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Sealer } from '../crypto/sealing.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { refuseEarlierProofsAcrossCompanies } from '../second-factor/restored.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
-import type { System } from '../system.ts'
 import { replaceAllKeys } from '../token/key-rotation.ts'
 import { auditOperator } from './audit.ts'
 import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
 
 /** After a backup was restored: what was ended, used or replaced since is as it was before. */
-
-interface Context {
-  db: Kysely<Database>
-  sealer: Sealer
-  system: System
-}
 
 /** What was made void; of sessions, those of how many companies. */
 interface Voided {
@@ -35,7 +26,7 @@ interface Voided {
  * an instance starts; a second time it does the same again.
  */
 export async function settleRestored(
-  { db, sealer, system }: Context,
+  { db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>,
   now: number,
 ): Promise<Voided & { check: string[] }> {
   const at = new Date(now)

@@ -1,23 +1,16 @@
-import type { Kysely } from 'kysely'
 import { PLATFORM } from '../audit/entry.ts'
 import { noSuchCompany, noSuchUser } from '../company/problems.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import {
   endCompanySessions,
   endSessionsAcrossCompanies,
   endUserSessions,
 } from '../session/ending-repository.ts'
-import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
-
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
 
 /** Ends all sessions of a company. @throws Problem not_found */
 export async function endSessionsOfCompany(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   now: number,
 ): Promise<void> {
@@ -29,7 +22,7 @@ export async function endSessionsOfCompany(
 
 /** Ends all sessions of a user. @throws Problem not_found */
 export async function endSessionsOfUser(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   userId: string,
   now: number,
@@ -44,7 +37,10 @@ export async function endSessionsOfUser(
  * Ends all sessions of all companies, as after the restore of a backup, in which sessions are live that have
  * ended since; returns the number of companies.
  */
-export async function endAllSessions({ db, system }: Context, now: number): Promise<number> {
+export async function endAllSessions(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  now: number,
+): Promise<number> {
   return await db.transaction().execute(async (tx) => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
     await auditOperator(tx, system, PLATFORM, new Date(now), { action: 'sessions_end_all' })

@@ -1,12 +1,10 @@
-import type { Kysely } from 'kysely'
 import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, noSuchUser } from '../company/problems.ts'
 import * as companies from '../company/service.ts'
+import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import type { IsBreached } from '../crypto/password-policy.ts'
 import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
@@ -14,16 +12,10 @@ import * as changes from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { resetFactors } from '../second-factor/reset.ts'
-import type { System } from '../system.ts'
 import { auditOperator } from './audit.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
 /** Acts of operators on the users of a company; each is audited in its transaction. */
-
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
 
 /** How an operator names a user. */
 type NamedUser = { userId: string } | { email: string }
@@ -46,7 +38,7 @@ export async function createUser(
     hasher,
     system,
     isBreached,
-  }: Context & { hasher: PasswordHasher; isBreached?: IsBreached | undefined },
+  }: Pick<Context, 'db' | 'system' | 'isBreached'> & { hasher: PasswordHasher },
   companyId: string,
   { role, password, ...given }: NewUser,
 ): Promise<{ userId: string }> {
@@ -71,7 +63,7 @@ export async function createUser(
  * @throws Problem not_found, last_admin
  */
 export async function changeUserStatus(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   user: NamedUser,
   status: 'active' | 'disabled',
@@ -89,7 +81,7 @@ export async function changeUserStatus(
 
 /** Changes the role of a user, from the next request on. @throws Problem not_found, invalid_request, last_admin */
 export async function changeUserRole(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   user: NamedUser,
   role: string,
@@ -112,7 +104,7 @@ export async function changeUserRole(
  * @throws Problem not_found
  */
 export async function unlockUser(
-  { db, system, config: { limits } }: Context & { config: { limits: Limits } },
+  { db, system, config: { limits } }: Pick<Context, 'db' | 'system'> & { config: { limits: Limits } },
   companyId: string,
   user: NamedUser,
   now: number,
@@ -136,7 +128,7 @@ export async function unlockUser(
  * @throws Problem not_found
  */
 export async function resetSecondFactors(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   user: NamedUser,
   now: number,
@@ -162,7 +154,7 @@ export async function resetSecondFactors(
  * @throws Problem not_found, last_admin
  */
 export async function deleteUser(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   user: NamedUser,
   now: number,
@@ -195,7 +187,7 @@ export async function requireUser(db: Executor, companyId: string, user: NamedUs
  * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
  */
 export async function invite(
-  { db, system }: Context,
+  { db, system }: Pick<Context, 'db' | 'system'>,
   companyId: string,
   invitation: { email: string; role: string },
 ): Promise<{ email: string }> {

@@ -1,24 +1,7 @@
-import type { Kysely } from 'kysely'
 import type { RefusalReason } from '../audit/entry.ts'
-import type { Config } from '../config.ts'
-import type { Digests } from '../crypto/digests.ts'
-import type { Sealer } from '../crypto/sealing.ts'
-import type { Database } from '../database/schema.ts'
 import { Problem, type RefusalContext } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import type { Counters } from '../limits/counters.ts'
 import type { LimitState } from '../limits/list.ts'
-import type { System } from '../system.ts'
-
-/** What everything about second factors needs. */
-export interface Context {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  sealer: Sealer
-  counters: Counters
-  digests: Digests
-}
 
 /** Where a request comes from, and when in milliseconds. */
 export interface Received {

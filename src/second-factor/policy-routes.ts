@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { clientOf } from '../limits/client.ts'
-import type { Context } from './context.ts'
 import { changePolicy, requireSecurity } from './policy.ts'
 import { PolicyBody, PolicyReply } from './schemas.ts'
 

@@ -3,13 +3,14 @@ import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import * as repository from '../company/policy-repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
+import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SecondFactorPolicy } from '../database/schema.ts'
 import { queueMail } from '../mail/service.ts'
 import { countChange, requireActor } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
-import type { Context, Received } from './context.ts'
+import type { Received } from './context.ts'
 
 /** The policy of a company: whose sessions must have proven a second factor. It holds from the next request on. */
 

@@ -1,6 +1,7 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Context, FactorRefusal, MemberIds, Received } from './context.ts'
+import type { Context } from '../context.ts'
+import type { FactorRefusal, MemberIds, Received } from './context.ts'
 import type { Method } from './factor.ts'
 
 /** Appends the entry of a second factor that was refused. */

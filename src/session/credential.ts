@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
+import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
-import type { Tokens, VerifiedClaims } from '../token/service.ts'
+import type { VerifiedClaims } from '../token/service.ts'
 import { readBearer } from './bearer.ts'
 import { COOKIE_NAME, readSessionCookie, requireSameSite } from './cookie.ts'
 
@@ -16,18 +17,13 @@ export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'cross_site_request',
 ]
 
-interface Context {
-  tokens: Pick<Tokens, 'verifyAccess'>
-  config: Parameters<typeof requireSameSite>[1]
-}
-
 /**
  * Reads the credential of a request, and verifies an access token.
  * @throws Problem missing_credentials, invalid_token, token_expired, invalid_request, cross_site_request
  */
 export async function readCredential(
   request: FastifyRequest,
-  { tokens, config }: Context,
+  { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   now: number,
 ): Promise<Credential> {
   const cookie = readSessionCookie(request)

@@ -1,20 +1,11 @@
-import type { Kysely } from 'kysely'
+import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
-import type { Database } from '../database/schema.ts'
-import { newId, type System } from '../system.ts'
+import { createBatch } from '../database/batch.ts'
+import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
-import type { Tokens } from '../token/service.ts'
 import type { Credential } from './credential.ts'
 import * as repository from './logout-repository.ts'
 import { endReasonOf, sessionEnded } from './session.ts'
-
-interface Context {
-  db: Kysely<Database>
-  system: System
-  tokens: Pick<Tokens, 'reloadKeys'>
-  measureBatch: MeasureBatch
-}
 
 interface LogoutRequest {
   scope: repository.LogoutScope
@@ -32,7 +23,12 @@ export type LogOut = (
   request: LogoutRequest,
 ) => Promise<Pick<repository.LoggedOut, 'companyId' | 'userId' | 'sessionId'>>
 
-export function createLogout({ db, system, tokens, measureBatch }: Context): LogOut {
+export function createLogout({
+  db,
+  system,
+  tokens,
+  measureBatch,
+}: Pick<Context, 'db' | 'system' | 'tokens' | 'measureBatch'>): LogOut {
   // In batches, since whoever sends a cookie, genuine or not, causes a statement.
   const byToken = (scope: repository.LogoutScope) =>
     createBatch<repository.TokenLogout, repository.LoggedOut | null>({

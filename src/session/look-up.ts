@@ -1,12 +1,9 @@
-import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
-import type { Database } from '../database/schema.ts'
-import type { System } from '../system.ts'
+import { createBatch } from '../database/batch.ts'
 import { invalidToken } from '../token/claims.ts'
-import type { Tokens, VerifiedClaims } from '../token/service.ts'
+import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
@@ -14,14 +11,6 @@ import { requireLive, type Session } from './session.ts'
 
 /** Use renews a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
-
-interface Context {
-  db: Kysely<Database>
-  config: Pick<Config, 'cookieIdleSeconds'>
-  tokens: Pick<Tokens, 'reloadKeys'>
-  system: Pick<System, 'randomBytes'>
-  measureBatch: MeasureBatch
-}
 
 export interface SessionLookUp {
   /** The session of an access token. @throws Problem session_ended or invalid_token */
@@ -53,7 +42,13 @@ function createMemory() {
   }
 }
 
-export function createSessionLookUp({ db, config, tokens, system, measureBatch }: Context): SessionLookUp {
+export function createSessionLookUp({
+  db,
+  config,
+  tokens,
+  system,
+  measureBatch,
+}: Pick<Context, 'db' | 'config' | 'tokens' | 'system' | 'measureBatch'>): SessionLookUp {
   // Nobody else knows it, so nobody can bring two states of a session to the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
   const find = createBatch<repository.TokenItem, repository.FoundSession | null>({

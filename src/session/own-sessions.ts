@@ -1,9 +1,7 @@
-import type { Kysely } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
-import type { System } from '../system.ts'
 import { endOwnSession } from './ending-repository.ts'
 import { listSessions, type OwnSession } from './own-sessions-repository.ts'
 import type { Session } from './session.ts'
@@ -13,11 +11,6 @@ import type { Session } from './session.ts'
 /** A server that signs in again instead of refreshing can have very many sessions. */
 const MAX_LISTED = 1_000
 
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
-
 export interface OwnSessions {
   /** The user's live sessions, last used first; at most 1 000. */
   list(session: Session, now: number): Promise<OwnSession[]>
@@ -25,7 +18,7 @@ export interface OwnSessions {
   end(session: Session, sessionId: string, request: { ipAddress: string; now: number }): Promise<void>
 }
 
-export function createOwnSessions({ db, system }: Context): OwnSessions {
+export function createOwnSessions({ db, system }: Pick<Context, 'db' | 'system'>): OwnSessions {
   return {
     list: ({ companyId, userId }, now) =>
       listSessions(db, companyId, userId, { now: new Date(now), max: MAX_LISTED }),

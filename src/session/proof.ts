@@ -1,12 +1,13 @@
 import type { Transaction } from 'kysely'
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
+import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Database } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
 import { proveByCookie } from './proof-repository.ts'
-import { policyOf, type Refreshed, type RotationContext, toAnswer, toRotation } from './rotation.ts'
+import { policyOf, type Refreshed, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
 import { type Session, sessionEnded } from './session.ts'
 
@@ -44,7 +45,7 @@ type Cause = Proof | 'given_before'
  * @throws Problem session_ended, idempotency_conflict, rate_limited
  */
 export async function renewCredentials(
-  context: RotationContext,
+  context: Context,
   session: Session,
   request: ProofRequest,
   cause: Cause,
@@ -54,7 +55,7 @@ export async function renewCredentials(
 }
 
 function entryOf(
-  { system }: RotationContext,
+  { system }: Context,
   { userId: actor, sessionId }: Session,
   { client: { ipAddress }, now }: ProofRequest,
   { amr }: Proof,
@@ -65,7 +66,7 @@ function entryOf(
 }
 
 async function nextPair(
-  context: RotationContext,
+  context: Context,
   session: Session,
   request: ProofRequest,
   cause: Cause,
@@ -89,7 +90,7 @@ async function nextPair(
 }
 
 async function nextCookie(
-  context: RotationContext,
+  context: Context,
   session: Session,
   request: ProofRequest,
   proof: Proof,

@@ -1,28 +1,18 @@
 import { createHash } from 'node:crypto'
-import type { Kysely } from 'kysely'
 import type { Config } from '../config.ts'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
+import { createBatch } from '../database/batch.ts'
 import { Problem } from '../errors.ts'
 import { rateLimited } from '../limits/answer.ts'
 import type { LimitState } from '../limits/list.ts'
-import { newId, type System } from '../system.ts'
+import { newId } from '../system.ts'
 import { invalidToken, type RefreshClaims } from '../token/claims.ts'
-import type { Tokens } from '../token/service.ts'
 import type { RotationPolicy } from './rotation-fragments.ts'
 import { createRotation, type Rotation, type RotationOutcome } from './rotation-repository.ts'
 import { endReasonOf, type Session, sessionEnded } from './session.ts'
 import { type IssuedTokens, issueTokens } from './session-tokens.ts'
 
 /** Rotation: a refresh token can be used once, in exchange for its successor. */
-
-export interface RotationContext {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  tokens: Tokens
-  measureBatch: MeasureBatch
-}
 
 interface RefreshRequest {
   idempotencyKey: string | undefined
@@ -43,7 +33,7 @@ export interface Refreshed {
  */
 export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
 
-export function createRefresh(context: RotationContext): Refresh {
+export function createRefresh(context: Context): Refresh {
   const { db, config, measureBatch } = context
   const rotate = createBatch<Rotation, RotationOutcome | null>({
     keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
@@ -78,7 +68,7 @@ export function policyOf(config: Config): RotationPolicy {
 }
 
 export function toRotation(
-  { system }: Pick<RotationContext, 'system'>,
+  { system }: Pick<Context, 'system'>,
   token: Pick<Rotation, 'companyId' | 'sessionId' | 'userId' | 'generation'>,
   { idempotencyKey, ipAddress, now }: RefreshRequest,
 ): Rotation {
@@ -98,7 +88,7 @@ function hashKey(key: string): string {
 
 /** @throws Problem unless the outcome is a pair of tokens */
 export async function toAnswer(
-  context: RotationContext,
+  context: Context,
   outcome: RotationOutcome | null,
   now: number,
 ): Promise<Refreshed> {

@@ -1,5 +1,4 @@
-import type { Config } from '../config.ts'
-import type { Tokens } from '../token/service.ts'
+import type { Context } from '../context.ts'
 import type { Session } from './session.ts'
 
 /** Both tokens, and their lifetimes in seconds. */
@@ -10,14 +9,9 @@ export interface IssuedTokens {
   refreshExpiresIn: number
 }
 
-interface Context {
-  tokens: Tokens
-  config: Pick<Config, 'accessTokenTtlSeconds'>
-}
-
 /** Issues the tokens of a session's generation. A repetition gives the same refresh token, byte for byte. */
 export async function issueTokens(
-  { tokens, config }: Context,
+  { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   session: Session,
   now: number,
 ): Promise<IssuedTokens> {

@@ -1,6 +1,6 @@
 import type { Identity } from '../company/identity-fragments.ts'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
-import type { Executor } from '../database/connect.ts'
+import type { Context } from '../context.ts'
+import { createBatch } from '../database/batch.ts'
 import type { CompanyStatus, SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import { type Candidate, findCandidates, type SignInItem } from './account-look-up-repository.ts'
@@ -27,19 +27,17 @@ export interface Found {
 
 export type LookUpAccount = (attempt: Attempt) => Promise<Found>
 
-interface Context {
-  db: Executor
-  knownClients: KnownClients
-  measureBatch: MeasureBatch
-}
-
 const NOTHING = {
   identity: null,
   companyStatus: null,
   known: { networkKnownUntil: null, deviceKnownUntil: null },
 }
 
-export function createAccountLookUp({ db, knownClients, measureBatch }: Context): LookUpAccount {
+export function createAccountLookUp({
+  db,
+  knownClients,
+  measureBatch,
+}: Pick<Context, 'db' | 'measureBatch'> & { knownClients: KnownClients }): LookUpAccount {
   const find = createBatch<SignInItem, Candidate | null>({
     run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
   })

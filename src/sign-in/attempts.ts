@@ -1,6 +1,6 @@
+import type { Context } from '../context.ts'
 import { Problem, type RefusalContext, withLogContext } from '../errors.ts'
-import type { Counters } from '../limits/counters.ts'
-import type { Limit, LimitState } from '../limits/list.ts'
+import type { LimitState } from '../limits/list.ts'
 import { createRecentRefusals } from '../limits/recent-refusals.ts'
 import { byDevice, byNetwork, quotasOf } from '../limits/subject.ts'
 
@@ -25,12 +25,7 @@ export type CountAttempt = <Result>(
   attempt: (limit: LimitState) => Promise<Result>,
 ) => Promise<Result>
 
-interface Context {
-  counters: Counters
-  config: { limits: { signInAttempts: Limit } }
-}
-
-export function createAttempts({ counters, config }: Context): CountAttempt {
+export function createAttempts({ counters, config }: Pick<Context, 'counters' | 'config'>): CountAttempt {
   const { signInAttempts } = config.limits
   const refusals = createRecentRefusals()
   return async ({ network, device, logContext = {} }, now, attempt) => {

@@ -1,7 +1,7 @@
+import type { Context } from '../context.ts'
 import { withLogContext } from '../errors.ts'
 import { rateLimited } from '../limits/answer.ts'
-import type { Counters } from '../limits/counters.ts'
-import type { Limit, LimitState } from '../limits/list.ts'
+import type { LimitState } from '../limits/list.ts'
 import { byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 
 /**
@@ -9,11 +9,6 @@ import { byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
  * or device, and of all together. When the second one is used up, every password from an unknown network is refused, so
  * guesses from many networks do not help.
  */
-
-export interface GuessContext {
-  counters: Counters
-  config: { limits: { signInFailures: Limit; accountFailures: Limit } }
-}
 
 interface Guesser {
   companyId: string
@@ -45,7 +40,7 @@ export interface Guess {
  * @throws Problem rate_limited
  */
 export async function countGuess<Result>(
-  context: GuessContext,
+  context: Pick<Context, 'counters' | 'config'>,
   guesser: Guesser,
   attempt: (guess: Guess) => Promise<Result | null>,
   isRefunded: (result: Result) => boolean = () => false,
@@ -63,7 +58,7 @@ export async function countGuess<Result>(
 }
 
 async function consumeGuess(
-  { counters, config: { limits } }: GuessContext,
+  { counters, config: { limits } }: Pick<Context, 'counters' | 'config'>,
   { companyId, email, userId, networkOrDevice, isKnown, now }: Guesser,
 ): Promise<Guess> {
   const place = quotasOf(limits.signInFailures, byNetwork(networkOrDevice, companyId, email))

@@ -1,11 +1,12 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { clearGuessedPassword } from '../company/wrong-codes-repository.ts'
+import type { Context } from '../context.ts'
 import { transact } from '../database/transact.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { deletePasswordProven } from '../second-factor/challenges-repository.ts'
-import type { Context, MemberIds, Received } from '../second-factor/context.ts'
+import type { MemberIds, Received } from '../second-factor/context.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 
 /** Who guesses codes knows the password. */

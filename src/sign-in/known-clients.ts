@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import type { Transaction } from 'kysely'
-import type { MasterKey } from '../config.ts'
+import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
@@ -60,17 +60,12 @@ interface Attempt {
   now: number
 }
 
-interface Context {
-  config: { masterKeys: readonly MasterKey[] }
-  system: System
-}
-
 /** Until when a network or device that is learnt now stays known. */
 export function knownUntil(now: number): Date {
   return new Date(now + KNOWN_MS)
 }
 
-export function createKnownClients({ config, system }: Context): KnownClients {
+export function createKnownClients({ config, system }: Pick<Context, 'config' | 'system'>): KnownClients {
   const keys = config.masterKeys.map(({ key }) => deriveKey(key, 'known networks'))
   const digest = (key: Buffer, text: string) =>
     createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)

@@ -1,7 +1,6 @@
-import type { Kysely } from 'kysely'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { holdUser } from '../company/service.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { queueMail } from '../mail/service.ts'
 import type { MemberIds } from '../second-factor/context.ts'
 import { newId, type System } from '../system.ts'
@@ -12,18 +11,13 @@ import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from '.
 const MAX = 200
 const NIL = '00000000-0000-0000-0000-000000000000'
 
-interface Context {
-  db: Kysely<Database>
-  system: System
-}
-
 /**
  * Deletes the challenges that have expired, and tells the members, until the signal aborts. One member that fails does not
  * keep the others from their turn.
  * @throws the first error, at the end
  */
 export async function settleLapsedAcrossCompanies(
-  context: Context,
+  context: Pick<Context, 'db' | 'system'>,
   now: number,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -42,7 +36,11 @@ export async function settleLapsedAcrossCompanies(
 }
 
 /** The member is held first, as in a sign-in, so that the two never deadlock. */
-async function settle({ db, system }: Context, { companyId, userId }: MemberIds, now: number): Promise<void> {
+async function settle(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  { companyId, userId }: MemberIds,
+  now: number,
+): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await holdUser(tx, companyId, userId)
     const begun = await deleteLapsed(tx, companyId, userId, new Date(now))

@@ -1,9 +1,9 @@
-import type { Kysely, Transaction } from 'kysely'
+import type { Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { clearLockout } from '../company/identity-repository.ts'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SessionKind } from '../database/schema.ts'
@@ -16,21 +16,13 @@ import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts
 import type { Consume } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
 import { type IssuedTokens, issueTokens } from '../session/session-tokens.ts'
-import { newId, type System } from '../system.ts'
-import type { Tokens } from '../token/service.ts'
+import { newId } from '../system.ts'
 import { knownUntil, type Recognition } from './known-clients.ts'
 import * as repository from './opening-repository.ts'
 
 /** Opens a session for an account whose user has proven who they are. */
 
 const MAX_USER_AGENT = 256
-
-export interface OpeningContext {
-  db: Kysely<Database>
-  config: Config
-  system: System
-  tokens: Tokens
-}
 
 interface Opening {
   mode: SessionKind
@@ -63,7 +55,7 @@ type Insert = (db: Executor) => ReturnType<typeof repository.insertSession>
  * both. With it, in the transaction that consumes what was proven. Null if that, user or company is not valid any more.
  */
 export async function openSession(
-  context: OpeningContext,
+  context: Context,
   account: Identity,
   opening: Opening,
   consume?: Consume,
@@ -92,7 +84,7 @@ function formerOf({ mode, formerCookie }: Opening): Buffer | null {
 }
 
 function toInsert(
-  { config, system }: OpeningContext,
+  { config, system }: Context,
   session: Session,
   cookie: string | null,
   passwordHash: string | null,
@@ -124,7 +116,7 @@ function userAgentOf({ userAgent }: Client): string | undefined {
 
 /** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
-  context: OpeningContext,
+  context: Context,
   account: Identity,
   opening: Opening,
   insert: Insert,
@@ -146,7 +138,7 @@ async function openInTransaction(
 
 /** The browser does not use its former cookie again, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession(
-  { system }: OpeningContext,
+  { system }: Context,
   tx: Transaction<Database>,
   cookieHash: Buffer,
   { client: { ipAddress }, now: ms }: Opening,
@@ -161,7 +153,7 @@ async function endFormerSession(
 
 /** A sign-in after a lockout can be a successful guess, so the user gets a mail (ASVS 6.3.5). */
 async function tellOfLockout(
-  { system }: OpeningContext,
+  { system }: Context,
   tx: Transaction<Database>,
   { companyId, userId, email: recipient, passwordHash }: Identity,
   { client, now }: Opening,
@@ -172,7 +164,7 @@ async function tellOfLockout(
 }
 
 function newSession(
-  { config, system }: OpeningContext,
+  { config, system }: Context,
   { passwordHash: _hash, emailVerifiedAt: _verified, lockedOutAt: _lockedOut, ...account }: Identity,
   { mode, amr, now }: Opening,
 ): Session {

@@ -1,21 +1,13 @@
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { findAccountsByEmail, noteLockout } from '../company/identity-repository.ts'
+import type { Context } from '../context.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
-import type { Executor } from '../database/connect.ts'
 import type { Client } from '../limits/client.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
 import type { Session } from '../session/session.ts'
-import type { System } from '../system.ts'
-import { countGuess, type GuessContext } from './guesses.ts'
+import { countGuess } from './guesses.ts'
 
 /** Whether a user with a session knows the password. Wrong guesses count together with those at sign-in. */
-
-interface Context extends GuessContext {
-  db: Executor
-  system: System
-  hasher: LimitedHasher
-}
 
 /** An act for which the user gives the password. */
 export interface Act {
@@ -35,7 +27,7 @@ export function turnOf({ client }: Pick<Act, 'client'>) {
  * @throws Problem rate_limited, overloaded
  */
 export async function matchOwnPassword(
-  context: Context,
+  context: Pick<Context, 'db' | 'system' | 'hasher' | 'counters' | 'config'>,
   session: Session,
   password: string,
   act: Act,

@@ -1,15 +1,10 @@
-import type { Kysely } from 'kysely'
 import { isActive } from '../company/account.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { replacePasswordHash } from '../company/identity-repository.ts'
+import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
-import type { Database } from '../database/schema.ts'
 
 /** Whether a password is that of an account. */
-
-interface Context {
-  db: Kysely<Database>
-}
 
 interface Attempt {
   account: Identity | null
@@ -22,7 +17,10 @@ interface Attempt {
 }
 
 /** The active account that the password matches. Renews a hash that was made with other parameters. */
-export async function matchPassword(context: Context, attempt: Attempt): Promise<Identity | null> {
+export async function matchPassword(
+  context: Pick<Context, 'db'>,
+  attempt: Attempt,
+): Promise<Identity | null> {
   const { account, find, password, hasher, isBarred } = attempt
   const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
   const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
@@ -43,7 +41,7 @@ async function verify(hasher: PasswordHasher, account: Identity | null, password
 
 /** Stores a hash with the current parameters; null if the stored hash has changed meanwhile. */
 async function renewHash(
-  { db }: Context,
+  { db }: Pick<Context, 'db'>,
   account: Identity,
   { hasher, password }: Attempt,
 ): Promise<Identity | null> {

@@ -2,22 +2,18 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import { readSessionCookie, setSessionCookie } from '../session/cookie.ts'
 import { toTokenReply } from '../session/replies.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
-import {
-  beginProofByPasskey,
-  createProofBySecondFactor,
-  proveByPassword,
-  type ReauthenticationContext,
-} from './reauthentication.ts'
+import { beginProofByPasskey, createProofBySecondFactor, proveByPassword } from './reauthentication.ts'
 import { ChallengeReply, PasskeyChallengeReply, ReauthenticateBody } from './schemas.ts'
 
 interface Options {
-  context: ReauthenticationContext
+  context: Context
 }
 
 /** Recent proof; behind the session guard. */

@@ -1,15 +1,13 @@
 import { createHash } from 'node:crypto'
+import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { askForProof } from '../second-factor/challenges.ts'
 import { answerProof, findProof } from '../second-factor/challenges-repository.ts'
-import type { Context } from '../second-factor/context.ts'
 import type { GivenProof } from '../second-factor/factor.ts'
 import { holdOwner } from '../second-factor/repository.ts'
 import { type ProofRequest, type Renewed, renewCredentials } from '../session/proof.ts'
-import type { RotationContext } from '../session/rotation.ts'
 import type { Session } from '../session/session.ts'
 import { matchOwnPassword } from './own-password.ts'
 import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
@@ -19,10 +17,6 @@ import { answerChallenge, consumeProof, type Effect, type Verified } from './pro
  * refused at its field: 401 would mean to clients that the session has ended.
  */
 
-export interface ReauthenticationContext extends Context, RotationContext {
-  hasher: LimitedHasher
-}
-
 /** RFC 8176 */
 const BY_PASSWORD = ['pwd']
 
@@ -31,7 +25,7 @@ const BY_PASSWORD = ['pwd']
  * @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded
  */
 export async function proveByPassword(
-  context: ReauthenticationContext,
+  context: Context,
   session: Session,
   password: string,
   request: ProofRequest,
@@ -73,7 +67,7 @@ export type ProveBySecondFactor = (
  * Completes a proof by the second factor. The same request again, with the same Idempotency-Key, has the same answer; while
  * the first is being worked on, it shares it, and is no try of its own.
  */
-export function createProofBySecondFactor(context: ReauthenticationContext): ProveBySecondFactor {
+export function createProofBySecondFactor(context: Context): ProveBySecondFactor {
   const proving = new Map<string, Promise<Renewed>>()
   return async (session, given, request) => {
     const digest = digestOf(given, request)
@@ -88,7 +82,7 @@ export function createProofBySecondFactor(context: ReauthenticationContext): Pro
 }
 
 async function proveBySecondFactor(
-  context: ReauthenticationContext,
+  context: Context,
   session: Session,
   { challenge, ...given }: GivenProof & { challenge: string },
   request: ProofRequest,

@@ -1,10 +1,10 @@
 import type { RefusalReason } from '../audit/entry.ts'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import { createBatch, type MeasureBatch } from '../database/batch.ts'
-import type { Executor } from '../database/connect.ts'
+import type { Context } from '../context.ts'
+import { createBatch } from '../database/batch.ts'
 import type { RefusalContext } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import { newId, type System } from '../system.ts'
+import { newId } from '../system.ts'
 import type { Found } from './account-look-up.ts'
 import type { Guess } from './guesses.ts'
 
@@ -27,14 +27,12 @@ export type RecordRefusal = (
   refused: { reason: RefusalReason; guess?: Guess },
 ) => Promise<RefusalContext>
 
-interface Context {
-  db: Executor
-  system: System
-  measureBatch: MeasureBatch
-}
-
 /** A flood writes one statement at a time, so that it does not occupy the connections. */
-export function createRefusals({ db, system, measureBatch }: Context): RecordRefusal {
+export function createRefusals({
+  db,
+  system,
+  measureBatch,
+}: Pick<Context, 'db' | 'system' | 'measureBatch'>): RecordRefusal {
   const record = createBatch<RefusedSignIn, 'recorded'>({
     maxInFlight: 1,
     run: measureBatch('refused_sign_ins', async (items) => {

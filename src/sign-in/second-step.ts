@@ -1,5 +1,6 @@
 import { PLATFORM } from '../audit/entry.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
+import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
 import { type AssertionResponse, requestOptions } from '../crypto/passkeys.ts'
@@ -7,7 +8,6 @@ import type { SessionKind } from '../database/schema.ts'
 import { Problem, withLogContext } from '../errors.ts'
 import * as challenges from '../second-factor/challenges-repository.ts'
 import {
-  type Context,
   type FactorRefusal,
   invalidSecondFactor,
   type MemberIds,
@@ -18,7 +18,6 @@ import { recordRefusal } from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
 import { issueUnstored, readUnstored } from '../second-factor/unstored-challenge.ts'
 import { newId } from '../system.ts'
-import type { Tokens } from '../token/service.ts'
 import type { CountAttempt } from './attempts.ts'
 import type { KnownClients } from './known-clients.ts'
 import { openSession, type SignedIn } from './opening.ts'
@@ -28,7 +27,6 @@ import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 
 export interface SignInContext extends Context {
   knownClients: KnownClients
-  tokens: Tokens
   countAttempt: CountAttempt
 }
 

@@ -1,32 +1,21 @@
 import { normalizeEmail } from '../company/checks.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
-import type { MeasureBatch } from '../database/batch.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Turn } from '../edge/turn-queue.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
-import type { LimitedHasher } from '../limits/hashing.ts'
 import type { LimitState } from '../limits/list.ts'
 import { askForSignIn } from '../second-factor/challenges.ts'
-import type { Context as FactorContext } from '../second-factor/context.ts'
 import { createAccountLookUp, type Found, type LookUpAccount } from './account-look-up.ts'
-import type { CountAttempt } from './attempts.ts'
 import { countGuess, type Guess } from './guesses.ts'
-import type { KnownClients } from './known-clients.ts'
-import { type Opened, type OpeningContext, openSession, type SignedIn } from './opening.ts'
+import { type Opened, openSession, type SignedIn } from './opening.ts'
 import { matchPassword } from './password-match.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
+import type { SignInContext } from './second-step.ts'
 
 /** Sign-in by password; second-step.ts opens sessions too. A refusal does not reveal which of the values was wrong. */
 
-interface Context extends FactorContext, OpeningContext {
-  hasher: LimitedHasher
-  countAttempt: CountAttempt
-  knownClients: KnownClients
-  measureBatch: MeasureBatch
-}
-
-interface Parts extends Context {
+interface Parts extends SignInContext {
   lookUp: LookUpAccount
   recordRefusal: RecordRefusal
 }
@@ -51,7 +40,7 @@ interface SignInAttempt {
  */
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
-export function createSignIn(context: Context): SignIn {
+export function createSignIn(context: SignInContext): SignIn {
   const parts = { ...context, lookUp: createAccountLookUp(context), recordRefusal: createRefusals(context) }
   return async (given) => {
     if (isTooLong(given.password))

@@ -1,8 +1,8 @@
 import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
+import type { Context } from '../context.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
-import type { System } from '../system.ts'
 import type { RefusalReason } from './refusal-reasons.ts'
 import * as repository from './refusals-repository.ts'
 import { contextOf } from './sealed.ts'
@@ -55,10 +55,7 @@ export interface Former {
   key: Buffer
 }
 
-interface Context {
-  db: Kysely<Database>
-  sealer: Sealer
-  system: Pick<System, 'now'>
+interface BookContext extends Pick<Context, 'db' | 'sealer'> {
   /** Called when refusals could not be written; they are lost. */
   onFailure(error: unknown): void
 }
@@ -70,7 +67,7 @@ export interface RefusalBook {
   flush(): Promise<void>
 }
 
-export function createRefusalBook({ db, sealer, onFailure }: Context): RefusalBook {
+export function createRefusalBook({ db, sealer, onFailure }: BookContext): RefusalBook {
   let sums = new Map<string, repository.Refusals>()
   let perSource = new Map<string, number>()
   let strangers = 0

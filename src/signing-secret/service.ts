@@ -1,15 +1,11 @@
-import type { Kysely } from 'kysely'
 import { LruMap } from 'toad-cache'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import type { Sealer } from '../crypto/sealing.ts'
-import type { Database } from '../database/schema.ts'
+import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
-import type { Counters } from '../limits/counters.ts'
-import type { Limit, LimitState } from '../limits/list.ts'
+import type { LimitState } from '../limits/list.ts'
 import { requireActor } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
-import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 import { contextOf } from './sealed.ts'
 
@@ -18,14 +14,6 @@ import { contextOf } from './sealed.ts'
 const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
 const MAX_CACHED = 10_000
-
-interface Context {
-  db: Kysely<Database>
-  sealer: Sealer
-  system: System
-  counters: Counters
-  config: { limits: { regenerate: Limit } }
-}
 
 /** A key and its version. By the version, the database confirms that the key is still valid. */
 interface SigningSecret {

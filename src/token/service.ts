@@ -43,16 +43,18 @@ export type VerifiedClaims = Pick<
   keyId: string
 }
 
-interface Context {
-  ring: KeyRing
-  refreshKeys: RefreshKeys
-  system: System
-}
-
 /** Access tokens whose valid signature is remembered, about 1 KB each. */
 const MAX_VERIFIED = 10_000
 
-export function createTokens({ ring, refreshKeys, system }: Context): Tokens {
+export function createTokens({
+  ring,
+  refreshKeys,
+  system,
+}: {
+  ring: KeyRing
+  refreshKeys: RefreshKeys
+  system: System
+}): Tokens {
   // By exact token. It saves only the verification of the signature: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {

@@ -12,7 +12,7 @@ const LINES = [
   ['limits'],
   ['http'],
   ['token', 'audit', 'mail'],
-  ['one-time-token'],
+  ['one-time-token', 'context.ts'],
   ['company'],
   ['session'],
   ['signing-secret'],
