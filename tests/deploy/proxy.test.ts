@@ -270,6 +270,29 @@ describe('places of requests in progress', () => {
     expect(await stranger).toBe(200)
   })
 
+  test('are few for a network whose requests are refused by the hundred', async () => {
+    let arrived = 0
+    const release = Promise.withResolvers<void>()
+    const refusing = await instance(async ({ url }, answer) => {
+      if (url === '/held') {
+        arrived += 1
+        await release.promise
+      }
+      answer.writeHead(404).end()
+    })
+    const limits = { NETWORK_REFUSALS_IN_10_S: '5', INSTANCE_REFUSED_REQUESTS: '1' }
+    const { url } = await openProxy(limits, [refusing, refusing])
+    const from = '127.0.3.6'
+    for (const _ of times(6, () => {})) expect(await statusOf(url, { from })).toBe(404)
+    const bytes = `GET /held ${HEAD}Connection: close\r\n\r\n`
+    const answers = Promise.all(times(10, () => statusOf(url, { bytes, from })))
+    await expect.poll(() => arrived).toBe(2)
+    const others = Promise.all(times(10, () => statusOf(url, { bytes, from: '127.0.3.7' })))
+    await expect.poll(() => arrived).toBe(12)
+    release.resolve()
+    expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
+  })
+
   test('are not taken by events whose body does not come', async () => {
     const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
     const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
