@@ -294,7 +294,7 @@ describe('places of requests in progress', () => {
   })
 
   test('are not taken by events whose body does not come', async () => {
-    const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
+    const { url } = await openProxy({ INSTANCE_INGESTS: '1' }, [address, address])
     const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
     for (const _ of times(2, () => {}))
       await hold(url, '127.0.3.4', unfinished('/api/events/ingest', headers))

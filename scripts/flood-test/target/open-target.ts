@@ -65,7 +65,11 @@ export async function openFloodTarget(
     TRUST_PROXY: `${PROXY_IP_ADDRESS}/32`,
   }
   const logFile = join(postgres.folder, `${name}.log`)
-  const service = await startService({ variables, logFile, folder: serviceFolder, maxFiles }, cleanup)
+  const service = await startService(
+    // Through the proxy, not its connections are bounded by files.
+    { variables, logFile, folder: serviceFolder, maxFiles: isProxied ? undefined : maxFiles },
+    cleanup,
+  )
   const url = isProxied ? await startProxyBefore(service, cleanup) : service.url
   const connection = await openConnection(databaseUrl)
   cleanup.defer(() => connection.end())
