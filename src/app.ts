@@ -62,8 +62,6 @@ interface AppOptions {
   registry: Registry
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream
-  /** What the process's limit of open files allows by default. */
-  maxConnections?: number | undefined
 }
 
 /** Builds the service. The last block is the trust map: it shows which credential each route requires. */
