@@ -1,16 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { IsBreached } from './password-policy.ts'
 
-/**
- * Asks a range service whether a password is known from a breach (the interface of Have I Been Pwned). Only five hex
- * digits of its SHA-1 leave, which some hundred known passwords share. A service that does not answer in time, or not
- * as it should, refuses nobody.
- */
+/** Asks a breach list by five digits of the SHA-1 alone. If it fails or is late, no password is refused. */
 
 const TIMEOUT_MS = 1_000
 const MAX_ANSWER_BYTES = 1024 * 1024
 
-/** Without a URL, there is nothing to ask. `onFailure` is called each time the service could not be asked. */
 export function createIsBreached(
   url: string | undefined,
   onFailure: (cause: string) => void,
@@ -28,7 +23,7 @@ export function createIsBreached(
   }
 }
 
-/** A line is SUFFIX:COUNT. Padding, which hides how many lines a range has, counts 0. */
+/** A line is SUFFIX:COUNT. Padding, which hides the number of lines, has the count 0. */
 function isMatch(line: string, suffix: string): boolean {
   const [known = '', count = ''] = line.trim().split(':')
   return known.toUpperCase() === suffix && Number(count) > 0

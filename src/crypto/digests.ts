@@ -2,25 +2,18 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { MasterKey } from '../config-forms.ts'
 import { deriveKey } from './sealing.ts'
 
-/**
- * Keyed digests of short or long-lived codes, and the codes that show that a challenge is ours: without the master key, a
- * copy of the database tells nothing about them, and nobody can make one.
- */
+/** Keyed digests: without the master key, a copy of the database reveals no code, and none can be forged. */
 
-/** A digest under a key that is derived from a master key. */
 export interface KeyedDigest {
   keyId: string
   digest: Buffer
 }
 
 export interface Digests {
-  /** The master keys that are configured. */
   keyIds: string[]
-  /** The digest of a text by each master key. The first is the one to store. */
+  /** By each master key; the first is the one to store. */
   of(...parts: string[]): KeyedDigest[]
-  /** The digest to store. */
   current(...parts: string[]): KeyedDigest
-  /** Whether a digest of the text is this one. In constant time. */
   matches(digest: Buffer, ...parts: string[]): boolean
 }
 

@@ -1,14 +1,11 @@
 import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
-/**
- * Keys of passkeys. Without an attestation nothing is signed when a passkey is made, so a key with which no signature can
- * be verified would be noticed only at the next sign-in, which it then refuses for good.
- */
+/** Rejects unusable passkey keys: without attestation, the first signature is made at the next sign-in. */
 
 /** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
 export const ALGORITHMS = [-8, -7, -257]
 
-/** A key that belongs to nobody, to verify with where there is none: the base point of P-256 (SEC 2, section 2.4.2). */
+/** Stands in where no passkey is found: the base point of P-256 (SEC 2, section 2.4.2). */
 export const NOBODYS_KEY = Buffer.from(
   'a50102032620012158206b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c296' +
     '2258204fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315ececbb6406837bf51f5',
@@ -21,9 +18,8 @@ const MIN_MODULUS_BITS = 2048
 const MAX_MODULUS_BITS = 16_384
 const MAX_EXPONENT = 2n ** 64n - 1n
 
-/** Whether signatures can be verified with a key in COSE form (RFC 9052, section 7), as it was decoded. */
 export function canVerify(key: Map<unknown, unknown>): boolean {
-  // By label 1 is the type and 3 the algorithm (section 7.1). Those of the values differ by type.
+  // Label 1 is the type, 3 the algorithm (RFC 9052, section 7.1); negative labels differ by type.
   const [type, algorithm] = [key.get(1), key.get(3)]
   if (algorithm === -8) return type === 1 && key.get(-1) === 6 && isEd25519(key.get(-2))
   if (algorithm === -7) return type === 2 && key.get(-1) === 1 && isP256(key.get(-2), key.get(-3))
@@ -40,7 +36,6 @@ function isRsa(modulus: unknown, exponent: unknown): boolean {
   if (!isBytes(modulus) || !isBytes(exponent)) return false
   const details = importKey({ kty: 'RSA', n: base64url(modulus), e: base64url(exponent) })
   const { modulusLength = 0, publicExponent = 0n } = details ?? {}
-  // Both are odd in each pair of keys.
   return (
     modulusLength >= MIN_MODULUS_BITS &&
     modulusLength <= MAX_MODULUS_BITS &&
@@ -59,17 +54,13 @@ function importKey(key: JsonWebKeyInput['key']) {
   }
 }
 
-/** The prime of Curve25519. */
 const P = 2n ** 255n - 19n
 
-/**
- * Whether bytes are a point of Ed25519 (RFC 8032, section 5.1.3), which OpenSSL looks at only when it verifies: there is an
- * x for the y. Those of x 0 are left out, since every signature can be verified with them.
- */
+/** OpenSSL does not check Ed25519 points on import (RFC 8032, 5.1.3). With x = 0, all signatures verify. */
 function isEd25519(bytes: unknown): boolean {
   if (!isField(bytes)) return false
   const y = BigInt(`0x${Buffer.from(bytes).reverse().toString('hex')}`) & (2n ** 255n - 1n)
-  // x² = (y² - 1) / (d y² + 1) with d = -121665 / 121666. The product of what is divided is a square if the quotient is.
+  // x² = (y² - 1) / (d y² + 1), d = -121665 / 121666. A product is a square if the quotient is.
   const square = (y * y - 1n) * 121_666n * (121_666n - 121_665n * y * y)
   return y < P && powerModP(((square % P) + P) % P, (P - 1n) / 2n) === 1n
 }
@@ -87,7 +78,7 @@ function isBytes(value: unknown): value is Uint8Array {
   return value instanceof Uint8Array
 }
 
-/** The elements of both fields have 32 bytes, leading zeros included (RFC 9053, section 7.1.1). */
+/** Elements of both fields have 32 bytes, with leading zeros (RFC 9053, section 7.1.1). */
 function isField(value: unknown): value is Uint8Array {
   return isBytes(value) && value.length === FIELD_BYTES
 }

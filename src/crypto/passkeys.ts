@@ -1,25 +1,20 @@
 import type { AuthenticatorTransport } from '@simplewebauthn/server'
 import { ALGORITHMS, canVerify } from './passkey-keys.ts'
 
-/**
- * Passkeys, as WebAuthn level 3 has them: discoverable, with user verification, without attestation. The library checks
- * what sections 7.1 and 7.2 ask for; what it leaves to its caller is checked here. Everything that is not in order is null.
- */
+/** Passkeys (WebAuthn level 3). What the library leaves to its caller is checked here. Null means refused. */
 
-/** The relying party: its id, and the origins whose pages can use its passkeys. */
 interface RelyingParty {
   rpId: string
   origins: string[]
 }
 
-/** How long a browser waits for its user. */
 const TIMEOUT_MS = 300_000
 /** Of a credential id (section 7.1, step 25). */
 const MAX_ID_BYTES = 1023
 /** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */
 const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
 
-/** AuthenticationResponseJSON (WebAuthn level 3, section 5.1.8), as far as it is read. */
+/** AuthenticationResponseJSON and RegistrationResponseJSON (section 5.1.8), as far as they are read. */
 export interface AssertionResponse {
   id: string
   rawId: string
@@ -33,7 +28,6 @@ export interface AssertionResponse {
   clientExtensionResults: object
 }
 
-/** RegistrationResponseJSON (WebAuthn level 3, section 5.1.8), as far as it is read. */
 export interface RegistrationResponse {
   id: string
   rawId: string
@@ -42,7 +36,6 @@ export interface RegistrationResponse {
   clientExtensionResults: object
 }
 
-/** A passkey that was made, or its use. */
 export interface NewPasskey {
   credentialId: Buffer
   publicKey: Buffer
@@ -57,12 +50,11 @@ interface Assertion {
 
 type Stored = Pick<NewPasskey, 'credentialId' | 'transports'>
 
-/** It is large, so a process loads it when the first passkey is used. */
+/** The library is large, so it is loaded when the first passkey is used. */
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 type Cbor = Parameters<Awaited<ReturnType<typeof helpers>>['isoCBOR']['encode']>[0]
 
-/** PublicKeyCredentialCreationOptionsJSON. `challenge` in base64url. */
 export async function creationOptions(
   { rpId }: RelyingParty,
   {
@@ -89,7 +81,7 @@ export async function creationOptions(
   })
 }
 
-/** PublicKeyCredentialRequestOptionsJSON. Without `allowed`, the browser offers all passkeys that it has for this place. */
+/** Without `allowed`, the browser offers all its passkeys of this site. */
 export function requestOptions({ rpId }: RelyingParty, challenge: string, allowed: Stored[] = []): object {
   return {
     challenge,
@@ -107,13 +99,12 @@ function toDescriptor({ credentialId, transports }: Stored) {
   }
 }
 
-/** The challenge that a browser signed; undefined if there is none. It is not verified. */
+/** The challenge that a browser signed; it is not verified. */
 export function challengeIn({ response }: RegistrationResponse): string | undefined {
   const challenge = readClientData(response.clientDataJSON)?.['challenge']
   return typeof challenge === 'string' ? challenge : undefined
 }
 
-/** Verifies a registration (WebAuthn, section 7.1); null unless all of it is in order. */
 export async function readRegistration(
   { rpId, origins }: RelyingParty,
   { response, challenge }: { response: RegistrationResponse; challenge: string },
@@ -122,7 +113,6 @@ export async function readRegistration(
     if (!isFromOwnPage(response.response.clientDataJSON) || !(await isObjectInOrder(response))) return null
     const { verifyRegistrationResponse } = await library()
     const { verified, registrationInfo } = await verifyRegistrationResponse({
-      // Only what is read: other members of the browser's answer differ by its version.
       response: { ...response, clientExtensionResults: {}, response: toRegistration(response) },
       expectedChallenge: challenge,
       expectedOrigin: origins,
@@ -142,7 +132,7 @@ export async function readRegistration(
       transports: response.response.transports ?? [],
     }
   } catch {
-    // The library throws for whatever is not in order.
+    // The library throws if anything is not in order.
     return null
   }
 }
@@ -151,10 +141,7 @@ function toRegistration({ response: { clientDataJSON, attestationObject } }: Reg
   return { clientDataJSON, attestationObject }
 }
 
-/**
- * Whether the attestation object is what was asked for, and nothing more or less. The library is content with CBOR that ends
- * early, or has more behind it; encoded again, what it has read differs then (WebAuthn, section 2.4: one canonical form).
- */
+/** The library accepts truncated or extended CBOR, which differs when encoded again (section 2.4). */
 async function isObjectInOrder({ response }: RegistrationResponse): Promise<boolean> {
   const { isoBase64URL, isoCBOR } = await helpers()
   const bytes = isoBase64URL.toBuffer(response.attestationObject)
@@ -163,16 +150,12 @@ async function isObjectInOrder({ response }: RegistrationResponse): Promise<bool
   return isUnattested(object) && (await isKeyInOrder(object.get('authData')))
 }
 
-/**
- * Nobody attests the authenticator, as is asked for: its statement is empty, or signed by the new key itself. For any other
- * one, the library would read certificates of strangers, and ask the servers that they name.
- */
+/** For other statements, the library would read strangers' certificates and ask the servers they name. */
 function isUnattested(object: Map<unknown, unknown>): boolean {
   const [format, statement] = [object.get('fmt'), object.get('attStmt')]
   return format === 'none' || (format === 'packed' && statement instanceof Map && !statement.has('x5c'))
 }
 
-/** Whether the key can verify, and is all that follows the credential id, but for what extensions say. */
 async function isKeyInOrder(authData: unknown): Promise<boolean> {
   const { isoCBOR, parseAuthenticatorData } = await helpers()
   if (!(authData instanceof Uint8Array)) return false
@@ -193,10 +176,7 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
-/**
- * Verifies the use of a passkey (WebAuthn, section 7.2); null unless all of it is in order. The statement that consumes the
- * use decides on its counter. What is said of the owner is looked at last: the time must not tell whether a passkey is known.
- */
+/** Verifies the use of a passkey. The statement that consumes it checks the counter. */
 export async function readAssertion(
   { rpId, origins }: RelyingParty,
   {
@@ -208,7 +188,7 @@ export async function readAssertion(
     response: AssertionResponse
     challenge: string
     passkey: Pick<NewPasskey, 'credentialId' | 'publicKey' | 'backupEligible'> & { handle: Buffer }
-    /** Whether nothing but the passkey says who its user is. Then it must. */
+    /** Whether only the passkey tells who the user is: then it must name its owner. */
     isDiscovered: boolean
   },
 ): Promise<Assertion | null> {
@@ -229,23 +209,23 @@ export async function readAssertion(
       requireUserVerification: true,
       credential: { id: response.id, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
     })
+    // Compared last: the time must not tell whether a passkey is known.
     const isOwner = userHandle ? userHandle === passkey.handle.toString('base64url') : !isDiscovered
     const backupEligible = authenticationInfo.credentialDeviceType === 'multiDevice'
     if (!verified || !isOwner || backupEligible !== passkey.backupEligible) return null
     return { signCount: authenticationInfo.newCounter, backupEligible }
   } catch {
-    // As above.
     return null
   }
 }
 
-/** Whether the page that called the authenticator stood in no frame of another origin (section 5.8.1). */
+/** Not in a frame of another origin (section 5.8.1). */
 function isFromOwnPage(clientDataJson: string): boolean {
   const { crossOrigin = false, topOrigin } = readClientData(clientDataJson) ?? { crossOrigin: 'unknown' }
   return crossOrigin === false && topOrigin === undefined
 }
 
-/** Null unless it is an object in JSON. The library's reader is more tolerant, so nothing may pass that this one refuses. */
+/** Null unless it is an object in JSON. The library's reader is more tolerant. */
 function readClientData(encoded: string): Record<string, unknown> | null {
   try {
     const data: unknown = JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))

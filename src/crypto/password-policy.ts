@@ -1,36 +1,28 @@
 import type { PasswordHasher } from './password.ts'
 
-/**
- * Which passwords can be chosen (ASVS 6.2): long enough, not too long, hard to guess, and in no breach. No
- * composition rules.
- */
+/** Which passwords can be chosen (ASVS 6.2). There are no composition rules. */
 
 export const MIN_LENGTH = 8
 export const MAX_LENGTH = 128
 export const MIN_GUESSES = 1e8
-/** Kept for passwords of service members, so that a sign-in can tell by it what it looks for. */
+/** Reserved for passwords of service members: sign-in recognizes them by it. */
 export const SERVICE_PREFIX = 'gsp_'
 
-/** What is known of the person, and so is easy to guess. */
 export interface Person {
   email: string
   companyName: string
   name?: string | undefined
 }
 
-/** Whether a password is known from a breach. Answers no if that cannot be found out. */
+/** False also if the service cannot be asked. */
 export type IsBreached = (password: string) => Promise<boolean>
 
-/** What a check of a password uses. */
 export interface Checks {
   hasher: Pick<PasswordHasher, 'estimate'>
   isBreached?: IsBreached | undefined
 }
 
-/**
- * Why the person cannot choose the password, as the end of a sentence about it; null if the person can.
- * @throws Problem overloaded
- */
+/** The fault, as the end of a sentence; null if there is none. @throws Problem overloaded */
 export async function passwordFault(
   password: string,
   person: Person,
@@ -54,17 +46,14 @@ export async function passwordFault(
     : null
 }
 
-/** Whether a password is longer than every password that can be chosen. */
 export function isTooLong(password: string): boolean {
   return lengthOf(password) > MAX_LENGTH
 }
 
-/** A password of 120 random bits. */
 export function generatePassword(randomBytes: (size: number) => Buffer): string {
   return randomBytes(15).toString('base64url')
 }
 
-/** What each pattern of zxcvbn, and each of its dictionaries, stands for. */
 const PATTERNS: Record<string, string> = {
   repeat: 'repeated characters',
   sequence: 'a sequence such as abc or 123',
@@ -90,7 +79,6 @@ function describe(parts: { pattern: string; dictionary: string }[]): string {
   return `is ${known.length < new Set(named).size ? 'little more than' : 'made of'} ${list}`
 }
 
-/** The e-mail, the names and their words. */
 function hintsOf({ email, companyName, name = '' }: Person): string[] {
   const whole = [email, email.split('@', 1)[0] ?? '', companyName, name].map(fold)
   const words = whole.flatMap((text) => text.split(/[^\p{L}\p{N}]+/u)).filter((word) => word.length > 2)

@@ -5,10 +5,7 @@ import * as common from '@zxcvbn-ts/language-common'
 import * as english from '@zxcvbn-ts/language-en'
 import { createStrongEnds, STRONG_GUESSES } from './strong-ends.ts'
 
-/**
- * The thread that estimates passwords. Its dictionaries take some 80 MB. An estimate takes up to a tenth of a second,
- * in which the thread of requests must not be blocked.
- */
+/** The thread that estimates passwords: up to 0.1 s each, with dictionaries of some 80 MB. */
 
 export interface EstimateRequest {
   id: number
@@ -16,7 +13,6 @@ export interface EstimateRequest {
   hints: string[]
 }
 
-/** How many guesses the strongest of the texts takes, or the first that is strong, and what parts it is made of. */
 export interface Estimate {
   guesses: number
   parts: { pattern: string; dictionary: string }[]
@@ -26,7 +22,7 @@ export interface EstimateReply extends Estimate {
   id: number
 }
 
-// On Linux this is the priority of this thread alone, as with those that hash: see password.ts.
+// On Linux this sets the priority of this thread alone, as in password.ts.
 if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
 
 const options = {

@@ -1,11 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import type { Estimate, EstimateReply, EstimateRequest } from './password-strength-thread.ts'
 
-/**
- * How hard a password is to guess, by zxcvbn. Its work grows with the square of the length or faster. So of a long
- * password it gets the beginning and the end: the whole is at least as hard to guess as each of them. A process has
- * one such thread, which ends when it was idle for a while, since its dictionaries are large.
- */
+/** By zxcvbn, whose work grows at least with the square of the length: of long passwords, both ends count. */
 
 const MAX_SEEN = 24
 const IDLE_MS = 10_000
@@ -32,7 +28,7 @@ export async function estimate(password: string, hints: string[]): Promise<Estim
   const request: EstimateRequest = { id: lastId, texts: partsOf(password), hints }
   const { promise, resolve, reject } = Promise.withResolvers<EstimateReply>()
   pending.set(request.id, { resolve, reject })
-  // The process does not end before the answer, but it does not wait for a thread that has nothing to do.
+  // The process waits for the answer, but not for an idle thread.
   worker.ref()
   worker.postMessage(request)
   return await promise

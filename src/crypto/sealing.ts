@@ -1,18 +1,14 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 
-/**
- * Seals keys and secrets at rest: AES-256-GCM under a key derived from a master key. The context, such as
- * company and version, is authenticated too, so a sealed value that is moved to another row does not open.
- */
+/** Seals at rest (AES-256-GCM). The context is authenticated: a value moved to another row does not open. */
 export interface Sealer {
   seal(plaintext: Buffer, context: string): string
   /** @throws DecryptionError if the value was altered or moved, or its master key is not configured */
   open(sealed: string, context: string): Buffer
-  /** Whether the value is sealed under the first master key, which seals now. */
+  /** Whether the first master key sealed it, which seals now. */
   isCurrent(sealed: string): boolean
 }
 
-/** A failed decryption. The message names the key that is missing or does not fit. */
 export class DecryptionError extends Error {
   override name = 'DecryptionError'
 }
@@ -20,7 +16,7 @@ export class DecryptionError extends Error {
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** A 256-bit key for one purpose (HKDF-SHA256, RFC 5869). */
+/** HKDF-SHA256 (RFC 5869). */
 export function deriveKey(masterKey: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, '', `gatehouse ${purpose}`, 32))
 }

@@ -1,23 +1,19 @@
 import { Options, type OptionsType, ZxcvbnFactory } from '@zxcvbn-ts/core'
 
 /**
- * Recognizes most long passwords that are strong, in a small part of the time that an estimate takes. zxcvbn sees a password
- * as a row of patterns, and three of them take more than 10^8 guesses, whatever they are. So one that takes fewer consists of
- * two at most, and one of these covers its first half or its last. It is enough to look at the outer end of each half: if
- * neither can be a part of one pattern that is easy to guess, the password is strong.
+ * Finds most strong long passwords, fast. Any three patterns of zxcvbn take over 10^8 guesses, so a weaker
+ * text has at most two, of which one covers a half. If neither half ends in an easy pattern, it is strong.
  */
 
-/** What three patterns take at least. */
 export const STRONG_GUESSES = 1e8
 const END_LENGTH = 10
-/** A word can have another rank among those that are cut than in its dictionary. */
+/** A cut word can have another rank than in its dictionary. */
 const MIN_GUESSES_OF_END = 10 * STRONG_GUESSES
-/** Repetitions whose ends do not repeat themselves. */
+/** Repetitions that the two ends do not show. */
 const REPEATED = /(.{6,})\1/s
-/** A sequence of words, such as months, can end within one. Of shorter parts there is no need to know. */
+/** A sequence of words, such as months, can be cut within a word. Shorter parts do not matter. */
 const MIN_CUT_NAME = 4
 
-/** Whether a text takes `STRONG_GUESSES`; false also if that is not known. */
 type HasStrongEnds = (text: string, hints: string[]) => boolean
 
 export function createStrongEnds({
@@ -49,7 +45,6 @@ function endsOf(text: string): string[] {
   return [text.slice(0, END_LENGTH), text.slice(-END_LENGTH)]
 }
 
-/** The ends of long words, by their ranks. */
 function cutWords(dictionary: Record<string, (string | number)[]>): string[] {
   const long = Object.values(dictionary)
     .flatMap((words) => words.map((word, rank) => ({ word: String(word), rank })))
