@@ -3,17 +3,13 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 
-/**
- * The claims of both kinds of token. Those that are known are checked; further ones are ignored (RFC 7519, section 4), since
- * an instance of a newer version can issue them. So a claim that restricts what a token is good for needs another `typ`.
- */
+/** Unknown claims are ignored (RFC 7519, section 4), so one that restricts a token needs another `typ`. */
 
-/** The issuer of tokens: this service, by its public URL. */
 export function issuerOf({ publicUrl }: { publicUrl: string }): string {
   return `${publicUrl}/api`
 }
 
-/** The largest accepted difference between the clocks of instances. */
+/** Between the clocks of instances. */
 export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })
@@ -27,7 +23,6 @@ const common = {
   sid: uuid,
   iat: time,
   exp: time,
-  // This version issues none.
   nbf: Type.Optional(time),
 }
 
@@ -36,7 +31,7 @@ const AccessClaims = Type.Object({
   jti: uuid,
   role: Type.String(),
   perms: Type.Array(Type.String()),
-  // Tokens of before version 1.1 have neither.
+  // Tokens from before version 1.1 have neither.
   amr: Type.Optional(Type.Array(Type.String())),
   auth_time: Type.Optional(time),
 })
@@ -51,7 +46,7 @@ export type RefreshClaims = Static<typeof RefreshClaims>
 const isAccessClaims = TypeCompiler.Compile(AccessClaims)
 const isRefreshClaims = TypeCompiler.Compile(RefreshClaims)
 
-/** The id is derived from session and generation, so that the same token can be signed again. */
+/** Derived, so that the same token can be signed again. */
 export function refreshTokenId({ sid, gen }: Pick<RefreshClaims, 'sid' | 'gen'>): string {
   return `${sid}.${gen}`
 }

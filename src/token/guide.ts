@@ -1,9 +1,8 @@
 import { type AccessClaims, issuerOf } from './claims.ts'
 import { ACCESS_AUDIENCE } from './keys.ts'
 
-/** A chapter of the OpenAPI document: access tokens, for services that verify them offline. */
+/** A chapter of the OpenAPI document, for services that verify access tokens offline. */
 
-/** Those that this version issues. */
 const CLAIMS: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
   iss: 'the issuer',
   aud: 'the audience',

@@ -5,28 +5,22 @@ import { CLOCK_SKEW_SECONDS } from './claims.ts'
 import { generateKey, headerOf, type Key, openKey } from './keys.ts'
 import { insertKey, listKeys, type PublicJwk } from './repository.ts'
 
-/**
- * The keys of access tokens. A key is published before it signs, so that services that verify offline know it
- * in time, and stays published until its last token has expired. Both moments follow from the stored times of
- * the keys, so all instances agree and no job needs to run at the right moment.
- */
+/** A key is published before it signs and until its last token expires. Stored times say when, to all. */
 
 const RELOAD_MS = 60_000
-/** Of the keys that sign or are published: a revoked one must not do either for long. */
+/** Of keys that sign or are published: a revoked one must soon do neither. */
 const RELOAD_SOON_MS = 5_000
-/** Of unknown keys: the successor of a revoked key signs at once. Strangers can name keys that do not exist. */
+/** Of unknown keys: the successor of a revoked key signs at once, and strangers can name any key. */
 const RELOAD_MISSED_MS = 250
 
 export interface KeyRing {
-  /** The key that signs at this moment. */
   signing(now: number): Promise<Key>
-  /** The same, of the keys that were read last: it never waits for the database. */
+  /** As `signing`, of the keys that were read last, without waiting for the database. */
   knownSigning(now: number): Key | undefined
-  /** The key, retired or not, whose tokens start with exactly this header; undefined if there is none. */
+  /** The key, retired or not, of tokens with exactly this header. */
   byHeader(header: string, now: number): Promise<Key | undefined>
-  /** The public keys (RFC 7517) that have not retired, including keys that do not sign yet. */
+  /** Public keys (RFC 7517) that have not retired, also those that do not sign yet. */
   published(now: number): Promise<PublicJwk[]>
-  /** Reads the keys again with the next use: the database has refused one of them. */
   reload(): void
 }
 
@@ -36,11 +30,9 @@ interface KeyRingOptions {
   system: System
   issuer: string
   accessTokenTtlSeconds: number
-  /** Called when a reload of the keys fails, for the log. */
   onReloadError(error: unknown): void
 }
 
-/** Loads the ring and creates the first key of a new database. The ring reloads its keys by itself. */
 export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   const { db, system } = options
   let loadedAt = system.now()
@@ -51,7 +43,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   let byHeader = await loadKeys(options)
   let reloading: Promise<void> | undefined
 
-  /** Keys are published ahead, so one reload per minute is enough to verify. A failed reload keeps the old keys. */
+  /** A failed reload keeps the old keys. */
   async function current(now: number, maxAgeMs: number): Promise<Map<string, Key>> {
     if (Math.abs(now - loadedAt) > maxAgeMs) {
       reloading ??= loadKeys(options)
@@ -96,10 +88,7 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   }
 }
 
-/**
- * The keys that are not revoked, by token header, oldest first. A key retires when the next one signs and the last token
- * of this one has expired.
- */
+/** By token header, oldest first. A key retires when its successor signs and its last token has expired. */
 async function loadKeys(options: KeyRingOptions): Promise<Map<string, Key>> {
   const stored = (await listKeys(options.db)).filter(({ revokedAt }) => revokedAt === null)
   const lastsMs = (options.accessTokenTtlSeconds + CLOCK_SKEW_SECONDS) * 1000

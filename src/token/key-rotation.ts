@@ -6,15 +6,10 @@ import type { System } from '../system.ts'
 import { contextOf, generateKey } from './keys.ts'
 import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevoked } from './repository.ts'
 
-/** Replaces the keys of access tokens. */
-
-/** A new key is published this long before it signs, since clients can cache the key set for 5 minutes. */
+/** Longer than clients can cache the key set: 5 minutes. */
 export const PUBLISH_AHEAD_SECONDS = 600
 
-/**
- * Adds a key that signs after `PUBLISH_AHEAD_SECONDS`; at once if it is the first key.
- * @throws if another rotation adds a key at the same time
- */
+/** The first key signs at once. @throws if another rotation adds a key at the same time */
 export async function addKey(
   tx: Transaction<Database>,
   { sealer, system }: { sealer: Sealer; system: System },
@@ -33,11 +28,7 @@ function anotherRotation(): Error {
   return new Error('another rotation ran at the same time; look at `keys list`')
 }
 
-/**
- * Seals the private keys of former master keys again, under the current one.
- * @throws DecryptionError, before anything is written, if a key does not open: the configured master keys are
- * then wrong, and the instances could not open keys that are sealed under them
- */
+/** Seals under the current master key. @throws DecryptionError before it writes, if a key does not open */
 export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   const opened = (await listKeys(db)).map(({ keyId, sealedPrivateKey: before }) => ({
     keyId,
@@ -50,10 +41,7 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   }
 }
 
-/**
- * Revokes all keys, and adds one that signs at once. Returns it, and the ids of those.
- * @throws if another rotation adds a key at the same time
- */
+/** The new key signs at once. @throws if another rotation adds a key at the same time */
 export async function replaceAllKeys(
   tx: Transaction<Database>,
   { sealer, system }: { sealer: Sealer; system: System },
@@ -66,12 +54,7 @@ export async function replaceAllKeys(
   throw anotherRotation()
 }
 
-/**
- * Revokes a leaked key: from the commit on no instance accepts its tokens. If it is the one that signs, a new key
- * takes its place at once, from the same moment on, so that every instance finds it whatever its clock shows.
- * Returns the new key, null if there is none; undefined if the key is unknown or was revoked before.
- * @throws if another rotation adds a key at the same time
- */
+/** Null if it needs no successor; undefined if unknown or revoked. @throws if another rotation adds a key */
 export async function revokeKey(
   tx: Transaction<Database>,
   { sealer, system }: { sealer: Sealer; system: System },
@@ -87,6 +70,7 @@ export async function revokeKey(
     (key) => key.sequence > revoked.sequence && !key.revokedAt && key.signsFrom <= at,
   )
   if (isReplaced) return null
+  // From the same moment on: every instance finds it, whatever its clock shows.
   const { signsFrom } = revoked
   const key = generateKey({ sealer, system }, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
   if (await insertKey(tx, key)) return key

@@ -5,32 +5,25 @@ import { type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
 import { isSignedBy, payloadOf, signToken } from './es256.ts'
 import type { PublicJwk, StoredKey } from './repository.ts'
 
-/** One key pair of access tokens (ES256): creation, storage, signing and verification. */
-
 export const ACCESS_AUDIENCE = 'gatehouse'
 
 export interface Key {
   keyId: string
   publicJwk: PublicJwk
-  /** Milliseconds since the epoch, as `signsFrom` is. */
+  /** In milliseconds, as `signsFrom`. */
   createdAt: number
   signsFrom: number
-  /** Whether the last token of the key has expired; never true for the newest key. */
   isRetired(now: number): boolean
   sign(claims: Omit<AccessClaims, 'iss' | 'aud'>): string
-  /**
-   * The claims of a token whose form is canonical and whose header is that of the key. Its times are not checked here.
-   * @throws if it was not issued with this key
-   */
+  /** For a canonical token with this key's header. Checks no times. @throws if the key did not sign it */
   verify(token: string): AccessClaims
 }
 
-/** The protected header of all tokens of this key, byte for byte (RFC 7515, section 3.1). */
+/** The same bytes in all tokens of the key (RFC 7515, section 3.1). */
 export function headerOf(keyId: string): string {
   return Buffer.from(JSON.stringify({ alg: 'ES256', typ: 'at+jwt', kid: keyId })).toString('base64url')
 }
 
-/** The context under which a private key is sealed. */
 export function contextOf(keyId: string): string {
   return `signing-key:${keyId}`
 }

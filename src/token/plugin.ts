@@ -26,7 +26,7 @@ interface Options {
   registry: Registry
 }
 
-/** Decorates the app with `tokens`. @fastify/jwt handles refresh tokens, the key ring access tokens. */
+/** Decorates the app with `tokens`: @fastify/jwt for refresh tokens, the key ring for access tokens. */
 async function plugin(app: FastifyInstance, options: Options): Promise<void> {
   const { config, db, sealer, system, registry } = options
   const issuer = issuerOf(config)
@@ -42,7 +42,7 @@ async function plugin(app: FastifyInstance, options: Options): Promise<void> {
     name: 'gatehouse_signing_key_age_seconds',
     help: 'Time since the key was made that signs access tokens',
     registers: [registry],
-    // Workers read a new key with their next use of it: the one that has read it knows best.
+    // Of the newest key: other workers read it only when they next use the keys.
     aggregator: 'min',
     collect() {
       const now = system.now()
@@ -56,7 +56,7 @@ async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<Re
   const [current, ...former] = config.masterKeys.map((key) => refreshTokenOptions(key, issuerOf(config)))
   if (!current) throw new Error('tokens need a master key')
   let jwt: FastifyInstance['jwt'] | undefined
-  // In its own scope, so that no route can verify a token without the checks of service.ts.
+  // In a scope of its own, so that no route can verify a token without the checks of service.ts.
   await app.register(async (scope) => {
     const { secret, sign, verify } = current
     await scope.register(fastifyJwt, { secret, sign, verify })

@@ -1,23 +1,18 @@
 import type { MasterKey } from '../config.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 
-/**
- * The keys of refresh tokens (HS256), which only this service verifies. One key is derived from each master
- * key. The first key signs, all keys verify.
- */
+/** Keys of refresh tokens (HS256), one for each master key: the first signs, all verify. */
 export interface RefreshKeys {
   sign(claims: Record<string, unknown>): string
-  /** The verifier of tokens that start with exactly this header part; undefined if there is none. */
+  /** The verifier of tokens with exactly this header part. */
   verifierOf(header: string): ((token: string) => unknown) | undefined
 }
 
 const REFRESH_AUDIENCE = 'gatehouse/refresh'
 
-/** The options of @fastify/jwt, and of fast-jwt inside it, for the key that one master key gives. */
 export function refreshTokenOptions({ id, key }: MasterKey, issuer: string) {
   return {
     secret: deriveKey(key, 'refresh tokens'),
-    /** The header part of its tokens, byte for byte. */
     header: Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'rt+jwt', kid: id })).toString('base64url'),
     sign: {
       algorithm: 'HS256' as const,

@@ -20,11 +20,10 @@ export interface StoredKey {
   sealedPrivateKey: string
   createdAt: Date
   signsFrom: Date
-  /** From then on no token of the key is accepted; null for a key that did not leak. */
+  /** No token of the key is accepted from then on; null unless the key has leaked. */
   revokedAt: Date | null
 }
 
-/** All keys, oldest first. */
 export async function listKeys(db: Executor): Promise<StoredKey[]> {
   return await db
     .selectFrom('signing_keys')
@@ -41,7 +40,7 @@ export async function listKeys(db: Executor): Promise<StoredKey[]> {
     .execute()
 }
 
-/** Adds a key; false if its sequence number is taken. */
+/** False if its sequence number is taken. */
 export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> {
   const inserted = await db
     .insertInto('signing_keys')
@@ -60,7 +59,6 @@ export async function insertKey(db: Executor, key: StoredKey): Promise<boolean> 
   return inserted !== undefined
 }
 
-/** Replaces the sealed private key `before` by `after`, the same key sealed again. */
 export async function resealKey(
   db: Executor,
   keyId: string,
@@ -74,7 +72,6 @@ export async function resealKey(
     .execute()
 }
 
-/** Revokes all keys; returns the ids of those that were not revoked before. */
 export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
   const revoked = await db
     .updateTable('signing_keys')
@@ -85,7 +82,7 @@ export async function setAllRevoked(db: Executor, at: Date): Promise<string[]> {
   return revoked.map(({ keyId }) => keyId)
 }
 
-/** False if there is no such key, or it was revoked before. */
+/** False if there is no such key, or it is revoked already. */
 export async function setRevoked(db: Executor, keyId: string, at: Date): Promise<boolean> {
   const revoked = await db
     .updateTable('signing_keys')

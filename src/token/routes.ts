@@ -30,7 +30,6 @@ const KeySetReply = Type.Object(
   { title: 'KeySet', description: 'The public keys of access tokens' },
 )
 
-/** The public keys of access tokens (RFC 7517), for services that verify offline. */
 const routes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
   app.get(
     '/.well-known/jwks.json',

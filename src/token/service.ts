@@ -14,28 +14,24 @@ import type { Key } from './keys.ts'
 import type { RefreshKeys } from './refresh-keys.ts'
 
 /**
- * Issues and verifies both kinds of token. The header part of a token must be, byte for byte, one that this
- * service writes. So algorithm, type and key are fixed before anything is parsed, and `crit`, `jwk`, `jku`
- * and the like cannot occur (RFC 8725, sections 3.1 and 3.11).
+ * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes, so
+ * algorithm, type and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
  */
 export interface Tokens {
-  /** Signs an access token (`at+jwt`, ES256, after RFC 9068). Claims are in Unix seconds, `now` is in ms. */
+  /** `at+jwt` by RFC 9068. Claims are in Unix seconds, `now` is in ms. */
   signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>, now: number): Promise<string>
   /** @throws Problem invalid_token or token_expired */
   verifyAccess(token: string, now: number): Promise<VerifiedClaims>
-  /** Signs a refresh token. Equal claims give equal bytes, so that a lost answer can be repeated. */
+  /** Equal claims give equal bytes, so that a lost answer can be repeated. */
   signRefresh(claims: Omit<RefreshClaims, 'iss' | 'aud' | 'jti'>): string
   /** @throws Problem invalid_token or token_expired */
   verifyRefresh(token: string, now: number): RefreshClaims
   publishedKeys: KeyRing['published']
-  /** Call it when the database has no session for a verified token, since its key was revoked. */
+  /** For when the database has no session for a verified token: its key can be revoked. */
   reloadKeys: KeyRing['reload']
 }
 
-/**
- * The session of an access token, its times, and the id of its key. The look-up of the session must confirm that
- * the key is not revoked. Permissions come from the database, never from a token.
- */
+/** The look-up of the session must confirm that the key is not revoked. */
 export type VerifiedClaims = Pick<
   AccessClaims,
   'sub' | 'cid' | 'sid' | 'iat' | 'nbf' | 'exp' | 'auth_time'
@@ -69,7 +65,7 @@ export function createTokens({
       if (!key) throw invalidToken()
       const claims = known ?? genuine(() => toVerified(key.verify(token), key))
       checkTimes('access', claims, now)
-      // All genuine tokens of a retired key have expired, so this one is not genuine.
+      // All genuine tokens of a retired key have expired.
       if (key.isRetired(now)) throw invalidToken()
       if (!known) verified.set(token, claims)
       return claims
@@ -101,7 +97,6 @@ function headerOf(token: string): string {
   return header
 }
 
-/** All errors of verification become the same answer. */
 function genuine<Payload>(verify: () => Payload): Payload {
   try {
     return verify()
