@@ -8,45 +8,41 @@ import { type DueMail, deleteMail, settleMail } from './repository.ts'
 import { countMail, type Decision, refundMail, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
 import { SendFailure, type Transport } from './transport.ts'
 
-/** One attempt to send a mail that was taken, from its letter to the stored result. */
-
-/** Mail is tried for a day, and waits for its turn for a day. */
+/** A mail is tried for a day, and waits for its turn for a day. */
 const MAX_AGE_MS = 86_400_000
 const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
-/** How long a mail waits for others whose turn is earlier, if the recipient can get more mail now. */
+/** For mails whose turn is earlier, if the recipient can get more mail now. */
 const TURN_DELAY_MS = 5_000
 const MAX_NOTE_TRIES = 4
 const NOTE_PAUSE_MS = 5_000
 
-/** A letter; `whenSent` runs after a mail server has accepted it, again if it fails. */
+/** `whenSent` runs after a mail server has accepted the letter, again if it fails. */
 interface ComposedLetter extends Letter {
   whenSent?(): Promise<void>
 }
 
-/** Writes the letter with the data of this moment; null if the mail must not be sent. */
 type WriteLetter = () => Promise<ComposedLetter | null>
 
 export interface DeliveryOptions {
   db: Kysely<Database>
   system: System
   transport: Transport
-  /** How many mails that others can cause an e-mail gets. */
+  /** Of mails to one e-mail that others can cause. */
   limit: Limit
-  /** Finds out whether the mail has a recipient; null if it must not be sent. */
+  /** Null if the mail must not be sent, since it has no recipient. */
   compose(mail: DueMail, now: number): Promise<WriteLetter | null>
-  /** Receives the end of each attempt, with context for the log. */
   note(end: 'sent' | 'waiting' | 'postponed' | 'failed' | 'fault', context: Record<string, unknown>): void
 }
 
 export interface Delivery extends DeliveryOptions {
-  /** Aborts when the sender stops: nothing more is sent. */
+  /** The sender stops: nothing more is sent. */
   stopping: AbortSignal
-  /** Aborts when the sender can wait no longer for what is being sent. */
+  /** The sender waits no longer for what is being sent. */
   stopped: AbortSignal
 }
 
-/** Sends a mail and stores how that ended. `deadline` aborts before the lease of the mail ends. Never throws. */
+/** One attempt, which never throws. `deadline` aborts before the lease of the mail ends. */
 export async function deliver(delivery: Delivery, mail: DueMail, deadline: AbortSignal): Promise<void> {
   const { db, system, stopping, note } = delivery
   const { mailId, kind, companyId, attempts: attempt } = mail
@@ -68,7 +64,7 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadline: Abort
     await noteSent(delivery, mail, letter)
     note('sent', { ...about, ...(file !== undefined && { file }) })
   } catch (error) {
-    // The mail was sent, but the database does not know: after the lease it is sent again.
+    // The mail was sent, but that is not stored: after the lease it is sent again.
     if (wasSent) return note('fault', { ...about, err: error })
     const reason = reasonOf(delivery, error)
     const ended = postpone(delivery, mail, error).catch((fault) => ({ end: 'fault', err: fault }) as const)
@@ -87,12 +83,11 @@ async function send(
   return await transport.send(message, AbortSignal.any([deadline, stopped]))
 }
 
-/** Whether others can cause the mail, and it was not counted before this attempt. */
 function needsTurn({ network, isCounted }: DueMail): boolean {
   return network !== null && !isCounted
 }
 
-/** Whether the mail can be sent now: if others can cause it, its recipient gets only so many. */
+/** If others can cause the mail, its recipient gets only so many. */
 async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
   if (!needsTurn(mail)) return true
   const now = new Date(ms)
@@ -103,7 +98,7 @@ async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number)
   const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
   const dueAt = new Date(turnAfter(decision, limit, ms))
   const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAt }
-  // Its turn is not next, although the recipient can get more: the others were not expected before.
+  // Although the recipient can get more, its turn is not next: the earlier mails must become due, too.
   if (!decision.freeAt) await wakeNextAcrossCompanies(db, mail.recipient, { limit, now })
   await settleMail(db, mail, { ...end, error: WAITED })
   const { mailId, kind, companyId } = mail
@@ -111,12 +106,12 @@ async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number)
   return false
 }
 
-/** When the turn of a mail can come, in milliseconds. If it comes later because of other mails, it waits again. */
+/** In milliseconds. If its turn comes later because of other mails, it waits again. */
 function turnAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): number {
   return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + TURN_DELAY_MS
 }
 
-/** Retries during a short outage of the database, because a mail that is not marked as sent is sent again. */
+/** Retries during a short outage of the database: a mail not marked as sent is sent again. */
 async function noteSent(
   { db, system, stopping }: Delivery,
   mail: DueMail,
@@ -138,7 +133,6 @@ function reasonOf({ stopping }: Delivery, error: unknown) {
   return error instanceof SendFailure ? { reason: error.message } : { err: error }
 }
 
-/** Stores that an attempt did not succeed: the mail is tried again later, or it has failed. */
 async function postpone({ db, system, stopping }: Delivery, mail: DueMail, cause: unknown) {
   const now = system.now()
   const error = cause instanceof SendFailure ? cause.message : 'internal'
@@ -156,7 +150,7 @@ async function postpone({ db, system, stopping }: Delivery, mail: DueMail, cause
   return { end: 'postponed', nextAttemptAt } as const
 }
 
-/** Milliseconds: doubled each time, minus a random part of up to half, to spread simultaneous failures. */
+/** Milliseconds, doubled each time, minus a random part of up to half to spread retries. */
 function delayAfter(attempts: number, system: System): number {
   const longest = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (attempts - 1))
   return longest * (1 - randomFraction(system) / 2)

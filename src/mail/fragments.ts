@@ -12,7 +12,6 @@ interface MailExpressions {
   createdAt: RawBuilder<unknown>
 }
 
-/** Queues a mail for each row of `source`, the part of a statement after `from`. */
 export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
   return sql`
     insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)
@@ -21,7 +20,7 @@ export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
     from ${source}`
 }
 
-/** Selects and locks a mail until the end of the transaction, unless it was sent, has failed or was deleted. */
+/** Locks a mail until the end of the transaction; no row if it was sent, has failed or was deleted. */
 export function lockUnsent(companyId: string, mailId: string) {
   return sql`
     select request_number from mail_outbox
@@ -29,10 +28,7 @@ export function lockUnsent(companyId: string, mailId: string) {
     for share`
 }
 
-/**
- * Deletes the resets that wait or are being sent to `accounts`, a select of `company_id` and `email`. Their links never
- * work: see `lockUnsent`.
- */
+/** `accounts` selects `company_id` and `email`. The links of these mails never work: see `lockUnsent`. */
 export function deleteUnsentResets(accounts: RawBuilder<unknown>) {
   return sql`
     with locked as (

@@ -4,13 +4,9 @@ import { factorOf, NOTICES } from './notices.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
- * The text of each mail with a link; the others are in notices.ts. To add one, add it here or there, add its kind to the
- * check of `mail_outbox` in a migration, and call `queueMail` (mail/service.ts) with the e-mail of its recipient, in the
- * transaction of the event that it reports, and with the network of the client if a stranger can cause it. When the mail is
- * sent, member/compose-mail.ts drops it unless that e-mail is of an active account.
- *
- * Anyone can register any e-mail under any name. So mail to an e-mail that nobody has proven has no text that
- * somebody chose; only an invitation says who invites. Chosen text becomes neither markup nor a link.
+ * The text of mails with a link. For a new one, add its kind to the check of `mail_outbox` in a migration.
+ * Anyone can register any e-mail under any name, so mail to an unproven e-mail has no chosen text but an
+ * inviter's.
  */
 
 interface Link {
@@ -18,7 +14,7 @@ interface Link {
   until: Date
 }
 
-/** A letter with a link: the purpose of its token, and the page below the public URL that posts the token. */
+/** `page` is the path below the public URL that posts the token. */
 interface LinkedLetter {
   purpose: TokenPurpose
   page: string
@@ -124,7 +120,6 @@ export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext):
   return NOTICES[kind](harmless(context))
 }
 
-/** No text that somebody chose becomes a link. */
 function harmless({
   name,
   companyName,
@@ -153,7 +148,6 @@ export function isLinked(kind: MailKind): kind is LinkedKind {
   return kind in LINKED_LETTERS
 }
 
-/** What following a link to undo does. */
 function undoneBy({ until }: Link): string {
   return `The link works once, until ${toText(until)}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another mail has a link to choose a new password.`
 }

@@ -16,7 +16,7 @@ interface Options extends Pick<DeliveryOptions, 'db' | 'system' | 'compose'> {
 const READING_MS = 1_000
 const LEVELS = { sent: 'info', waiting: 'info', postponed: 'warn', failed: 'error', fault: 'error' } as const
 
-/** Sends mail, once it is started, and exports metrics of the waiting mail. One sender is enough for a machine. */
+/** Sends mail once started, and exports metrics of the waiting mail. One sender is enough for a machine. */
 export function openMail({ config, registry, log, ...rest }: Options): Sender {
   const attempts = new Counter({
     name: 'gatehouse_mail_attempts_total',
@@ -24,7 +24,7 @@ export function openMail({ config, registry, log, ...rest }: Options): Sender {
     labelNames: ['end'],
     registers: [registry],
   })
-  // A counter that is not there before it counts would hide its first count.
+  // A counter that appears only with its first count hides that count.
   for (const end of Object.keys(LEVELS)) attempts.inc({ end }, 0)
   const transport = openTransport(config)
   log.info(`Mail goes to ${transport.destination}`)

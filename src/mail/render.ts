@@ -1,11 +1,9 @@
-/** Renders a letter as plain text and as HTML. Text that a user chose is escaped and never becomes markup. */
+/** Renders letters as plain text and HTML. Text that a user chose is escaped and never becomes markup. */
 
 export interface Letter {
-  /** The name in the greeting, if it has one. */
   name: string | undefined
   subject: string
   paragraphs: string[]
-  /** Rendered after the first paragraph. */
   links?: { label: string; url: string }[]
 }
 
@@ -43,7 +41,7 @@ ${html.join('\n')}
   }
 }
 
-/** Apple's mail programs otherwise make links of what looks like a telephone number or a place. */
+/** Else Apple's mail programs make links of what looks like a telephone number or a place. */
 const NO_LINKS = '<meta name="format-detection" content="telephone=no,date=no,address=no,email=no,url=no">'
 
 const BUTTON =
@@ -53,14 +51,10 @@ function paragraph(text: string): string {
   return `<p>${escapeHtml(text)}</p>`
 }
 
-/** A dot, also one that domain names treat as a dot (UTS 46), an at sign or a colon, and then a visible character. */
+/** What joins the parts of a URL, a domain (UTS 46) or an e-mail, before a visible character. */
 const JOINS = /[.\u3002\uff0e\uff61@\uff20:\uff1a](?=[^\s\u200a])/g
 
-/**
- * Text that somebody chose, such as Booking.com, in a form of which mail programs make no link: a hair space follows
- * each character that could join the parts of a URL, a domain or an e-mail. It is hardly visible, and unlike a
- * zero-width character it ends a word for every program.
- */
+/** For text that a user chose. A hair space, unlike a zero-width one, ends a word for every mail program. */
 export function withoutLinks(text: string): string {
   return text.replace(JOINS, '$&\u200a')
 }

@@ -3,12 +3,8 @@ import type { Executor } from '../database/connect.ts'
 import type { MailData } from './letter-context.ts'
 import { LINKED_LETTERS, MAIL_KINDS, type MailKind } from './letters.ts'
 
-/**
- * The outbox. A mail is inserted in the transaction of its cause and sent after the commit. One instance at a
- * time sends it: that instance holds a lease, which lasts longer than an attempt.
- */
+/** The outbox: a mail is inserted in the transaction of its cause, and sent, leased, after the commit. */
 
-/** The mails with a link to undo what they report. */
 const UNDO_KINDS = Object.entries(LINKED_LETTERS).flatMap(([kind, { purpose }]) =>
   purpose === 'undo' ? [kind] : [],
 )
@@ -16,11 +12,9 @@ const UNDO_KINDS = Object.entries(LINKED_LETTERS).flatMap(([kind, { purpose }]) 
 interface QueuedMail {
   mailId: string
   kind: MailKind
-  /** An e-mail in its stored form. */
   recipient: string
-  /** Stored in the column `facts`. */
   data: MailData
-  /** The network that asked for it, if others than the recipient can cause such a mail. */
+  /** The network that requested it, if others than the recipient can cause such mail. */
   network: string | null
   createdAt: Date
 }
@@ -46,18 +40,15 @@ export async function insertMail(db: Executor, companyId: string, mail: NewMail)
     .execute()
 }
 
-/** A mail to be sent; `attempts` includes the current attempt. */
+/** `attempts` includes the current one. */
 export interface DueMail extends QueuedMail {
   companyId: string
   attempts: number
-  /** Whether it was counted as one of the mails that its recipient gets. */
   isCounted: boolean
 }
 
 /**
- * Takes the mails of known kinds that are longest due, at most `max`, with a lease; a kind that only a newer release
- * knows is left to its instances. The lease is by the clock of the database, so it
- * holds however much the clocks of instances differ; `next_attempt_at` keeps leased mails out of the next polls.
+ * Leases by the database's clock, since those of instances differ. Kinds of newer releases are left to them.
  */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
@@ -87,7 +78,7 @@ type AttemptEnd =
   /** There was no attempt: the mail waits for its turn, or its sender stops. */
   | { handedBackUntil: Date; error: string | null }
 
-/** Stores how an attempt ended; does nothing if the mail was taken again: then the later attempt decides. */
+/** Does nothing if the mail was taken again: then the later attempt decides. */
 export async function settleMail(
   db: Executor,
   { companyId, mailId, attempts }: DueMail,
@@ -110,7 +101,6 @@ export async function settleMail(
   }
 }
 
-/** Deletes a mail that must not be sent. */
 export async function deleteMail(db: Executor, companyId: string, mailId: string): Promise<void> {
   await db
     .deleteFrom('mail_outbox')
@@ -119,10 +109,7 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
     .execute()
 }
 
-/**
- * The number of waiting mails, and the time at which the oldest was queued. Mails that wait for their turn are not
- * among them: strangers can cause many, and nothing is wrong then.
- */
+/** Without mails that wait for their turn: strangers can cause many of them, and nothing is wrong then. */
 export interface Backlog {
   waiting: number
   oldest: Date | null
@@ -135,10 +122,7 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 
-/**
- * Deletes all mails to a user, sent or not, also those to other e-mails than that of today. Locks them in the order in
- * which all requests lock them.
- */
+/** Sent or not, to former e-mails, too. Locks them in the order in which all requests lock them. */
 export async function deleteMailsTo(
   db: Executor,
   companyId: string,
@@ -147,7 +131,6 @@ export async function deleteMailsTo(
   await deleteMailsWhere(db, companyId, sql`(recipient = ${email} or facts ->> 'userId' = ${userId})`)
 }
 
-/** Deletes the invitations that are mailed to a recipient. */
 export async function deleteInvitationMails(
   db: Executor,
   companyId: string,
@@ -156,10 +139,7 @@ export async function deleteInvitationMails(
   await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
 }
 
-/**
- * Deletes what waits to be mailed to a user with a link to undo the change of the request `requestNumber`, or a later one. A mail
- * waits also if its server took it and did not say so.
- */
+/** Of this request and later ones. A mail is unsent also if its server took it without saying so. */
 export async function deleteUnsentUndos(
   db: Executor,
   companyId: string,
@@ -189,8 +169,7 @@ async function deleteMailsWhere(
 }
 
 /**
- * Deletes the mails to a user that no transaction keeps locked while it waits for others: those without a link, and those
- * about a change of e-mail or factor.
+ * Only mails that no waiting transaction locks: those without a link, or about a change of e-mail or factor.
  */
 export async function deleteNoticesTo(
   db: Executor,

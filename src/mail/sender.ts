@@ -3,20 +3,15 @@ import { type Delivery, type DeliveryOptions, deliver } from './delivery.ts'
 import { type DueMail, takeDueMailsAcrossCompanies } from './repository.ts'
 import { MAX_CONNECTIONS } from './transport.ts'
 
-/**
- * Sends due mail. Any number of senders can run on one database: one of them takes a mail, and another one can take
- * it only after a minute without a result. So a mail is sent once, unless an instance dies or loses the database
- * after the server has accepted the mail and before the result is stored.
- */
+/** A mail is sent once, unless an instance dies after the server's acceptance and before it is stored. */
 
-/** A query of an empty index costs Postgres about 30 µs, so new mail needs no signal. */
+/** Polling an empty index costs Postgres some 30 µs, so new mail needs no signal. */
 const POLL_MS = 250
 const LEASE_MS = 60_000
-/** From the taking of a mail to the answer of the mail server; well below the lease. */
+/** Until the answer of the mail server; well below the lease. */
 const ATTEMPT_MS = 40_000
-/** How long mail in progress can take when the service stops; less than the time of the whole shutdown. */
+/** For mail in progress when the service stops, out of the time of the whole shutdown. */
 const STOP_MS = 5_000
-/** How long mail that was not sent can take then to be handed back. */
 const HAND_BACK_MS = 2_000
 const OUTAGE_PAUSE_MS = 5_000
 
@@ -27,7 +22,7 @@ interface Sending extends Delivery {
 
 export interface Sender {
   start(): void
-  /** Takes no more mail. Resolves when the mail in progress was sent or handed back, after seven seconds at most. */
+  /** Resolves when the mail in progress is sent or handed back, after 7 s at most. */
   stop(): Promise<void>
 }
 

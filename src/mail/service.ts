@@ -13,15 +13,14 @@ import {
 
 interface NewMail {
   kind: MailKind
-  /** An e-mail in its stored form. */
   recipient: string
   data: MailData
-  /** The network of a stranger who can cause such mail to any e-mail. It is sent in turns between the networks. */
+  /** Of a stranger who can cause such mail to any e-mail. Networks take turns. */
   network?: string
   now: number
 }
 
-/** Queues a mail in the transaction of the event that it reports; it is sent after the commit. Returns its id. */
+/** Queues a mail in the transaction of its event. It is sent after the commit. */
 export async function queueMail(
   db: Executor,
   system: System,
@@ -37,17 +36,12 @@ export async function queueMail(
   return mailId
 }
 
-/**
- * Forgets a recipient: mails to it that wait are not sent, and none of those that were stays. Call it first of all in
- * a transaction, so that no token appears for one of these mails, and `forgetNotices` when the user is locked.
- */
+/** Call it first in a transaction, so that no token appears for these mails, and `forgetNotices` later. */
 export const forgetRecipient = deleteMailsTo
 
-/** Forgets what was queued since `forgetRecipient`, by a transaction that had locked the user. */
+/** What was queued since `forgetRecipient`, by a transaction that had locked the user. */
 export const forgetNotices = deleteNoticesTo
 
-/** Forgets the links to undo a change of a user, and later ones. */
 export const forgetLaterUndos = deleteUnsentUndos
 
-/** Forgets the invitations of a recipient: one that waits is not sent. */
 export const forgetInvitations = deleteInvitationMails

@@ -7,17 +7,14 @@ import { counterOf } from '../limits/subject.ts'
 import type { DueMail } from './repository.ts'
 
 /**
- * Mail that others than the recipient can cause, in any company: a recipient gets so many an hour, in turns. In a turn,
- * each network that asked has one mail, and each IPv6 /48 has four. What has to wait keeps its turn, so that one
- * network with many mails does not go before another with its first.
+ * Limits the mails that others can cause to a recipient, in all companies. A turn has one mail of each
+ * network and four of each IPv6 /48. A waiting mail keeps its turn, so first mails go before second ones.
  */
 
-/** How many mails of an IPv6 /48 have the same turn: a /48 has four times the limit of a /64. */
 const OF_WIDER_NETWORK = 4
-/** How far the mails that are earlier are counted, as a multiple of the limit: a mail waits for a day at most. */
+/** How many windows of earlier mails are counted: a mail waits for a day at most. */
 const MAX_WINDOWS = 24
 
-/** Not counted yet and not failed, in the form of the index. */
 const isWaiting = sql`(coalesce(counted_at, failed_at) is null)`
 
 interface Share {
@@ -27,23 +24,19 @@ interface Share {
 
 export interface Decision {
   isCounted: boolean
-  /** When the recipient can get more; null if the limit is not used up. */
+  /** Null if the limit is not used up. */
   freeAt: Date | null
-  /** How many mails to the recipient wait for an earlier turn. */
   earlier: number
 }
 
-/**
- * Counts a mail as one that its recipient gets now, unless the limit is used up or needed for mails whose turn is
- * earlier. Undefined if the mail is gone. Parallel senders decide on one recipient one after the other: the second
- * statement sees what was decided before the lock.
- */
+/** Counts a mail if the limit leaves room besides earlier turns; undefined if the mail is gone. */
 export async function countMail(
   tx: Transaction<Database>,
   { companyId, mailId, attempts, recipient }: DueMail,
   { limit, now }: Share,
 ): Promise<Decision | undefined> {
   const counter = counterOf({ limit, values: [recipient] })
+  // Senders decide on a recipient one by one: the next statement sees what was decided before the lock.
   await lockCounter(counter, now).execute(tx)
   const ofRecipient = sql`recipient = ${recipient} and network is not null`
   const { rows } = await sql<Decision>`
@@ -73,15 +66,11 @@ export async function countMail(
   return rows[0]
 }
 
-/** Gives the place back of a mail that was counted at `now` and is not sent. */
 export async function refundMail(db: Executor, recipient: string, { limit, now }: Share): Promise<void> {
   await refundUse(limit, { counter: counterOf({ limit, values: [recipient] }), now }).execute(db)
 }
 
-/**
- * The turn of a new mail `t`, as the greatest of: the present turn, the one after the last mail of its network, and the
- * one after the turn that its /48 has filled.
- */
+/** The greatest of: the present turn, the next one of its network, and the next one with room for its /48. */
 function turnOf(ofRecipient: RawBuilder<unknown>) {
   const ofWiderNetwork = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
   return sql`
@@ -93,7 +82,7 @@ function turnOf(ofRecipient: RawBuilder<unknown>) {
     (select m.turn + 1 from mail_outbox m where ${ofWiderNetwork} order by m.turn desc offset ${OF_WIDER_NETWORK - 1} limit 1)`
 }
 
-/** Makes the next mails of a recipient due. They waited for earlier ones, which were deleted in the meantime. */
+/** The mails that they waited for were deleted. */
 export async function wakeNextAcrossCompanies(
   db: Executor,
   recipient: string,
@@ -117,5 +106,4 @@ export async function wakeNextAcrossCompanies(
   )
 }
 
-/** The `last_error` of a mail that waits, or failed because it waited too long. */
 export const WAITED = 'the recipient has had as many mails as others can cause'

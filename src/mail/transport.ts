@@ -9,7 +9,7 @@ import type { RenderedLetter } from './render.ts'
 /** Sends mail to an SMTP server, or writes it to a folder if none is configured. */
 
 interface Message extends RenderedLetter {
-  /** Becomes the Message-ID; the same if the mail is sent again. */
+  /** Becomes the Message-ID, also when the mail is sent again. */
   id: string
   kind: MailKind
   to: string
@@ -17,19 +17,15 @@ interface Message extends RenderedLetter {
 }
 
 export interface Transport {
-  /** A description of the destination for the log. */
   destination: string
-  /**
-   * Resolves when the message is accepted, with the path of the file if it was written to one.
-   * @throws SendFailure if the mail server does not accept it
-   */
+  /** With the file, if it was written to one. @throws SendFailure if the mail server does not accept it */
   send(message: Message, signal: AbortSignal): Promise<{ file?: string }>
   close(): void
 }
 
-/** The sender bounds the whole attempt; the last of these is the time between two answers of the server. */
+/** The sender bounds the whole attempt. `socketTimeout` is between two answers of the server. */
 const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 }
-/** Connections to the mail server; also the number of mails that are sent at the same time. */
+/** Also the number of mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {
@@ -73,10 +69,10 @@ function openFolder(folder: string, settings: Settings): Transport {
       const name = join(folder, `${time}-${message.kind}-${to}-${message.id.slice(-8)}`)
       const file = `${name}.eml`
       try {
-        // A link in a mail is as good as a password, and the names of the files are e-mails.
+        // A link in a mail is as good as a password, and the file names contain e-mails.
         await mkdir(folder, { recursive: true, mode: 0o700 })
         await chmod(folder, 0o700)
-        // As it reads: in a mail, lines as long as a link are broken and encoded.
+        // Unencoded: in the .eml, lines as long as a link are broken.
         await writeWhole(`${name}.txt`, `To: ${message.to}\nSubject: ${message.subject}\n\n${message.text}`)
         await writeWhole(file, bytes)
       } catch (error) {
@@ -88,7 +84,7 @@ function openFolder(folder: string, settings: Settings): Transport {
   }
 }
 
-/** Writes a file that appears only when it is complete, also on a disk that is full. */
+/** The file appears only when it is complete, even if the disk is full. */
 async function writeWhole(file: string, bytes: Buffer | Readable | string): Promise<void> {
   const draft = `${file}.part`
   try {
@@ -119,10 +115,7 @@ function domainOf(sender: string): string {
   return /@([^\s<>@]+)>?$/.exec(sender)?.[1] ?? 'localhost'
 }
 
-/**
- * A message that was not accepted. The error text consists of codes, the SMTP command and the server, or of
- * the code and the system call. It has none of the server's own text, which can quote an e-mail.
- */
+/** Has only codes, command and server or system call: the server's text can quote an e-mail. */
 export class SendFailure extends Error {
   override name = 'SendFailure'
 
