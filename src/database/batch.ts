@@ -3,38 +3,31 @@ import * as faults from './faults.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 
 /**
- * Sends many requests as one statement. Items that arrive while a statement is in flight are collected and sent
- * together as the next one, which is what makes a busy route cheap: two statements at a time of half the size cost a
- * third more. An item waits only for that, and never for items that have not arrived (see `schedule`). If the statement
- * takes long, because it waits for a lock for example, another one goes beside it.
+ * Sends many requests as one statement: items that arrive while one is in flight go together in the next. Two
+ * statements of half the size cost a third more. Another one goes beside a slow statement (a lock).
  */
 
 export interface BatchOptions<Item, Outcome> {
-  /** Runs one statement and returns the outcomes in the order of the items. */
   run(items: Item[]): Promise<Outcome[]>
-  /** Items with equal keys are sent one after the other: the second must see the effect of the first. */
+  /** Items with equal keys go one after the other: the second must see the effect of the first. */
   keyOf?(item: Item): string
-  /** Whether one item can have caused the error. Then each item is tried in a statement of its own. */
+  /** Whether one item can have caused the error. Then each is tried in a statement of its own. */
   isItemFault?(error: unknown): boolean
-  /** Whether no statement can succeed now. Then all items that wait fail at once. */
+  /** Whether no statement can succeed now. Then all waiting items fail at once. */
   isOutage?(error: unknown): boolean
-  /**
-   * When an item that does not have to wait is sent: at once by default. `setImmediate` sends it with all
-   * items of the same turn of the event loop, which halves the number of statements on a busy route.
-   */
+  /** By default at once. With `setImmediate`, after this iteration of the event loop: half the statements. */
   schedule?(flush: () => void): void
-  /** Bounds: items per statement, statements in flight, waiting items. Beyond the last, items are refused. */
+  /** Items per statement, statements in flight, waiting items. Beyond the last, items are refused. */
   maxSize?: number
   maxInFlight?: number
   maxWaiting?: number
-  /** How long items wait for a statement in flight before another one goes beside it, if it has room for more. */
+  /** After this wait for a statement in flight, another one goes beside it. */
   patienceMs?: number
-  /** Bounds, after an error of one item: statements that try single items at once, and for how long. */
+  /** After an error of one item: statements that try single items at once, and for how long. */
   maxAlone?: number
   maxRetryMs?: number
 }
 
-/** Wraps `run` so that the sizes of its batches are measured, under a name for the metrics. */
 export type MeasureBatch = <Item, Outcome>(
   name: string,
   run: (items: Item[]) => Promise<Outcome[]>,
@@ -48,7 +41,7 @@ interface Entry<Item, Outcome> {
   reject(error: unknown): void
 }
 
-/** The returned function rejects with Problem overloaded if `maxWaiting` items wait already. */
+/** Rejects with Problem overloaded if `maxWaiting` items wait already. */
 export function createBatch<Item, Outcome>({
   run,
   keyOf,
@@ -66,9 +59,7 @@ export function createBatch<Item, Outcome>({
   let inFlight = 0
   let isScheduled = false
   let impatience: NodeJS.Timeout | undefined
-  /** Statements that succeeded. */
   let succeeded = 0
-  /** Items to try alone, and how many of them are in flight. */
   const aside = new Set<Entry<Item, Outcome>>()
   let alone = 0
 
@@ -81,7 +72,7 @@ export function createBatch<Item, Outcome>({
     })
   }
 
-  /** While a statement is in flight, sends another one only if that is late, or so many wait that it would be full. */
+  /** While one statement is in flight, another goes only if that one is late or this one would be full. */
   function flush(isLate = false): void {
     while (inFlight < maxInFlight && queue.size > 0) {
       if (inFlight > 0 && !isLate && queue.size < maxSize) {
@@ -100,7 +91,7 @@ export function createBatch<Item, Outcome>({
     }
   }
 
-  /** After a long turn of the event loop, timers come before the replies that have arrived meanwhile. These count first. */
+  /** After a long iteration of the event loop, timers come before replies that have arrived. */
   function afterReplies(): void {
     const timer = impatience
     setImmediate(() => {
@@ -123,13 +114,13 @@ export function createBatch<Item, Outcome>({
     entries.forEach(queue.release)
   }
 
-  /** The statement is one transaction and changed nothing, so each of its items can be tried alone. */
+  /** The statement was one transaction and changed nothing, so each item can be tried alone. */
   function setAside(entries: Entry<Item, Outcome>[], error: unknown): void {
     for (const entry of entries) aside.add(entry)
     tryAlone()
     const before = succeeded
     setTimeout(() => {
-      // If nothing has succeeded since, the cause is the load and not one of the items: more tries would add to it.
+      // If nothing has succeeded since, the cause is load, not an item: more tries would add to it.
       if (succeeded === before && entries.some((entry) => aside.has(entry))) failWaiting(error)
       else failAside(entries, error)
       flush()
@@ -180,7 +171,7 @@ function settle<Item, Outcome>(entries: Entry<Item, Outcome>[], outcomes: Outcom
   })
 }
 
-/** The rows in the order of the items, by their ordinality (from 1); null for an item without a row. */
+/** In the order of the items, by `ord` from 1; null for an item without a row. */
 export function inOrder<Row>(length: number, rows: (Row & { ord: number })[]): (Row | null)[] {
   const found: (Row | null)[] = Array.from({ length }, () => null)
   for (const row of rows) found[row.ord - 1] = row

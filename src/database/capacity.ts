@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Executor } from './connect.ts'
 
-/** How many connections Postgres has for roles that are no superusers; null if the server does not tell. */
+/** For roles that are no superusers; null if the server does not tell. */
 export async function readConnectionCapacity(db: Executor): Promise<number | null> {
   const { rows } = await sql<{ capacity: number | null }>`
     select current_setting('max_connections', true)::int

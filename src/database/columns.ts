@@ -2,12 +2,9 @@ import { type RawBuilder, type Selectable, sql } from 'kysely'
 import { type ElementTypeName, toBinaryArray } from './binary-array.ts'
 import type { Database } from './schema.ts'
 
-/** Column lists that several statements share, so that their rows have the same names; and items as a table. */
-
-/** Columns of a table by their names in rows, such as `{ userId: 'user_id' }`. */
+/** By their names in rows, such as `{ userId: 'user_id' }`. */
 type Columns = Record<string, string>
 
-/** The type of a row with these columns of a table. */
 export type RowOf<Table extends keyof Database, List extends Columns> = {
   [Name in keyof List]: List[Name] extends keyof Selectable<Database[Table]>
     ? Selectable<Database[Table]>[List[Name]]
@@ -23,7 +20,6 @@ export function aliased(table: string, columns: Columns): RawBuilder<unknown> {
   )
 }
 
-/** `s.user_id, …`, for a part of a statement that a later part reads. */
 export function plain(table: string, columns: Columns): RawBuilder<unknown> {
   return sql.raw(
     Object.values(columns)
@@ -32,10 +28,9 @@ export function plain(table: string, columns: Columns): RawBuilder<unknown> {
   )
 }
 
-/** For each column of a table of items: its type in Postgres, and its value for an item. */
 type ItemColumns<Item> = Record<string, readonly [type: ElementTypeName, read: (item: Item) => unknown]>
 
-/** Returns how items are written as the table `i`: with these columns, and `ord`, the place of the item from 1. */
+/** Items as the table `i`, with these columns and `ord`, the place of the item from 1. */
 export function itemTable<Item>(columns: ItemColumns<Item>): (items: Item[]) => RawBuilder<unknown> {
   const names = sql.raw([...Object.keys(columns), 'ord'].join(', '))
   const lists = Object.values(columns).map(([type, read]) => ({ type, cast: sql.raw(`::${type}[]`), read }))

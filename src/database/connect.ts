@@ -12,11 +12,10 @@ export type Executor = Kysely<Database>
 
 export interface Connection {
   db: Kysely<Database>
-  /** A separate connection, so that the readiness probe does not wait behind requests. */
+  /** Apart, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
-  /** For migrations and operators: statements have no timeout here. */
+  /** For migrations and operators: no statement timeout. */
   maintenance: Kysely<Database>
-  /** For the metrics: open connections, idle connections, requests that wait for one, and how many can be open. */
   pool: {
     readonly totalCount: number
     readonly idleCount: number
@@ -29,18 +28,16 @@ export interface Connection {
 interface ConnectOptions {
   url: string
   poolSize: number
-  /** How many times as long as usual requests wait for locks and statements: for tests of races on a busy machine. */
+  /** Multiplies the waits for locks and statements: for tests of races on a busy machine. */
   timeoutScale?: number
-  /** Called with the error of an idle connection, for the log. */
   onIdleError?: (error: Error) => void
 }
 
-/** How long the end of a process waits for its connections to close. */
 const CLOSE_MS = 3_000
 
 const names = new Map<string, string>()
 
-/** One name per text. The program has few statements, so each connection prepares each of them once. */
+/** One name per text: each connection prepares each statement once. */
 function statementName(text: string): string {
   let name = names.get(text)
   if (!name) {
@@ -50,15 +47,14 @@ function statementName(text: string): string {
   return name
 }
 
-/** Prepares statements that have parameters, and closes itself after an error that makes it unusable. */
+/** Prepares statements with parameters, and closes itself after an error that makes it unusable. */
 class Client extends pg.Client {
-  /** How a statement waits for its answer. */
   readonly awaitAnswer: AwaitAnswer = (ask) => ask()
 
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // The pool handles `error` events of idle clients only. Without this listener, a connection that is lost
-    // between two statements of a transaction would end the process; with it, the next statement fails.
+    // The pool listens to idle clients only. Without this, a connection that is lost within a transaction
+    // would end the process; with it, the next statement fails.
     this.on('error', () => {})
   }
 
@@ -74,21 +70,18 @@ class Client extends pg.Client {
   }
 }
 
-/** `server` has settings of Postgres; the rest are waits of this side. In milliseconds. */
+/** In milliseconds. `server` are settings of Postgres; the rest are waits on this side. */
 interface Settings extends pg.PoolConfig {
   server: Record<string, number | 'off' | 'force_generic_plan'>
 }
 
-/**
- * Statements of requests look up few rows by key, each one in a loop over its items. The planner would scan and hash
- * whole tables while its statistics say that they are small, and keep such a plan after they have grown. It is allowed
- * to do so only where there is no index.
- */
+// Requests look up few rows by key. While tables are small, the planner would scan and hash them, and keep
+// such plans when they have grown: so it may do that only where there is no index.
 const PLANS = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
-  // The price of a plan that is not allowed would let Postgres compile it, which takes longer than running it.
+  // Else the price of a disallowed plan makes Postgres compile it, which takes longer than running it.
   jit: 'off',
   plan_cache_mode: 'force_generic_plan',
 } as const
@@ -104,20 +97,17 @@ const forRequests = (scale: number): Settings => ({
   },
 })
 
-/** The readiness probe answers before these have passed; they end what it left behind. */
 const FOR_PROBES: Settings = {
   connectionTimeoutMillis: 1_000,
   query_timeout: 1_000,
   server: { lock_timeout: 1_000, statement_timeout: 1_000 },
 }
 
-/** A migration that waits for a table holds up every request that comes after it, so it gives up and tries again. */
+/** A migration that waits for a table delays every later request, so it gives up and tries again. */
 const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
 
-/** How long a request waits for an answer or a connection before the database is probed. */
 const PATIENCE_MS = 2_000
 
-/** A connection that comes when nobody waits for it any more goes back to the pool. */
 async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.PoolClient> {
   let acquired: Promise<pg.PoolClient> | undefined
   try {
@@ -131,11 +121,7 @@ async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.Pool
   }
 }
 
-/**
- * Opens the pools. A request waits at most 3 s for a connection, 2 s for a lock, 5 s for a statement, and 8 s
- * for the server's answer. A longer wait fails, and the request is answered 503. If the database answers nobody, not even
- * the probe, all of them are answered so after 4 s, and from then on at once.
- */
+/** Longer waits fail with 503. If not even the probe is answered, requests fail after 4 s, then at once. */
 export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: ConnectOptions): Connection {
   const open = (max: number, { server, ...waits }: Settings, awaitAnswer: AwaitAnswer = (ask) => ask()) => {
     const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
@@ -161,7 +147,6 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
     return { pool, db: new Kysely<Database>({ dialect }) }
   }
   const { db: health } = open(1, FOR_PROBES)
-  // Apart, so that the readiness probe does not wait behind it.
   const { db: probes } = open(1, FOR_PROBES)
   const awaitAnswer = watchForSilence({
     probe: () => ping(probes),
@@ -182,7 +167,6 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
   }
 }
 
-/** Resolves if the database answers. */
 export async function ping(db: Executor): Promise<void> {
   await sql`select 1`.execute(db)
 }

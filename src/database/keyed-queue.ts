@@ -1,20 +1,17 @@
-/** A queue. Entries with equal keys go one at a time, in order of arrival. */
+/** Entries with equal keys go one at a time, in order of arrival. */
 interface KeyedQueue<Entry> {
-  /** The number of entries that wait. */
   readonly size: number
   add(entry: Entry): void
-  /** Takes at most `max` entries that are ready; no two have the same key. */
   take(max: number): Entry[]
-  /** Makes the next entry with the same key ready. Call it once for each taken entry, when it is settled. */
+  /** Call it once for each taken entry, when it is settled: the next one with its key becomes ready. */
   release(entry: Entry): void
-  /** Removes and returns all entries that wait. */
   clear(): Entry[]
 }
 
 export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): KeyedQueue<Entry> {
-  /** Entries that can be taken, in the order in which they became ready. No two have the same key. */
+  /** In the order in which they became ready, no two with the same key. */
   let ready: Entry[] = []
-  /** For each key that is ready or taken: the entries that wait behind it, in order of arrival. */
+  /** By key that is ready or taken: the entries behind it, in order of arrival. */
   const behind = new Map<string, Entry[]>()
   let size = 0
   return {
@@ -45,7 +42,7 @@ export function createKeyedQueue<Entry>(keyOf?: (entry: Entry) => string): Keyed
     },
     clear() {
       const all = [...ready, ...[...behind.values()].flat()]
-      // Keys in `ready` have no taken entry. Each other key has one, whose release removes the key.
+      // Keys in `ready` have no taken entry. The others have one, whose release removes the key.
       if (keyOf) for (const entry of ready) behind.delete(keyOf(entry))
       for (const queue of behind.values()) queue.length = 0
       ready = []

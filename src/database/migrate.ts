@@ -4,7 +4,7 @@ import { type Migration, Migrator } from 'kysely/migration'
 import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** How often the wait for another instance's migrations can time out: two minutes with a timeout of 5 s. */
+/** Each of 5 s, so two minutes in all, for the migrations of another instance. */
 const MAX_WAITS = 24
 
 const folder = new URL('../../migrations/', import.meta.url)
@@ -25,7 +25,6 @@ function migrator(db: Kysely<Database>): Migrator {
   })
 }
 
-/** Another version of the program has migrated the database, with migrations that are not the first ones here. */
 export class MigrationOrderError extends Error {
   override name = 'MigrationOrderError'
 
@@ -36,21 +35,16 @@ export class MigrationOrderError extends Error {
   }
 }
 
-/** Kysely tells it by a text alone, which ends with advice to the author of migrations. */
+/** Kysely tells it only by this text, which ends with advice to authors of migrations. */
 const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
 
-/** The names of the migrations that this database lacks; none if it is newer than the code. Reads only. */
+/** None if the database is newer than the code. Reads only. */
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
   const all = await migrator(db).getMigrations()
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)
 }
 
-/**
- * Brings the database up to date. Many instances can call it at once: the migrator takes an advisory lock,
- * and all migrations of a call are one transaction. Returns the names of the migrations that this call ran.
- * A wait for a lock that times out is repeated; `onWait` is told of it.
- * @throws MigrationOrderError
- */
+/** Safe in several instances: a lock, one transaction. Returns what it ran. @throws MigrationOrderError */
 export async function migrate(
   db: Kysely<Database>,
   onWait: (text: string) => void = () => {},
@@ -67,7 +61,7 @@ export async function migrate(
   }
 }
 
-/** Whether only time was short. A statement that timed out counts if no migration had begun. */
+/** A statement that timed out counts if no migration had begun. */
 function isWait(error: unknown, results: readonly unknown[] | undefined): boolean {
   const code = codeOf(error)
   return code === '55P03' || (code === '57014' && results === undefined)

@@ -2,22 +2,15 @@ import { type Kysely, sql } from 'kysely'
 import type { Executor } from './connect.ts'
 import type { Database } from './schema.ts'
 
-/** Each takes five round trips. */
 const ATTEMPTS = 10
 
-/** A pooler that gives each transaction another connection of the server. */
 export class TransactionPoolingError extends Error {
   override name = 'TransactionPoolingError'
 }
 
 /**
- * Refuses a pooler in transaction mode. Timeouts, prepared statements and the lock of migrations belong to a
- * connection of the server, which such a pooler changes between two transactions.
- *
- * The second connection takes the server that served the first one and keeps it during a transaction. So a pooler in
- * transaction mode has to serve the first one by another server. On a busy pooler another client can take that server
- * before the second connection does, and give it back in time, so this is repeated.
- * @throws TransactionPoolingError
+ * Refuses a pooler in transaction mode: it changes the server connection, which has timeouts and locks. Then
+ * the second connection takes that of the first one. A busy pooler can hide it, so this is repeated.
  */
 export async function requireSessionPooling(db: Kysely<Database>): Promise<void> {
   await db.connection().execute(async (first) => {

@@ -1,23 +1,19 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { END_REASONS } from '../errors.ts'
 
-/** Set at insertion and never changed. */
 type Fixed<T> = ColumnType<T, T, never>
-/** Written as JSON text, read as the parsed value. The reader states its type. */
+/** Written as JSON text, read as the parsed value, whose type the reader states. */
 type Json = ColumnType<unknown, string, never>
 
-/** The values that check constraints of the database allow. */
 export type CompanyStatus = 'active' | 'suspended' | 'deleting'
 export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
-/** A person, or a server of the company. */
+/** A service is a server of the company. */
 export type UserKind = 'person' | 'service'
 export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm' | 'undo'
 export type SessionKind = 'token' | 'cookie'
 export type FactorKind = 'passkey' | 'totp'
-/** Whose sessions must have proven a second factor. */
 export type SecondFactorPolicy = 'optional' | 'admins' | 'everyone'
-/** What a challenge of a second factor completes: a sign-in, a recent proof, the enrolment of a passkey. */
 export type ChallengePurpose = 'sign_in' | 'proof' | 'enrolment'
 export type EndReason = (typeof END_REASONS)[number]
 
@@ -135,7 +131,6 @@ interface KnownClients {
   known_until: Date
 }
 
-/** Authenticator apps and passkeys: each has the columns of its kind. */
 interface SecondFactors {
   company_id: Fixed<string>
   factor_id: Fixed<string>
@@ -143,7 +138,7 @@ interface SecondFactors {
   kind: Fixed<FactorKind>
   name: string
   created_at: Fixed<Date>
-  /** Null for an authenticator app that is being set up. */
+  /** Null while an authenticator app is being set up. */
   confirmed_at: Date | null
   last_used_at: Date | null
   mailbox_proven: Generated<boolean>
@@ -170,9 +165,8 @@ interface SecondFactorChallenges {
   user_id: Fixed<string>
   challenge_hash: Fixed<Buffer>
   purpose: Fixed<ChallengePurpose>
-  /** Of a sign-in. */
   mode: Fixed<SessionKind | null>
-  /** Of all but a sign-in. */
+  /** Null for a sign-in. */
   session_id: Fixed<string | null>
   password_proven: Fixed<boolean>
   tries: Generated<number>
@@ -339,7 +333,6 @@ interface MailOutbox {
   request_number: Generated<string>
 }
 
-/** The tables and the view that migrations/ creates. */
 export interface Database {
   roles: Roles
   plans: Plans

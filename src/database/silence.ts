@@ -1,21 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnanswered, SilentDatabaseError } from './faults.ts'
 
-/**
- * Notices that the database has fallen silent. What waits for it then fails, and what is asked of it fails at once, until a
- * probe is answered. Otherwise each statement of a request would wait for its whole time-out, and the queues behind it too.
- */
+/** While the database is silent, statements fail at once. Else each would wait for its whole timeout. */
 
-/** Between two probes of a silent database. */
 const PAUSE_MS = 500
 
-/** Waits for what the database answers. @throws SilentDatabaseError if it answers nobody */
+/** @throws SilentDatabaseError if no connection gets an answer */
 export type AwaitAnswer = <Result>(ask: () => Promise<Result>) => Promise<Result>
 
 interface Options {
-  /** Asks the database on another connection, for a short time. */
   probe(): Promise<void>
-  /** How long an answer can take before the database is probed. */
   patienceMs: number
 }
 
@@ -27,7 +21,7 @@ export function watchForSilence({ probe, patienceMs }: Options): AwaitAnswer {
   async function watch(): Promise<void> {
     if (isWatching) return
     isWatching = true
-    // Twice, since the connection of the first probe can be lost while the database is well.
+    // Twice: the connection of the first probe can be lost while the database is well.
     isSilent = !(await isAnswering()) && !(await isAnswering())
     if (isSilent) for (const fail of waiting) fail(new SilentDatabaseError())
     while (isSilent) {

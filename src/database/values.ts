@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { LruMap } from 'toad-cache'
 
-/** The parsers of pg, except for two types of which every request reads many values. */
+/** pg's parsers, but for two types of which every request reads many values. */
 export const types: pg.CustomTypesConfig = {
   getTypeParser(oid: number, format) {
     if (format !== 'binary' && oid === TEXT_ARRAY) return readTextArray
@@ -10,10 +10,10 @@ export const types: pg.CustomTypesConfig = {
   },
 }
 
-/** The oid of text[]. pg has no name for it. */
+/** text[], for which pg has no name. */
 const TEXT_ARRAY: number = 1009
 const parseArray = pg.types.getTypeParser(TEXT_ARRAY)
-/** Permissions and features: few distinct lists, so each is parsed once. Frozen, since many share them. */
+/** Few distinct lists of permissions and features, so each is parsed once. Frozen, since it is shared. */
 const known = new LruMap<readonly string[]>(1_000)
 
 function readTextArray(text: string): readonly string[] {
@@ -25,7 +25,7 @@ function readTextArray(text: string): readonly string[] {
 }
 
 const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
-/** ISO 8601, except for a space in place of `T` and an offset without minutes. */
+/** ISO 8601, but for a space in place of `T` and an offset without minutes. */
 const UTC_TIME = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00$/
 
 function readTime(text: string): Date {

@@ -8,16 +8,11 @@ const SAY_EVERY_MS = 5_000
 
 interface Options {
   signal: AbortSignal
-  /** Receives a sentence once in a while. */
   say(text: string): void
   patienceMs?: number
 }
 
-/**
- * Waits for a database that is not there yet, as when both are started together. A fault that does not pass by itself,
- * such as a wrong password or an unknown database, fails at once.
- * @throws the database's error, or the abort of the signal
- */
+/** Faults that do not pass by themselves fail at once. @throws the database's error, or the signal's abort */
 export async function waitForDatabase(
   db: Executor,
   { signal, say, patienceMs = PATIENCE_MS }: Options,
