@@ -3,10 +3,7 @@ import type { Executor } from '../database/connect.ts'
 import type { Database, TokenPurpose } from '../database/schema.ts'
 import { deleteUnsentResets, lockUnsent } from '../mail/fragments.ts'
 
-/**
- * One-time tokens. Deleting the row consumes the token, so one of several concurrent requests succeeds; the
- * effect is in the same transaction. A token does not name its company, so it is found by its hash.
- */
+/** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by hash alone. */
 
 interface NewToken {
   purpose: TokenPurpose
@@ -15,16 +12,15 @@ interface NewToken {
   role: string | null
   /** Whose e-mail it changes, or whose account it restores; null for other purposes. */
   userId: string | null
-  /** Of a change of e-mail: whether who asked for it had proven a second factor. */
+  /** Of a change of e-mail: whether a second factor was proven when it was requested. */
   isFactorProven: boolean
-  /** The mail that brings it. */
   mailId: string
-  /** The time of the request, not of the sending. */
+  /** Of the request, not of the sending. */
   createdAt: Date
   expiresAt: Date
 }
 
-/** Whether `other` is a token for the same as `token`. Each link to undo is for another change. */
+/** Each link to undo is for another change. */
 const isForTheSame = (other: string, token: string) => sql`(
   ${sql.ref(`${other}.company_id`)} = ${sql.ref(`${token}.company_id`)}
   and ${sql.ref(`${other}.purpose`)} = ${sql.ref(`${token}.purpose`)} and ${sql.ref(`${other}.purpose`)} <> 'undo'
@@ -32,21 +28,18 @@ const isForTheSame = (other: string, token: string) => sql`(
   and ${sql.ref(`${other}.user_id`)} is not distinct from ${sql.ref(`${token}.user_id`)}
 )`
 
-/** Whether `other` was asked for later, by the database, or by the clocks of instances from before it counted. */
+/** By the count of the database, or by the clocks of instances from before it counted. */
 const isLater = (other: string, token: string) => sql`coalesce(
   ${sql.ref(`${other}.request_number`)} > ${sql.ref(`${token}.request_number`)},
   ${sql.ref(`${other}.created_at`)} > ${sql.ref(`${token}.created_at`)}
 )`
 
-/** Whether a token `t` is dead because the mail server has accepted the mail of a later one. */
+/** Whether the mail server has accepted the mail of a later token than `t`. */
 const isReplaced = sql`exists (
   select from one_time_tokens n where ${isForTheSame('n', 't')} and n.is_sent and ${isLater('n', 't')}
 )`
 
-/**
- * Adds a token; false if a token of a later request exists for the same, or its mail is gone. The mail stays locked
- * until the token is visible, so what deletes the mail also finds the token.
- */
+/** False if replaced, or its mail is gone. The mail stays locked: what deletes it then finds the token. */
 export async function insertToken(
   db: Executor,
   companyId: string,
@@ -67,10 +60,7 @@ export async function insertToken(
   return numAffectedRows === 1n
 }
 
-/**
- * Notes that the mail server has accepted the mail of a token, and deletes the tokens that this replaces: those of
- * earlier requests, and of earlier attempts to send this mail. One that appears later is dead as well, see `isReplaced`.
- */
+/** Stores that the mail was accepted; deletes tokens of earlier requests and attempts (see `isReplaced`). */
 export async function noteSent(
   db: Executor,
   companyId: string,
@@ -91,11 +81,9 @@ export async function noteSent(
       and ${isForTheSame('l', 's')} and not ${isLater('l', 's')}`.execute(db)
 }
 
-/** A valid token. */
 export interface ConsumedToken {
   companyId: string
   email: string
-  /** Null unless it changes that user's e-mail. */
   userId: string | null
   isFactorProven: boolean
 }
@@ -105,7 +93,6 @@ export interface FoundToken extends Pick<ConsumedToken, 'companyId' | 'email'> {
   expiresAt: Date
 }
 
-/** Finds a valid token without consuming it. */
 export async function findTokenAcrossCompanies(
   db: Executor,
   purpose: TokenPurpose,
@@ -120,11 +107,7 @@ export async function findTokenAcrossCompanies(
   return rows[0]
 }
 
-/**
- * Consumes a token and all others of its purpose and e-mail; undefined if it is not valid. Locks in one order: a second
- * request with any of them waits and then finds no row. With a change of e-mail it locks what was mailed to the
- * former one, too.
- */
+/** Deletes all of its purpose and e-mail. Others wait for the locks, in one order, and then find no row. */
 export async function consumeTokenAcrossCompanies(
   tx: Transaction<Database>,
   purpose: TokenPurpose,
@@ -153,7 +136,6 @@ export async function consumeTokenAcrossCompanies(
   return rows[0]
 }
 
-/** Deletes the resets whose mail still waits, or is being sent, to the e-mail of a reset token. */
 export async function deleteUnsentResetsAcrossCompanies(
   tx: Transaction<Database>,
   hash: Buffer,
@@ -162,7 +144,6 @@ export async function deleteUnsentResetsAcrossCompanies(
   await deleteUnsentResets(accounts).execute(tx)
 }
 
-/** Deletes the resets whose mail still waits, or is being sent, to an e-mail. */
 export async function deleteUnsentResetsTo(
   tx: Transaction<Database>,
   companyId: string,
@@ -171,21 +152,17 @@ export async function deleteUnsentResetsTo(
   await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
 }
 
-/** Deletes all resets of an e-mail that were requested before, whether or not their mail was sent. */
 export async function deleteResetTokens(
   tx: Transaction<Database>,
   companyId: string,
   email: string,
 ): Promise<void> {
-  // First the mails: this waits for a token that is being inserted for one of them, and the next statement sees it.
+  // First the mails: this waits for tokens being inserted for them, which the next statement then sees.
   await deleteUnsentResetsTo(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
-/**
- * Makes void what was mailed to an e-mail that its user no longer has, but for links to undo. Mails with links that still wait
- * are not sent, since no user has that e-mail; to lock them here, after tokens, would be out of order.
- */
+/** Links to undo stay. Mails that wait find no user and are not sent; locking them here breaks the order. */
 export async function deleteLinksTo(
   tx: Transaction<Database>,
   companyId: string,
@@ -194,7 +171,6 @@ export async function deleteLinksTo(
   await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
 
-/** Deletes the tokens of invitations to an e-mail. */
 export async function deleteInvitationTokens(
   tx: Transaction<Database>,
   companyId: string,
@@ -203,7 +179,7 @@ export async function deleteInvitationTokens(
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
-/** Deletes all tokens of a user, also those that were mailed to other e-mails than that of today. */
+/** Also those that were mailed to former e-mails. */
 export async function deleteTokensOf(
   tx: Transaction<Database>,
   companyId: string,
@@ -212,7 +188,7 @@ export async function deleteTokensOf(
   await deleteTokensWhere(tx, companyId, sql`(email = ${email} or user_id = ${userId})`)
 }
 
-/** Deletes the tokens of a company that fulfil the condition. Locks them in the order in which all requests lock them. */
+/** Locks them in the order in which all requests lock them. */
 export async function deleteTokensWhere(
   db: Executor,
   companyId: string,

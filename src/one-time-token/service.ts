@@ -12,14 +12,11 @@ import { type FoundUndo, findUndoAcrossCompanies } from './undo-repository.ts'
 interface NewLinkToken {
   token: string
   expiresAt: Date
-  /** Makes older tokens void. Call it after the mail is sent: an earlier link stays valid until then. */
+  /** Replaces older tokens. Call it after the mail is sent: an earlier link is valid until then. */
   noteSent(): Promise<void>
 }
 
-/**
- * Issues a token for an e-mail; null if a token of a later request exists for the same purpose, or the mail that
- * brings it is gone. `requestedAt` is the time of the request; the lifetime starts at `now`.
- */
+/** Null if a later request has a token for the same, or its mail is gone. The lifetime starts at `now`. */
 export async function issueToken(
   { db, system }: { db: Executor; system: System },
   companyId: string,
@@ -43,7 +40,7 @@ export async function issueToken(
   return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
 }
 
-/** Returns the data of a token without consuming it. @throws Problem invalid_request if it is not valid */
+/** @throws Problem invalid_request if it is not valid */
 export async function peekToken(
   db: Executor,
   purpose: TokenPurpose,
@@ -56,7 +53,7 @@ export async function peekToken(
   return found
 }
 
-/** Finds a link to undo without consuming it. @throws Problem invalid_request if it is not valid */
+/** @throws Problem invalid_request if it is not valid */
 export async function findUndo(
   db: Executor,
   token: string,
@@ -68,10 +65,7 @@ export async function findUndo(
   return { ...found, hash }
 }
 
-/**
- * Consumes a token together with its effect: if the effect fails, the token stays valid.
- * @throws Problem invalid_request if it is not valid
- */
+/** If the effect fails, the token stays valid. @throws Problem invalid_request if it is not valid */
 export async function consumeToken<Result>(
   db: Kysely<Database>,
   purpose: TokenPurpose,
@@ -82,7 +76,7 @@ export async function consumeToken<Result>(
   const hash = hashToken(purpose, token)
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
-    // In the same lock order as in a password change: mails, tokens, user, sessions.
+    // The lock order of a password change, too: mails, tokens, user, sessions.
     if (purpose === 'reset') await repository.deleteUnsentResetsAcrossCompanies(tx, hash)
     const consumed = await repository.consumeTokenAcrossCompanies(tx, purpose, hash, new Date(now))
     if (!consumed) throw noSuchToken()

@@ -4,7 +4,7 @@ import type { System } from '../system.ts'
 
 /** The form of one-time tokens: the purpose, `_`, and 32 random bytes in base64url. */
 
-/** Counted from the sending of the mail. */
+/** From the sending of the mail. */
 export const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   verify: 24 * 3600,
   reset: 3600,
@@ -20,7 +20,6 @@ export function generateToken(system: System, purpose: TokenPurpose): { token: s
   return { token: `${purpose}_${secret}`, hash }
 }
 
-/** The hash for the look-up; null if the text is not a token of that purpose. */
 export function hashToken(purpose: TokenPurpose, token: string): Buffer | null {
   const prefix = `${purpose}_`
   return token.startsWith(prefix) ? hashOpaque(token.slice(prefix.length)) : null

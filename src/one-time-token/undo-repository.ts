@@ -3,26 +3,21 @@ import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { deleteTokensWhere } from './repository.ts'
 
-/** Links to undo: tokens of which a user can have several, each for a change of its own. */
+/** Links to undo: a user can have several, each for a change of its own. */
 
-/** A change that a link to undo is for. */
 export interface Undoable {
   companyId: string
   userId: string
-  /** The e-mail that the member had, and gets back. */
+  /** The former e-mail, which the member gets back. */
   email: string
-  /** When it was made, by the clock of an instance. */
   madeAt: Date
 }
 
-/** A link to undo, before it is consumed. */
 export interface FoundUndo extends Pick<Undoable, 'companyId' | 'userId'> {
-  /** The e-mail of the member today. */
   currentEmail: string
   requestNumber: string
 }
 
-/** Finds a link to undo; undefined unless it is valid. */
 export async function findUndoAcrossCompanies(
   db: Executor,
   hash: Buffer,
@@ -39,11 +34,7 @@ export async function findUndoAcrossCompanies(
   return rows[0]
 }
 
-/**
- * Consumes a link to undo, with those for later changes of the member, and all other links of theirs: what was mailed
- * to `currentEmail`, and those for a change of e-mail. Undefined if it is not valid. An earlier undo stays: its mailbox
- * wins over this one.
- */
+/** Also deletes the member's later and other links. Earlier undos stay: their mailbox wins over this one. */
 export async function consumeUndo(
   tx: Transaction<Database>,
   companyId: string,
@@ -67,7 +58,6 @@ export async function consumeUndo(
   return rows[0]
 }
 
-/** Deletes the links to undo a change of a user after that of the request `requestNumber`. */
 export async function deleteLaterUndos(
   tx: Transaction<Database>,
   companyId: string,
