@@ -6,14 +6,12 @@ import { type ByNetwork, byNetwork } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 
 /**
- * Counts requests whose signature does not hold, by network. Senders of many companies can share a network, and
- * one of them must not shut out the others: where a signature of a company held within 24 h, requests that name
- * this company have a counter of their own. Somebody else in the network can use that up too, so some of its requests
- * go on being verified.
+ * Counts invalid signatures by network. Companies can share one, so a company that sent a valid signature
+ * within 24 h has its own counter. A stranger can use up that one, so some requests are still verified.
  */
 
 const KNOWN_MS = 24 * 3_600_000
-/** Beyond this number, the pair of network and company that was seen least recently is forgotten. */
+/** The pair of network and company that was seen least recently is forgotten. */
 const MAX_KNOWN = 50_000
 
 /** Where a request comes from, and the company that it names before its signature is verified, or nothing. */

@@ -1,4 +1,4 @@
-/** A chapter of the OpenAPI document: signatures. */
+/** A chapter of the OpenAPI document. */
 export const SIGNATURE_GUIDE = `## Signed events
 
 Events are signed as in Standard Webhooks, whose libraries work unchanged. The key of the HMAC is not the text of the signing

@@ -3,8 +3,6 @@ import { Problem } from '../errors.ts'
 import type { EventItem } from './repository.ts'
 import type { Event } from './schemas.ts'
 
-/** Turns the events of a request into rows. */
-
 const MAX_NAMED_IDS = 20
 
 export interface Sender {
@@ -13,7 +11,7 @@ export interface Sender {
   webhookId: string
 }
 
-/** Adds missing ids. `repeated` counts equal events that are left out. @throws Problem event_id_conflict */
+/** Adds missing ids; `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
 export function toItems(
   { companyId, secretVersion, webhookId }: Sender,
   body: Event | { events: Event[] },

@@ -3,27 +3,23 @@ import type { Refusal } from '../signing-secret/refusals.ts'
 import { ID } from '../system.ts'
 import { hasSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
 
-/** Why a request with events was refused, as its company is told. The sender's answer says less. */
+/** Why a request was refused, as its company is told. The answer to the sender says less. */
 
 const HEADERS = ['x-company-id', 'webhook-id', 'webhook-timestamp', 'webhook-signature'] as const
 
 interface RefusedRequest {
-  /** The code of the answer. */
   code: string
-  /** All values of a header. */
   valuesOf(name: string): string[]
-  /** The bytes, if they were read and not parsed. */
+  /** Undefined if it was not read, or is parsed. */
   body: Buffer | undefined
-  /** The version of the secret that signed it, as far as this instance knew. */
   secretVersion: number | undefined
   network: string
   ipAddress: string
-  /** Whether a signature of the company has held from this network of late. */
   isKnown: boolean
   now: number
 }
 
-/** Null if the company is not told: it is not named, or the reason is none of its concern. */
+/** Null if the company is not told: it is not named, or is not concerned. */
 export function refusalOf(request: RefusedRequest, toleranceSeconds: number): Refusal | null {
   const { code, valuesOf, body, secretVersion, network, ipAddress, isKnown, now } = request
   const companyId = valuesOf('x-company-id')[0]?.toLowerCase() ?? ''
@@ -59,17 +55,16 @@ function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): 
   return hasSignature(signature) ? 'signature_mismatch' : 'signature_malformed'
 }
 
-/** Seconds by which the clock of the sender is ahead. */
+/** How far the clock of the sender is ahead. */
 function skewOf(timestamp: string, now: number): number {
   return Number(timestamp) - now / 1000
 }
 
-/** As far as the database can count. Timestamps are whole seconds, and so is the time they are compared with. */
+/** The range of an int. Both times are whole seconds. */
 function countable(seconds: number): number {
   return Math.max(-(2 ** 31), Math.min(2 ** 31 - 1, seconds))
 }
 
-/** Whether a secret of the company, which is not in force, signed the request. */
 function isSignedBy(
   { valuesOf, body, secretVersion }: RefusedRequest,
   { version, key }: { version: number; key: Buffer },

@@ -7,7 +7,7 @@ import { codeOf } from '../database/faults.ts'
 
 export interface EventItem {
   companyId: string
-  /** The version of the secret that signed the request. */
+  /** Of the secret that signed the request. */
   secretVersion: number
   eventId: string
   type: string
@@ -17,14 +17,7 @@ export interface EventItem {
   data: string
 }
 
-/**
- * - stored: the event is new
- * - duplicate: the event is already stored, with the same content
- * - conflict: the event is already stored, with other content
- * - unseen: another transaction stored the id while this statement ran; try again
- * - unauthorized: the secret was replaced, or the company is suspended
- * - subscription_inactive, feature_missing: the company's subscription does not include events at this moment
- */
+/** `unseen`: another transaction stored the id meanwhile, so try again. `unauthorized`: also if suspended. */
 export type EventOutcome =
   | 'stored'
   | 'duplicate'
@@ -39,24 +32,18 @@ const eventTable = itemTable<EventItem>({
   secret_version: ['int', ({ secretVersion }) => secretVersion],
   event_id: ['text', ({ eventId }) => eventId],
   type: ['text', ({ type }) => type],
-  // Postgres reads it, since it keeps microseconds.
+  // Postgres parses it, since it keeps microseconds.
   occurred_text: ['text', ({ occurredAt }) => occurredAt],
   received_at: ['timestamptz', ({ receivedAt }) => receivedAt],
   data: ['json', ({ data }) => data],
 })
 
-/**
- * Stores events. One outcome per item, in order. Two items must not have the same company and event id. The
- * statement also confirms that the company can send events. It inserts rows in key order, so that statements
- * with the same ids never deadlock. Outcomes are looked up only if not all items were stored, which is rare.
- */
+/** Items must be of different events. Rows go in key order, so that statements never deadlock. */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   return await store(db, items, outcome)
 }
 
-/**
- * Stores all events, or none if one of them is neither new nor a duplicate: then the statement fails, and returns null.
- */
+/** Fails, and returns null, if an event is neither new nor a duplicate. */
 export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[] | null> {
   try {
     return await store(db, items, duplicateOrFailure)
@@ -93,7 +80,6 @@ async function store(
   return outcomes
 }
 
-/** Each company of the items, and why it cannot send events at this moment. */
 const permitted = sql`
   select i.company_id, i.secret_version,
     case
@@ -107,11 +93,8 @@ const permitted = sql`
   join subscriptions s on s.company_id = i.company_id
   join plans p on p.plan = s.plan`
 
-/**
- * Whether stored data and an item's are equal. JSON.stringify wrote both, so equal ones differ at most in the order of
- * names. The cheap tests come first: a few bytes with the ids of large events would otherwise make Postgres read and
- * parse megabytes.
- */
+// JSON.stringify wrote both, so equal data differ at most in the order of names. Cheap tests come first: few
+// bytes with the ids of large events could otherwise make Postgres parse megabytes.
 const hasSameData = sql`
   case
     -- A value takes at most its text and four bytes. This does not fetch it, nor decompress it.
@@ -121,7 +104,6 @@ const hasSameData = sql`
     else e.data::jsonb = i.data::jsonb
   end`
 
-/** Of an item that was not stored. */
 const outcome = sql`
   case
     when p.company_id is null then 'unauthorized'
@@ -135,7 +117,7 @@ const outcome = sql`
   end`
 
 const INVALID_TEXT = '22P02'
-/** Fails at any other outcome, in words that Postgres logs. */
+/** Fails at other outcomes, in words that Postgres logs. */
 const duplicateOrFailure = sql`
   case ${outcome} when 'duplicate' then 'duplicate'
     else (case when i.ord > 0 then 'an event of a request cannot be stored, so none of them is' end)::int::text

@@ -10,7 +10,6 @@ interface Options {
   system: System
 }
 
-/** Signed ingestion; behind the signature guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system }) => {
   app.post(
     '/events/ingest',

@@ -4,7 +4,7 @@ const MAX_EVENTS = 500
 export const MAX_BODY_BYTES = 512 * 1024
 
 // RFC 3339, section 5.6, within the limits of Postgres: no year 0, no fraction of a leap second, no offset of
-// 16 hours or more. The format checks days and hours, but accepts any white space in place of the T.
+// 16 h or more. The format checks days and hours, but accepts any white space in place of the T.
 const TIME =
   '^(?!0000)\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:(?:[0-5]\\d(?:\\.\\d+)?|60)(?:[Zz]|[+-](?:0\\d|1[0-5]):[0-5]\\d)$'
 
@@ -65,7 +65,7 @@ const EventBatch = Type.Object(
 )
 type EventBatch = Static<typeof EventBatch>
 
-/** `events` decides which form a body has, so that its faults are told in the terms of this form alone. */
+/** `events` decides the form of a body, so that its faults are those of this form alone. */
 export const IngestBody = Type.Unsafe<Event | EventBatch>({
   type: 'object',
   if: { required: ['events'] },

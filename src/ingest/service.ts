@@ -13,19 +13,15 @@ import { invalidSignature } from './signature.ts'
 
 /** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
 
-/** Few are enough: the next try sees an id that a concurrent transaction stored; events are not deleted. */
+/** The next try sees what a concurrent transaction stored; events are not deleted. */
 const MAX_TRIES = 5
-/** In characters. Larger events get their own transaction: shared statements and the queue stay small. */
+/** In characters. Larger events have their own transaction: shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192
 /** Large requests, which wait in order of arrival. */
 const MAX_WAITING = 64
 const ANY_TURN = { network: '', isKnown: true }
 
-/**
- * Stores the events of one request; resolves when they are committed.
- * @throws Problem event_id_conflict, invalid_signature, subscription_inactive, feature_not_in_plan,
- * overloaded, unavailable
- */
+/** @throws Problem event_id_conflict, invalid_signature, overloaded, or the subscription's faults */
 export type Ingest = (
   sender: Sender,
   body: Event | { events: Event[] },
@@ -85,12 +81,12 @@ async function storeOne(
   }
 }
 
-/** Stores all or none. Only if one of them stands in the way, a transaction finds out which, and why. */
+/** A transaction finds out which event prevents the others, and why. */
 async function storeAll(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
   return (await storeAllEvents(db, items)) ?? (await storeInTransaction(db, items))
 }
 
-/** The refusal of one of them rolls it back. */
+/** A refused event rolls it back. */
 async function storeInTransaction(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
   return await db.transaction().execute(async (tx) => {
     const outcomes = await storeEvents(tx, items)

@@ -17,9 +17,9 @@ import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHO
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The company that signed the request, and the version of its secret. Set by the signature guard. */
+    /** Set by the signature guard. */
     sender: Sender
-    /** What the headers of the request say. Set by the signature guard before the body is read. */
+    /** Set by the signature guard, before the body is read. */
     signed: Signed | undefined
   }
 }
@@ -32,10 +32,8 @@ interface Options {
 }
 
 /**
- * Admits requests that a company signed. Headers, time and the network's limit are checked before the body is
- * read, and the signature of the received bytes before they are parsed. An unknown company is answered like a
- * known one whose signature does not hold: after the body and the same work.
- * A remembered secret saves a round trip; the statement that stores the events confirms its version.
+ * Admits requests that a company signed. Headers, time and limit are checked before the body is read, the
+ * signature before it is parsed. An unknown company costs the same work and gets the same answer.
  */
 async function plugin(
   app: FastifyInstance,
@@ -51,7 +49,7 @@ async function plugin(
     route.schema ??= {}
     route.schema.security = [{ signature: [] }]
     addProblems(route.schema, ['invalid_signature'])
-    // Faults that the schema finds are answered only after the secret is confirmed, below.
+    // Faults of the schema are answered only after the secret is confirmed, below.
     route.attachValidation = true
   })
   app.decorateRequest('sender')
@@ -87,13 +85,13 @@ async function plugin(
     throw request.validationError
   })
 
-  // Only the storing statement tells that the secret was not replaced meanwhile.
+  // Only the storing statement knows that the secret was not replaced meanwhile.
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (reply.statusCode === 202) badSignatures.noteHeld(request)
     done()
   })
 
-  // After the answer, so that its time does not tell anything.
+  // After the answer, so that its time tells nothing.
   app.addHook('onResponse', (request, _reply, done) => {
     const { code } = request.logContext
     const refusal = code && refusalOf({ ...refusedOf(request), code }, config.signatureToleranceSeconds)
@@ -101,7 +99,7 @@ async function plugin(
     done()
   })
 
-  // Also for a signature that the storing statement refuses, since its secret was replaced meanwhile.
+  // Also if the storing statement refuses a secret that was replaced meanwhile.
   app.setErrorHandler(async (error, request, reply) => {
     if (toProblem(error).code === 'invalid_signature') {
       const wasVerified = request.signed !== undefined
@@ -112,7 +110,6 @@ async function plugin(
 
   function refusedOf(request: FastifyRequest) {
     const { raw, body } = request
-    // Set only once the signature held.
     const sender: Sender | undefined = request.sender
     return {
       valuesOf: (name: string) => headerValues(raw, name),
@@ -125,25 +122,24 @@ async function plugin(
     }
   }
 
-  /** Returns the version of the secret that signed the message. @throws Problem invalid_signature */
+  /** @throws Problem invalid_signature */
   async function verify(companyId: string, message: SignedMessage, signature: string): Promise<number> {
     const recalled = signingSecrets.recall(companyId)
     const holds = verifySignature(recalled?.key ?? nobodysKey, message, signature)
     if (recalled && holds) return recalled.version
-    // This instance has not read the secret yet, or another instance has replaced it.
+    // This instance has not read the secret, or another one has replaced it.
     const loaded = await signingSecrets.load(companyId)
     const holdsNow = verifySignature(loaded?.key ?? nobodysKey, message, signature)
     if (loaded && holdsNow) return loaded.version
     throw invalidSignature()
   }
 
-  /** For refusals before the storing statement: a sender with a replaced secret must learn nothing else. */
+  /** Before the storing statement: a sender with a replaced secret must learn nothing else. */
   async function requireCurrentSecret({ sender }: FastifyRequest): Promise<void> {
     if (!(await signingSecrets.isInForce(sender.companyId, sender.secretVersion))) throw invalidSignature()
   }
 }
 
-/** In this scope a body stays bytes until its signature is verified. */
 function keepBodiesAsBytes(app: FastifyInstance): void {
   app.removeContentTypeParser('application/json')
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
@@ -159,7 +155,7 @@ interface Signed {
   signature: string
 }
 
-/** Reads the headers of a signed message and checks its time. @throws Problem invalid_signature */
+/** Also checks the time. @throws Problem invalid_signature */
 function readSigned(request: FastifyRequest, now: number, toleranceSeconds: number): Signed {
   const companyId = readHeader(request, 'x-company-id').toLowerCase()
   const id = readHeader(request, 'webhook-id')
@@ -180,7 +176,7 @@ function claimedSenderOf(request: FastifyRequest): ClaimedSender {
   return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : '' }
 }
 
-/** The only header of that name: Node would join two of them, and a proxy could read one of the two. */
+/** There must be one: Node would join two, and a proxy could read only one of them. */
 function readHeader(request: FastifyRequest, name: string): string {
   const [value, ...others] = headerValues(request.raw, name)
   if (!value) throw invalidSignature(`The header ${name} is missing.`)

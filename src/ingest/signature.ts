@@ -1,12 +1,12 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../errors.ts'
 
-/** Signatures of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
+/** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
-/** The forms of the headers. The time is in Unix seconds. */
+/** The time is in Unix seconds. */
 export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
 export const TIMESTAMP = /^\d{1,12}$/
-/** An entry of a list that is separated by spaces. Splitting it would cost more: a header can be thousands of spaces. */
+/** In a list separated by spaces. Splitting costs more: a header can be thousands of spaces. */
 const ENTRIES = /(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])/g
 
 export interface SignedMessage {
@@ -15,7 +15,6 @@ export interface SignedMessage {
   body: Buffer
 }
 
-/** Whether one of the `v1` entries of the header is the message's signature under the key. */
 export function verifySignature(key: Buffer, message: SignedMessage, header: string): boolean {
   const expected = createHmac('sha256', key)
     .update(`${message.id}.${message.timestamp}.`)
@@ -26,12 +25,11 @@ export function verifySignature(key: Buffer, message: SignedMessage, header: str
     .some(([, encoded = '']) => timingSafeEqual(Buffer.from(encoded, 'base64'), expected))
 }
 
-/** Whether the header has an entry that can be a signature. */
 export function hasSignature(header: string): boolean {
   return header.search(ENTRIES) >= 0
 }
 
-/** One default detail for all faults, so that it does not reveal which companies exist. */
+/** One detail for all, so that it does not reveal which companies exist. */
 export function invalidSignature(
   detail = 'No entry of webhook-signature is valid for this company, id, timestamp and body.',
 ): Problem {
