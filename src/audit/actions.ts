@@ -1,4 +1,4 @@
-/** What the audit trail tells of: every action, with what it says, in the order of the document. */
+/** Every action, with its description, in the order of the document. */
 export const ACTIONS = {
   sign_in: 'A session was opened',
   second_factor: 'A second factor was wrong',

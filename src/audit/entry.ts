@@ -8,12 +8,11 @@ export interface AuditEntry {
   outcome: string
   /** A user's id, `operator`, or null if nobody proved who they are; never an e-mail. */
   actor: string | null
-  /** The object of the action: a user's id, a key's id, or an invited e-mail, which a trigger stores apart as well. */
+  /** The id of a user or key, or an invited e-mail, which a trigger stores apart. */
   subject?: string | undefined
   sessionId?: string | undefined
-  /** A trigger stores it in `audit_addresses`. */
   ipAddress?: string | undefined
-  /** What changed, such as the old and the new role. No IP addresses, e-mails or secrets. */
+  /** No IP addresses, e-mails or secrets. */
   details?: Record<string, unknown> | undefined
 }
 
@@ -25,7 +24,7 @@ export function newEntry(
   return { ...about, auditId: newId(system), occurredAt }
 }
 
-/** Why sign-ins are refused, as the log and the audit trail tell; the client is not told. */
+/** For the log and the audit trail; the client is not told. */
 export const REFUSAL_REASONS = [
   'unknown_company',
   'company_suspended',
@@ -36,9 +35,9 @@ export const REFUSAL_REASONS = [
   'email_not_verified',
   'token_mode_only',
   'factor_missing',
-  // Those of a minute that has no room for further rows.
+  // For a minute that has no room for further rows.
   'other',
-  // Those of instances that told no reason.
+  // From instances that told no reason.
   'refused',
 ] as const
 

@@ -2,16 +2,12 @@ import { type RawBuilder, sql } from 'kysely'
 import { countEach } from '../limits/fragments.ts'
 import type { AuditEntry } from './entry.ts'
 
-/**
- * Audit entries as part of the statement that they record, so that both are committed together or not at all.
- * A trigger stores their IP addresses and e-mails in `audit_addresses`.
- */
+/** Audit entries in the statement that they record. A trigger stores IP addresses and e-mails apart. */
 
 const insertInto = sql`insert into audit_events
   (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address,
    details)`
 
-/** The values of an entry, in the order of the columns. */
 function auditValues(companyId: string, entry: AuditEntry) {
   const { auditId, occurredAt, action, outcome, actor } = entry
   const { subject = null, sessionId = null, ipAddress = null, details } = entry
@@ -19,20 +15,18 @@ function auditValues(companyId: string, entry: AuditEntry) {
     ${ipAddress}, ${details === undefined ? null : JSON.stringify(details)}`
 }
 
-/** Adds one entry. */
 export function auditOne(companyId: string, entry: AuditEntry) {
   return sql`${insertInto} values (${auditValues(companyId, entry)})`
 }
 
-/** Adds the entry if the common table expression `source` has a row. */
+/** `source` is a common table expression; without a row there is no entry. */
 export function auditIfAny(source: string, companyId: string, entry: AuditEntry) {
   return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
 }
 
-/** For each field an expression over a row of the source. */
 type Expressions = Record<Exclude<keyof AuditEntry, 'subject' | 'details'> | 'companyId', RawBuilder<unknown>>
 
-/** Adds an entry for each row of `source`, the part of a statement that follows `from`. */
+/** An entry for each row of `source`, the part of a statement after `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
   const { companyId, auditId, occurredAt, action, outcome, actor, sessionId, ipAddress } = entry
   return sql`${insertInto}
@@ -41,15 +35,13 @@ export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
     from ${source}`
 }
 
-/** Rows of refused sign-ins in a minute and company: of clients that are known for the member, of strangers, and one for the rest. */
+/** By minute and company: of known clients, of strangers, and one row for the rest. */
 const MAX_ROWS = { known: 10, strangers: 9 }
 
 /**
- * Common table expressions that sum up refused sign-ins: one row per company, minute, network, reason and member, and at
- * most 20 per company and minute, so that a flood writes little and hides no known clients. `source` names a common table
- * expression with the columns company_id, at, network, reason, user_id, is_known, email and ip_address. A counter gives
- * out the rows, so that statements of several instances keep to their number. They insert in key order, so that two of them
- * never deadlock.
+ * Sums up refused sign-ins by company, minute, network, reason and member: at most 20 rows per company and
+ * minute, so a flood writes little and hides no known clients. A counter gives out the rows to all instances.
+ * `source` is a common table expression. Rows are inserted in key order, so statements never deadlock.
  */
 export function summingUpRefusedSignIns(source: string) {
   return sql`

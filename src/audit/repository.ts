@@ -3,12 +3,11 @@ import type { Executor } from '../database/connect.ts'
 import type { AuditEntry } from './entry.ts'
 import { auditOne } from './fragments.ts'
 
-/** Appends an entry to the audit trail. A trigger refuses changes to existing entries. */
+/** A trigger refuses changes to existing entries. */
 export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
   await auditOne(companyId, entry).execute(db)
 }
 
-/** Removes an e-mail from what is stored beside the trail of its company. */
 export async function forgetEmail(db: Executor, companyId: string, email: string): Promise<void> {
   await sql`
     with forgotten as (
@@ -19,7 +18,7 @@ export async function forgetEmail(db: Executor, companyId: string, email: string
   )
 }
 
-/** An entry as it is shown. `ipAddress` and an e-mail as `subject` are null once they are too old. */
+/** `ipAddress` and an e-mail as `subject` are null once they are too old. */
 export interface ShownEntry {
   id: string
   occurredAt: Date
@@ -34,12 +33,12 @@ export interface ShownEntry {
 
 /** Refused sign-ins of a minute are one entry of the trail for each network, reason and member. */
 export interface TrailEntry extends ShownEntry {
-  /** Null for what is no refused sign-in, as is `count`. */
+  /** Null unless it is a refused sign-in, as is `count`. */
   reason: string | null
   count: number | null
 }
 
-/** Which entries; those of all kinds, actors and times by default. `from` is the first moment, `to` the one after the last. */
+/** `from` is the first moment, `to` the one after the last. */
 export interface Filter {
   action?: string | undefined
   actor?: string | undefined
@@ -47,13 +46,12 @@ export interface Filter {
   to?: Date | undefined
 }
 
-/** Where the list goes on: after the entry of this time and id. */
+/** After the entry of this time and id. */
 export interface Place {
   occurredAt: Date
   id: string
 }
 
-/** A user, by id where there is one, and by e-mail. */
 export interface Person {
   userId: string | null
   email: string
@@ -65,7 +63,7 @@ const shownEntry = sql`e.audit_id as id, e.occurred_at as "occurredAt", e.action
 const entriesWithAddresses = sql`audit_events e
   left join audit_addresses a on a.company_id = e.company_id and a.audit_id = e.audit_id`
 
-/** The newest entries of a company first, at most `max`, without refused sign-ins; those about a person if one is given. */
+/** The newest first, without refused sign-ins. */
 export async function listEntries(
   db: Executor,
   companyId: string,
@@ -84,17 +82,17 @@ export async function listEntries(
   return rows
 }
 
-/** Made of the key of row `r`, with the time of its minute, as a UUIDv7 (RFC 9562, section 5.7). */
+/** A UUIDv7 (RFC 9562, section 5.7) of the key of row `r` and the time of its minute. */
 const refusedId = sql`(
   lpad(to_hex((extract(epoch from r.minute) * 1000)::bigint), 12, '0') || '7' ||
   overlay(left(md5(concat_ws(' ', r.company_id, r.network, r.kind)), 19) placing '8' from 4 for 1))::uuid`
 
-/** Refused sign-ins in the form of `TrailEntry`. Nobody has proven who they are, so that the member is the subject. */
+/** Nobody has proven who they are, so the member is the subject. */
 const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
   null as actor, r.user_id::text as subject, null::json as details, null::uuid as "sessionId", r.ip_address as "ipAddress",
   coalesce(r.reason, 'refused') as reason, r.count`
 
-/** The trail of a company with its refused sign-ins, the newest first, at most `max`. */
+/** With refused sign-ins, the newest first. */
 export async function listTrail(
   db: Executor,
   companyId: string,
@@ -139,10 +137,10 @@ interface Day {
   changes: number
 }
 
-/** What a session does by itself, which changes nothing for others. */
+/** What a session does by itself changes nothing for others. */
 const OF_SESSIONS = sql`('sign_in', 'logout', 'session_end', 'refresh', 'reauthenticate')`
 
-/** The sums of the last `days` days in UTC, the oldest first. */
+/** Of the last `days` days in UTC, the oldest first. */
 export async function countDaily(
   db: Executor,
   companyId: string,
@@ -173,7 +171,7 @@ export async function countDaily(
   return rows
 }
 
-/** Refused sign-ins of one minute, network, reason and member. */
+/** Of one minute, network, reason and member. */
 interface RefusedSignIns {
   minute: Date
   network: string
@@ -183,7 +181,7 @@ interface RefusedSignIns {
   lastEmail: string
 }
 
-/** The newest refused sign-ins of a company first; those of a person if one is given, and the last ones with the e-mail. */
+/** The newest first; of a person, also those whose last e-mail was theirs. */
 export async function listRefusedSignIns(
   db: Executor,
   companyId: string,

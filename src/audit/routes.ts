@@ -80,7 +80,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) =
   )
 }
 
-/** Reads page after page, as fast as the client takes them, and holds no connection to the database meanwhile. */
+/** As fast as the client takes them, without a connection to the database meanwhile. */
 async function* exportLines(db: Executor, companyId: string, filter: Filter): AsyncGenerator<string> {
   let after: Place | undefined
   do {
@@ -105,7 +105,7 @@ function toFilter(query: { action?: string; actor?: string; from?: string; to?: 
   }
 }
 
-/** The format allows a leap second, which no clock of the service has. @throws Problem invalid_request */
+/** The format allows leap seconds, which the service does not have. @throws Problem invalid_request */
 function toTime(name: string, text: string): Date {
   const time = new Date(text)
   if (Number.isNaN(time.getTime())) throw invalidField(`querystring/${name}`, 'must be a time that there is')
@@ -113,7 +113,7 @@ function toTime(name: string, text: string): Date {
 }
 
 function toPlace([time = '', id = '']: string[]): Place {
-  // As `placeOf` wrote it: other years are none that Postgres has.
+  // As `placeOf` wrote it; Postgres has no other years.
   if (!TIME.test(time) || !ID.test(id)) throw invalidCursor()
   const occurredAt = new Date(time)
   if (Number.isNaN(occurredAt.getTime())) throw invalidCursor()
