@@ -8,19 +8,19 @@ import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { KnownClients } from '../sign-in/known-clients.ts'
 
-/** What every step of onboarding needs, and does: its attempts are limited and its effects are audited. */
+/** Each step of onboarding is limited, and its effects are audited. */
 
 export interface Context extends Shared {
   knownClients: KnownClients
 }
 
-/** The client of a request, and its time in milliseconds. */
+/** Its time in milliseconds. */
 export interface Received {
   client: Client
   now: number
 }
 
-/** Counts an attempt at a one-time token. @throws Problem rate_limited */
+/** @throws Problem rate_limited */
 export async function countAttempt(
   { counters, config }: Context,
   { client, now }: Received,
@@ -28,7 +28,6 @@ export async function countAttempt(
   return await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
 }
 
-/** Audits a step in the transaction of its effect. */
 export async function auditStep(
   { system }: Context,
   tx: Transaction<Database>,

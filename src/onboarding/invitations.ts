@@ -7,7 +7,7 @@ import { auditStep, type Context, countAttempt, type Received } from './context.
 
 /** Invitations as the invited person sees them. */
 
-/** Returns the data of an invitation, which stays valid. @throws Problem invalid_request, rate_limited */
+/** The invitation stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewInvitation(context: Context, token: string, received: Received) {
   const limit = await countAttempt(context, received)
   const { companyName, email, role, expiresAt } = await peekInvitation(context, token, received)
@@ -28,10 +28,7 @@ interface Acceptance {
   password: string
 }
 
-/**
- * Creates the invited user, whose e-mail counts as verified.
- * @throws Problem invalid_request, quota_reached, rate_limited, overloaded
- */
+/** The e-mail counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
 export async function acceptInvitation(context: Context, acceptance: Acceptance, received: Received) {
   const { db, system, hasher, config } = context
   const { token, password } = acceptance
@@ -49,7 +46,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
     await requireRoomForMember(tx, companyId, config.quotas)
     const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
-    // The company got a user with this e-mail meanwhile.
+    // Meanwhile the company has a user with this e-mail.
     if (userId === undefined) throw noSuchToken()
     await auditStep(context, tx, companyId, { action: 'accept_invitation', actor: userId }, received)
     return { companyId, userId, limit }

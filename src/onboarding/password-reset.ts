@@ -8,9 +8,8 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { auditStep, type Context, countAttempt, type Received } from './context.ts'
 
 /**
- * Sets a new password by the mailed token, which also verifies the e-mail. All sessions of the user end, and the
- * invitations that the user had sent are withdrawn.
- * @throws Problem invalid_request, rate_limited, overloaded
+ * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
+ * invitations. @throws Problem invalid_request, rate_limited, overloaded
  */
 export async function resetPassword(
   context: Context,
@@ -29,9 +28,9 @@ export async function resetPassword(
     const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
     if (userId === undefined) throw noSuchToken()
     await endUserSessions(tx, companyId, userId, 'password_reset')
-    // Who knew the former password could have sent them.
+    // An attacker with the former password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
-    // Guesses of others do not keep out a member who sets a new password from an unknown network.
+    // Others' guesses must not lock out a member who resets the password from a new network.
     await knownClients.learnNetwork(tx, { companyId, userId }, client.network, now)
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn }
     await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })

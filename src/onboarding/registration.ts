@@ -10,7 +10,7 @@ import { queueMail } from '../mail/service.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
 import { auditStep, type Context, countAttempt, type Received } from './context.ts'
 
-/** Registration and verification. A mailed token proves that the client reads the e-mail. */
+/** Registration and verification: a mailed token proves that the client reads the e-mail. */
 
 interface NewCompany {
   companyName: string
@@ -19,10 +19,7 @@ interface NewCompany {
   password: string
 }
 
-/**
- * Opens a company in trial. Its admin can sign in after the verification of the e-mail.
- * @throws Problem invalid_request, rate_limited, overloaded
- */
+/** The admin must verify the e-mail first. @throws Problem invalid_request, rate_limited, overloaded */
 export async function register(context: Context, company: NewCompany, { client, now }: Received) {
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
@@ -43,7 +40,7 @@ export async function register(context: Context, company: NewCompany, { client, 
   })
 }
 
-/** A refused password uses up no registration. It has a limit of its own, since its estimate costs something. */
+/** A refused password counts against a limit of its own, since its estimate costs something. */
 async function checkChosen(
   { config, counters, hasher, isBreached }: Omit<Context, 'hasher'> & Checks,
   password: string,
@@ -62,7 +59,7 @@ async function checkChosen(
   }
 }
 
-/** Verifies an e-mail by its mailed token. @throws Problem invalid_request, rate_limited */
+/** @throws Problem invalid_request, rate_limited */
 export async function verifyEmail(context: Context, token: string, received: Received) {
   const limit = await countAttempt(context, received)
   const { now } = received
@@ -77,10 +74,8 @@ export async function verifyEmail(context: Context, token: string, received: Rec
 type RequestedKind = Extract<MailKind, 'verify_email' | 'password_reset' | 'companies'>
 
 /**
- * Queues a mail to this e-mail. The sender drops it if there is no such account.
- * Looks nothing up, so that neither the time nor the content of the answer reveals whether the account
- * exists. Appends no audit entry, because anyone could fill the table, which is never pruned.
- * @throws Problem rate_limited if the network has requested too many mails for any accounts
+ * Queues a mail, which the sender drops without an account. Nothing is looked up, so that the answer reveals
+ * no account, or audited, since anyone could fill the trail. @throws Problem rate_limited
  */
 export async function requestMail(
   { db, config, system, counters }: Context,
@@ -92,15 +87,15 @@ export async function requestMail(
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
   const queue = () => queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
-  // First of all: it bounds the rows of the outbox, and the counters below.
+  // First: this bounds the rows of the outbox, and the counters below.
   await counters.consumeFor(config.limits.mailRequests, byNetwork(network), now, async () => {
     try {
-      // Counted by company too, so that requests in one company do not use up those in another, and by network, so
-      // that a stranger does not use up those of the owner.
+      // By company, so that requests in one leave those of another, and by network, so that a stranger leaves
+      // those of the owner.
       const asked = byNetwork(network, kind, companyId, recipient)
       await counters.consumeFor(config.limits.mail, asked, now, queue)
     } catch (error) {
-      // Enough mails were requested; the answer is the same.
+      // Enough mails were requested: the same answer.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error
     }
   })

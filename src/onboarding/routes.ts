@@ -90,7 +90,7 @@ const registration: Routes = (app, { context }) => {
   )
 }
 
-/** Requests for a mail, with the same answer whether or not the account exists, and the reset by token. */
+/** The same answer whether or not the account exists. */
 const mailedLinks: Routes = (app, { context }) => {
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],
