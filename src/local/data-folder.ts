@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { System } from '../system.ts'
 import { makeFolder, unless, withScratch } from './postgres/files.ts'
 
-/** Returns the text of a file that only its owner can read. One of several concurrent calls creates it. */
+/** Only its owner can read it. One of several concurrent calls creates it. */
 export async function readOrCreate(
   folder: string,
   name: string,

@@ -19,7 +19,7 @@ interface Demo extends Static<typeof DemoCompany> {
   signsIn: boolean
 }
 
-/** A company for trying the service. The data folder has its password; the database has only the hash. */
+/** For trying the service. The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(
   dataDir: string,
   context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
@@ -41,7 +41,6 @@ export async function openDemoCompany(
   return { ...demo, signsIn: isSame && account?.userStatus === 'active' }
 }
 
-/** The text that the service prints at start, with the name of this machine that PUBLIC_URL has by default. */
 export function welcome(listening: string, { companyId, email, password, signsIn }: Demo): string {
   const url = listening.replace('//127.0.0.1:', '//localhost:')
   const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`

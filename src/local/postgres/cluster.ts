@@ -20,14 +20,13 @@ import {
 /** The embedded Postgres on disk: binaries, account, and data, which is created once and whole. */
 
 export interface EmbeddedOptions {
-  /** Created if missing. Holds the password, the log and, if the server can reach it, the database. */
+  /** Created if missing. Has the password, the log and, if the server can reach it, the database. */
   dataDir: string
   randomBytes: (size: number) => Buffer
-  /** More server settings, such as `{ fsync: 'off' }`. They apply only if this start launches the server. */
+  /** Server settings, such as `{ fsync: 'off' }`, for a server that this start launches. */
   settings?: Record<string, string>
 }
 
-/** An npm package that contains Postgres; the name consists of platform and version. */
 interface Binaries {
   folder: string
   name: string
@@ -35,7 +34,6 @@ interface Binaries {
 
 export interface Site extends EmbeddedOptions {
   binaries: Binaries
-  /** The folder for a copy of the binaries if they cannot be used in place. */
   shelf: string
   password: string
   cluster: string
@@ -43,11 +41,10 @@ export interface Site extends EmbeddedOptions {
   account: Account
 }
 
-// For root only: the account that Postgres must run under often cannot reach root's own folders.
+// For root: the account of Postgres often cannot reach root's own folders.
 const systemDir = '/var/lib/gatehouse'
 export const wayOut = 'To use a Postgres of your own instead, set DATABASE_URL.'
 
-/** Finds the npm package that contains Postgres for a platform; throws if there is none. */
 export function locateBinaries(platform: string = process.platform, arch: string = process.arch): Binaries {
   const require = createRequire(import.meta.url)
   try {
@@ -86,10 +83,9 @@ async function keepPassword(dataDir: string, randomBytes: EmbeddedOptions['rando
   )
 }
 
-/** The folder and account of the database. An existing one keeps its owner, so a start with sudo works. */
 async function choosePlace(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
   if (!isRoot()) return { home: dataDir, account: {} }
-  // The password is part of the name, so that deleting the data folder leads to a new database here too.
+  // With the password: deleting the data folder leads to a new database here, too.
   const key = createHash('sha256').update(`${dataDir}\0${password}`).digest('hex').slice(0, 16)
   const outside = join(systemDir, key)
   for (const home of [dataDir, outside]) {
@@ -113,7 +109,7 @@ async function findAccount(): Promise<Account> {
   throw new Error('Postgres refuses to run as root. Add an account named postgres, or run as another user.')
 }
 
-/** A killed initdb leaves half a database, so it works in a scratch folder, and the result is renamed. */
+/** A killed initdb leaves half a database, so it works in a scratch folder, which is then renamed. */
 async function createCluster(site: Site): Promise<void> {
   const folder = await findRunnable(site)
   await withScratch(dirname(site.cluster), site.randomBytes, async (scratch) => {
@@ -125,12 +121,12 @@ async function createCluster(site: Site): Promise<void> {
     const access = ['--username=gatehouse', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
     const args = ['-D', cluster, ...locale, ...access, '--no-instructions']
     await run(join(folder, 'native/bin/initdb'), args, site.account)
-    // Not empty: a concurrent start was faster, and its database is as good as ours.
+    // Not empty: a concurrent start was faster.
     await fs.rename(cluster, site.cluster).catch(unless('ENOTEMPTY', 'EEXIST'))
   })
 }
 
-/** The package's folder, or a copy of it if its links cannot be made or the account cannot reach it. */
+/** A copy if the package's links cannot be made or the account cannot reach it. */
 export async function findRunnable({ binaries, shelf, account, randomBytes }: Site): Promise<string> {
   const tryIn = async (folder: string, who: Account) => {
     await run(join(folder, 'native/bin/postgres'), ['--version'], who).catch((error) => {
@@ -157,7 +153,7 @@ export async function findRunnable({ binaries, shelf, account, randomBytes }: Si
   return copy
 }
 
-/** npm packages contain no symbolic links: the install script makes them, unless it was not run. */
+/** npm packages contain no symbolic links: an install script makes them, unless it was not run. */
 async function makeLinks(folder: string): Promise<void> {
   const list = await fs.readFile(join(folder, 'native/pg-symlinks.json'), 'utf8')
   const links: { source: string; target: string }[] = JSON.parse(list)

@@ -3,18 +3,15 @@ import * as fs from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Functions for files and processes that the embedded Postgres needs. */
-
-/** The account of a child process; empty for our own. */
 export interface Account {
   uid?: number
   gid?: number
 }
 
-/** Nothing of our environment: the server does not need it, and secrets must not reach other processes. */
+/** Without our environment: secrets must not reach other processes. */
 export const childEnv = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' }
 
-/** The local database cannot be used; the message says why, and what to do. */
+/** The message says why the local database cannot be used, and what to do. */
 export class LocalDatabaseError extends Error {
   override name = 'LocalDatabaseError'
 }
@@ -23,7 +20,7 @@ const scratchPrefix = 'postgres.tmp-'
 const scratchInUse = new Set<string>()
 const execute = promisify(execFile)
 
-/** A path for unfinished work. The process id in its name shows whether it is left from a killed process. */
+/** The process id in its name shows whether a killed process left it. */
 export async function withScratch(
   folder: string,
   randomBytes: (size: number) => Buffer,
@@ -53,7 +50,7 @@ export async function run(file: string, args: string[], account: Account = {}): 
   return await execute(file, args, { ...account, cwd: '/', env: childEnv })
 }
 
-/** Sets the mode only if it creates the folder; an existing folder keeps its own. */
+/** An existing folder keeps its own mode. */
 export async function makeFolder(path: string, mode: number): Promise<void> {
   if (await fs.mkdir(path, { recursive: true, mode })) await fs.chmod(path, mode)
 }
@@ -86,7 +83,6 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code))
 }
 
-/** For `catch`: turns an error with one of the codes into `undefined`. */
 export function unless(...codes: string[]): (error: unknown) => undefined {
   return (error) => {
     if (!hasCode(error, ...codes)) throw error

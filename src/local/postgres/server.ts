@@ -15,15 +15,11 @@ import {
 } from './cluster.ts'
 import { childEnv, hasCode, isAlive, LocalDatabaseError, messageOf, run, unless } from './files.ts'
 
-/**
- * The Postgres that is used if none is configured: a real server from npm, with its data in the data folder.
- * After a killed run, the next start has the old data and returns a valid URL.
- */
+/** The Postgres that is used if none is configured: a real server from npm, with data in the data folder. */
 
 export interface EmbeddedPostgres {
-  /** `postgres://gatehouse:<password>@127.0.0.1:<port>/gatehouse?sslmode=disable` */
   url: string
-  /** Stops the server unless another process is connected to it. Close your own pool first. */
+  /** Close your own pool first. Another process that is connected keeps the server. */
   stop(): Promise<void>
 }
 
@@ -32,7 +28,6 @@ const pollMs = 20
 const maxLaunches = 8
 const presenceName = 'gatehouse presence'
 
-/** Starts the server of this data folder, or joins it if another process has already started it. */
 export async function startEmbeddedPostgres(
   options: EmbeddedOptions,
   binaries = locateBinaries(),
@@ -59,7 +54,7 @@ export async function startEmbeddedPostgres(
   }
 }
 
-/** Launches the server or finds it running; `release` closes the connection that keeps it running. */
+/** `release` closes the connection that keeps the server running. */
 async function joinServer(site: Site): Promise<{ port: number; release: () => Promise<void> }> {
   const deadline = performance.now() + patienceMs
   let launches = 0
@@ -135,7 +130,6 @@ async function enter(site: Site, port: number): Promise<(() => Promise<void>) | 
     const found = await client.query(`select from pg_database where datname = 'gatehouse'`)
     // Two first starts can both get here; the slower one gets the error that the database exists.
     if (!found.rowCount) await client.query('create database gatehouse').catch(unless('42P04', '23505'))
-    // Without a reference, this connection alone does not keep our process alive.
     socket.unref()
     return () => {
       socket.ref()
@@ -187,11 +181,7 @@ async function stopIfLast(site: Site): Promise<void> {
   await client.end()
 }
 
-/**
- * Every process that uses the server has a shared lock; only the last one can get an exclusive lock. A
- * process that enters now waits for its lock, is disconnected by the shutdown, and starts the server again.
- * An advisory lock is acceptable here, because this server is never a distributed one.
- */
+/** Only the last process gets the exclusive lock. An advisory one will do: this server is never distributed. */
 async function isLastOne(client: pg.Client): Promise<boolean> {
   const query = `select pg_try_advisory_lock(1) and not exists (select from pg_stat_activity
     where backend_type = 'client backend' and application_name <> $1) as alone`
@@ -220,7 +210,7 @@ async function setAside(cluster: string, text: string): Promise<void> {
   await fs.rm(aside, { force: true })
 }
 
-/** Whether the process is the server of this folder: pids are reused, especially in containers. */
+/** Process ids are reused, especially in containers. */
 async function isPostmaster(pid: number, cluster: string): Promise<boolean> {
   const reading =
     process.platform === 'linux'
