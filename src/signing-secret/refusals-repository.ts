@@ -6,7 +6,7 @@ import type { RefusalReason } from './refusal-reasons.ts'
 
 /** Refused requests, summed up by company, minute, reason and network. */
 
-/** Requests of one minute that were refused for one reason, from one network. The last values are those of the last one. */
+/** Of one minute, reason and network. The last values are those of the last request. */
 export interface Refusals {
   companyId: string
   minute: Date
@@ -18,7 +18,7 @@ export interface Refusals {
   ipAddress: string
   webhookId: string | null
   clockSkewSeconds: number | null
-  /** The signature held, or one has held from this network of late: no stranger's. */
+  /** No stranger's: the signature is valid, or one was lately from this network. */
   isGenuine: boolean
 }
 
@@ -36,12 +36,12 @@ const refusalTable = itemTable<Refusals>({
   is_genuine: ['boolean', ({ isGenuine }) => isGenuine],
 })
 
-/** Rows of strangers, and as many genuine ones: a flood from many networks writes no more, and hides none of the others. */
+/** Of strangers, and as many genuine ones: a flood writes no more, and hides no genuine refusals. */
 const MAX_PER_MINUTE = 10
 
 /**
- * Adds up refusals. Those of companies that do not exist are left out, and so are further kinds of a minute that has
- * enough rows. Locks the subscriptions of the companies in key order, so that two statements do not both take the last row.
+ * Leaves out unknown companies, and refusals beyond the rows of a minute. The locks on subscriptions, in key
+ * order, let only one statement take the last row.
  */
 export async function addRefusals(tx: Transaction<Database>, items: Refusals[]): Promise<void> {
   const companyIds = [...new Set(items.map(({ companyId }) => companyId))]
@@ -77,10 +77,9 @@ export async function addRefusals(tx: Transaction<Database>, items: Refusals[]):
       is_genuine = r.is_genuine or excluded.is_genuine`.execute(tx)
 }
 
-/** What a company is told of them. */
 type ToldRefusals = Omit<Refusals, 'companyId' | 'minute' | 'network' | 'isGenuine'>
 
-/** The refusals of a company since a time, the latest first. At most half of them are those of strangers. */
+/** The latest first; at most half of them are those of strangers. */
 export async function listRefusals(
   db: Executor,
   companyId: string,
@@ -97,7 +96,7 @@ export async function listRefusals(
   return rows
 }
 
-/** The secret before the current one, if it was replaced since a time. Only the diagnosis of refusals reads it. */
+/** The former secret, if it was replaced since a time. Only the diagnosis of refusals reads it. */
 export async function findFormerSecret(
   db: Executor,
   companyId: string,

@@ -8,29 +8,28 @@ import * as repository from './refusals-repository.ts'
 import { contextOf } from './sealed.ts'
 
 /**
- * Tells a company why its requests were refused. What is refused is summed up in memory and written once a second, after
- * the senders were answered: a flood costs little, and no answer's time tells anything.
+ * Tells a company why its requests were refused. Refusals are summed up in memory and written once a second,
+ * after the answers: a flood costs little, and an answer's time tells nothing.
  */
 
 const FLUSH_MS = 1_000
 const MINUTE_MS = 60_000
 const KEPT_MS = 7 * 86_400_000
 const MAX_LISTED = 1_000
-/** Sums in memory. Strangers can name any company, so they have half of them, and one source has a share. */
+/** Strangers can name any company, so they have half of the sums, and one source has a share. */
 const MAX_SUMS = 1_000
 const MAX_SUMS_OF_STRANGERS = MAX_SUMS / 2
 const MAX_SUMS_PER_SOURCE = 20
 
-/** How long a secret that was replaced is recognized, and how long a process remembers it. */
+/** For the recognition of a replaced secret. */
 const FORMER_MS = 86_400_000
 const REMEMBERED_MS = 5_000
 const MAX_REMEMBERED = 1_000
 /** Companies whose former secret is read at once. */
 const MAX_READS = 8
-/** Bytes a second whose signature is compared with former secrets: a few percent of a core. */
+/** Bytes a second that are compared with former secrets: a few percent of a core. */
 const MAX_COMPARED_BYTES = 8 * 2 ** 20
 
-/** A request that was refused. */
 export interface Refusal {
   /** As the request names it. */
   companyId: string
@@ -41,15 +40,13 @@ export interface Refusal {
   /** How far the clock of the sender is ahead; negative if it is behind. */
   clockSkewSeconds: number | null
   now: number
-  /** The signature held, or one has held from this network of late: no stranger's. */
+  /** No stranger's: the signature is valid, or one was lately from this network. */
   isGenuine: boolean
-  /** What `isSignedBy` reads. */
   bytes: number
-  /** Whether a former secret signed the request. For a signature that did not hold. */
+  /** Whether a former secret signed the request; for an invalid signature. */
   isSignedBy(former: Former): boolean
 }
 
-/** A secret that was replaced. */
 export interface Former {
   version: number
   key: Buffer
@@ -63,7 +60,6 @@ interface BookContext extends Pick<Context, 'db' | 'sealer'> {
 export interface RefusalBook {
   note(refusal: Refusal): void
   list(companyId: string, now: number): ReturnType<typeof repository.listRefusals>
-  /** Writes what is not written yet. */
   flush(): Promise<void>
 }
 
@@ -104,7 +100,7 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
     timer ??= setTimeout(flush, FLUSH_MS).unref()
   }
 
-  /** While a database that is slow or away takes its time, sums go on in the same bounded map. */
+  /** While the database is slow or away, sums go on in the same bounded map. */
   async function flush(): Promise<void> {
     clearTimeout(timer)
     timer = undefined
@@ -121,7 +117,6 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
     await writing
   }
 
-  /** Whether the request was signed with the secret before the current one. */
   async function isFormer({ companyId, now, isSignedBy }: Refusal): Promise<boolean> {
     const former = await formerOf(companyId, now)
     return former !== null && isSignedBy(former)
@@ -132,7 +127,7 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
       const isPlain = refusal.reason !== 'signature_mismatch' || !hasBudget(refusal.bytes, refusal.now)
       if (isPlain) return add(refusal)
       void isFormer(refusal)
-        // Not known is not told: the secret's master key is gone, or the database is away.
+        // Unknown is not told: the secret's master key is gone, or the database is away.
         .catch(() => false)
         .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret', isGenuine: true } : refusal))
     },
@@ -142,7 +137,7 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
   }
 }
 
-/** Reads former secrets, and remembers them for a moment; null if there is none, or too many are read at once. */
+/** Remembers secrets for a moment; null if there is none, or too many are read at once. */
 function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
   const remembered = new LruMap<{ until: number; former: Promise<Former | null> }>(MAX_REMEMBERED)
   let reads = 0

@@ -16,7 +16,7 @@ export async function findSecret(db: Executor, companyId: string): Promise<Store
     .executeTakeFirst()
 }
 
-/** Whether the version is the current one, and the company is active. */
+/** Also requires that the company is active. */
 export async function isSecretInForce(db: Executor, companyId: string, version: number): Promise<boolean> {
   const found = await db
     .selectFrom('signing_secrets as s')
@@ -53,10 +53,7 @@ interface NewSecret extends StoredSecret {
   createdBy: string
 }
 
-/**
- * Stores the first version, or replaces the version before it; false if that one is no longer current. The version before
- * is kept apart for a day: see refusals.ts.
- */
+/** False if the version before is no longer current. That one is kept apart for a day: see refusals.ts. */
 export async function replaceSecret(db: Executor, companyId: string, secret: NewSecret): Promise<boolean> {
   const { rows } = await sql`
     with former as (
@@ -82,7 +79,7 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
   return rows.length > 0
 }
 
-/** Stores the minute of the last use; writes at most once per minute. */
+/** Writes at most once per minute. */
 export async function touchSecret(
   db: Executor,
   companyId: string,
@@ -95,7 +92,7 @@ export async function touchSecret(
   `.execute(db)
 }
 
-/** The sealed secrets of all companies, for a change of the master key. */
+/** For a change of the master key. */
 export async function listSealedAcrossCompanies(
   db: Executor,
 ): Promise<(StoredSecret & { companyId: string })[]> {
@@ -105,7 +102,7 @@ export async function listSealedAcrossCompanies(
     .execute()
 }
 
-/** Replaces a sealed secret by the same secret sealed again, unless it has changed meanwhile. */
+/** Not if it has changed meanwhile. */
 export async function resealSecret(
   db: Executor,
   companyId: string,

@@ -15,7 +15,6 @@ interface Options {
   system: System
 }
 
-/** Status and regeneration of the signing secret; behind the permission guard. */
 const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, refusals, system }) => {
   const tags = ['signing-secret']
 

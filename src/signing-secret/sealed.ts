@@ -2,14 +2,12 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
-/** Signing secrets are sealed under the master key. */
-
 /** Binds a sealed secret to company and version: with others it does not open. */
 export function contextOf(companyId: string, version: number): string {
   return `signing-secret:${companyId}:${version}`
 }
 
-/** Seals the secrets of former master keys again; returns how many there were. @throws DecryptionError */
+/** Returns how many there were. @throws DecryptionError */
 export async function resealSecretsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   const outdated = (await listSealedAcrossCompanies(db)).filter(
     ({ sealedSecret }) => !sealer.isCurrent(sealedSecret),

@@ -9,7 +9,7 @@ import type { Session } from '../session/session.ts'
 import * as repository from './repository.ts'
 import { contextOf } from './sealed.ts'
 
-/** The secret that signs a company's events: shown once, stored sealed, invalid as soon as it is replaced. */
+/** The secret that signs a company's events: shown once, stored sealed, invalid when replaced. */
 
 const SECRET_BYTES = 32
 const MINUTE_MS = 60_000
@@ -24,7 +24,7 @@ interface SigningSecret {
 interface Regeneration {
   session: Pick<Session, 'companyId' | 'userId' | 'sessionId'>
   ipAddress: string
-  /** The version that the client expects to replace; 0 if there is none, undefined for any. */
+  /** That the client expects to replace; 0 if there is none, undefined for any. */
   expectedVersion: number | undefined
   now: number
 }
@@ -42,13 +42,13 @@ export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets(context: Context) {
   const { db } = context
-  // Saves decryption. A remembered secret is valid only after the database has confirmed its version.
+  // Saves decryption. The database must confirm the version of a remembered secret.
   const remembered = new LruMap<SigningSecret & { touchedMinute: number }>(MAX_CACHED)
   return {
-    /** Replaces the secret. @throws Problem version_conflict, rate_limited */
+    /** @throws Problem version_conflict, rate_limited */
     regenerate: (regeneration: Regeneration) => regenerate(context, regeneration),
 
-    /** The current secret; undefined if there is no secret or no company. @throws Problem unavailable */
+    /** Undefined without a secret or company. @throws Problem unavailable */
     async load(companyId: string): Promise<SigningSecret | undefined> {
       const stored = await repository.findSecret(db, companyId)
       if (!stored) {
@@ -60,10 +60,10 @@ export function createSigningSecrets(context: Context) {
       return secret
     },
 
-    /** The secret that this instance read last; the statement that depends on it must confirm its version. */
+    /** As this instance read it last; the statement that depends on it must confirm its version. */
     recall: (companyId: string): SigningSecret | undefined => remembered.get(companyId),
 
-    /** Stores the minute of the last use; each instance writes at most once per minute. */
+    /** Each instance writes at most once per minute. */
     async touch(companyId: string, version: number, now: number): Promise<void> {
       const minute = Math.floor(now / MINUTE_MS)
       const secret = remembered.get(companyId)
@@ -77,7 +77,6 @@ export function createSigningSecrets(context: Context) {
       }
     },
 
-    /** Asks the database whether the version is current and the company is active. */
     isInForce: (companyId: string, version: number) => repository.isSecretInForce(db, companyId, version),
     status: (companyId: string) => repository.findSecretStatus(db, companyId),
   }
@@ -107,7 +106,7 @@ async function regenerate(context: Context, regeneration: Regeneration): Promise
       await appendAudit(tx, companyId, newEntry(system, createdAt, about))
       return true
     })
-    // Otherwise a concurrent regeneration was faster, and the next round replaces its secret.
+    // Else a concurrent regeneration was faster, and the next round replaces its secret.
     if (isReplaced) return { secret, version, hint, createdAt, hadPrevious: version > 1, limit }
   }
 }
