@@ -1,13 +1,6 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type {
-  CompanyStatus,
-  FactorKind,
-  SecondFactorPolicy,
-  SubscriptionStatus,
-  UserKind,
-  UserStatus,
-} from '../database/schema.ts'
+import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
 
 /** What operators see of companies and their users. */
 
@@ -26,7 +19,6 @@ const listedCompany = sql`
   (select count(*)::int from users u where u.company_id = c.company_id and u.status <> 'deleted') as users,
   c.created_at as "createdAt"`
 
-/** The newest companies first. */
 export async function listCompaniesAcrossCompanies(db: Executor, limit: number): Promise<ListedCompany[]> {
   const { rows } = await sql<ListedCompany>`
     select ${listedCompany} from companies c left join subscriptions s on s.company_id = c.company_id
@@ -36,7 +28,7 @@ export async function listCompaniesAcrossCompanies(db: Executor, limit: number):
 
 interface ShownCompany extends ListedCompany {
   currentPeriodEnd: Date
-  /** The e-mails of active admins. */
+  /** Of active admins. */
   admins: string[]
   signingSecretVersion: number | null
   secondFactor: SecondFactorPolicy
@@ -54,43 +46,40 @@ export async function findCompany(db: Executor, companyId: string): Promise<Show
   return rows[0]
 }
 
-interface ShownUser {
-  userId: string
-  kind: UserKind
-  email: string
-  name: string
-  role: string
-  assignments: string[]
-  status: UserStatus
-  secondFactors: FactorKind[]
-  emailVerifiedAt: Date | null
-  lockedOutAt: Date | null
-  createdAt: Date
+const SHOWN_USER = [
+  'user_id as userId',
+  'kind',
+  'email',
+  'name',
+  'role',
+  'assignments',
+  'status',
+  'second_factors as secondFactors',
+  'email_verified_at as emailVerifiedAt',
+  'locked_out_at as lockedOutAt',
+  'created_at as createdAt',
+] as const
+
+/** Without deleted ones, which alone have no e-mail. */
+function selectUsers(db: Executor, companyId: string) {
+  return db
+    .selectFrom('users')
+    .select(SHOWN_USER)
+    .where('company_id', '=', companyId)
+    .where('status', '!=', 'deleted')
+    .$narrowType<{ email: string }>()
 }
 
-const shownUser = sql`
-  user_id as "userId", kind, email, name, role, assignments, status,
-  second_factors as "secondFactors", email_verified_at as "emailVerifiedAt",
-  locked_out_at as "lockedOutAt", created_at as "createdAt"`
-
-/** The users of a company by e-mail, without those that are deleted. */
-export async function listUsers(db: Executor, companyId: string, limit: number): Promise<ShownUser[]> {
-  const { rows } = await sql<ShownUser>`
-    select ${shownUser} from users where company_id = ${companyId} and status <> 'deleted'
-    order by email limit ${limit}`.execute(db)
-  return rows
+export async function listUsers(db: Executor, companyId: string, limit: number) {
+  return await selectUsers(db, companyId).orderBy('email').limit(limit).execute()
 }
 
-/** The user of an id or an e-mail, unless deleted. */
 export async function findUser(
   db: Executor,
   companyId: string,
   user: { userId: string } | { email: string },
-): Promise<ShownUser | undefined> {
-  const is = 'userId' in user ? sql`user_id = ${user.userId}` : sql`email = ${user.email}`
-  const { rows } = await sql<ShownUser>`
-    select ${shownUser} from users where company_id = ${companyId} and ${is} and status <> 'deleted'`.execute(
-    db,
-  )
-  return rows[0]
+) {
+  const [column, value] =
+    'userId' in user ? (['user_id', user.userId] as const) : (['email', user.email] as const)
+  return await selectUsers(db, companyId).where(column, '=', value).executeTakeFirst()
 }
