@@ -1,7 +1,7 @@
 import type { RowOf } from '../database/columns.ts'
 import type { SubscriptionStatus } from '../database/schema.ts'
 
-/** A user's identity and current rights: the columns of the view `accounts`, without its key. */
+/** A user's identity and present rights: the columns of the view `accounts`, without its key. */
 export const ACCOUNT_COLUMNS = {
   email: 'email',
   name: 'name',
@@ -25,7 +25,6 @@ export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
   userId: string
 }
 
-/** What a new user works on, unless it is said. */
 export const DEFAULT_ASSIGNMENTS = ['environment:production']
 
 /** Sign-in and live sessions require this. */
@@ -36,7 +35,7 @@ export function isActive({
   return userStatus === 'active' && companyStatus === 'active'
 }
 
-/** Whether the policy of the company asks this user for a second factor. */
+/** Whether the policy of the company requires a second factor of this user. */
 export function isConcerned({
   userKind,
   role,
@@ -54,10 +53,10 @@ export const SUBSCRIPTION_STATUSES = [
   'suspended',
 ] as const satisfies readonly SubscriptionStatus[]
 
-/** The roles, plans and permissions that migrations seed. The database has what each role may do. */
+/** As migrations seed them. The database has what each role may do. */
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export const PLANS = ['starter', 'growth', 'enterprise'] as const
-/** What migrations give each plan. Documents show it; what holds is in the database. */
+/** As migrations seed them, for documents. What holds is in the database. */
 export const PLAN_FEATURES = {
   starter: ['risk_assessment'],
   growth: ['risk_assessment', 'event_ingest', 'reviews', 'analytics'],
@@ -76,7 +75,6 @@ export const PERMISSIONS = [
   'members:manage',
   'audit:read',
 ] as const
-/** What migrations give each role, likewise. */
 export const ROLE_PERMISSIONS = {
   admin: PERMISSIONS,
   analyst: ['risk:read', 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read', 'analytics:read'],

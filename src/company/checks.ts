@@ -3,30 +3,26 @@ import { invalidField } from '../errors.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
-/** No control characters and no line ends. */
 const NAME = /^[^\p{Cc}\u2028\u2029]{1,100}$/u
-/** How these make others join is needed by Persian, by Indic scripts and by emoji. */
+/** Persian, Indic scripts and emoji need these between other characters. */
 const JOINERS = /[\u200c\u200d]/g
-/**
- * Zero-width characters, soft hyphens and what changes the direction of the text: two names can look the same. A joiner
- * follows a visible character, and another character, not a joiner, follows it.
- */
+// Zero-width characters, soft hyphens and direction marks can make two names look the same. A joiner is
+// accepted after a visible character and before another character that is no joiner.
 const INVISIBLE =
   /(?![\u200c\u200d])\p{Cf}|(?<![^\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\u200c\u200d])/u
-/** Mail programs turn these patterns into links. Names such as Booking.com are made harmless in the mail itself. */
+/** Mail programs make links of these. The mail itself makes names such as Booking.com harmless. */
 const LINK = /:\/\/|www\.|\w\.\w+\//i
 
-/** The parts around `@` and dots. Sign-in accepts every e-mail of this form. */
+/** Around `@` and dots. Sign-in accepts every e-mail of this form. */
 const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
 const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`)
 
-/** The form in which e-mails are stored and compared. */
 export function normalizeEmail(email: string): string {
   return email.normalize('NFC').toLowerCase()
 }
 
-/** Returns an e-mail in its stored form. @throws Problem invalid_request */
+/** @throws Problem invalid_request */
 export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'): string {
   const email = normalizeEmail(text)
   // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
@@ -35,7 +31,7 @@ export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'):
   return email
 }
 
-/** Returns a name in its stored form. @throws Problem invalid_request */
+/** @throws Problem invalid_request */
 export function checkName(field: 'name' | 'companyName', text: string): string {
   const name = text.normalize('NFC').trim()
   if (!NAME.test(name)) throw invalidField(field, 'must be one line of 1 to 100 characters')
@@ -50,10 +46,7 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   return name
 }
 
-/**
- * Not in a transaction: it takes its time, and can ask another service.
- * @throws Problem invalid_request if the policy refuses this password for this person, overloaded
- */
+/** Slow, so not for a transaction. @throws Problem invalid_request, overloaded */
 export async function checkPassword(
   field: 'password' | 'newPassword',
   password: string,
@@ -64,11 +57,7 @@ export async function checkPassword(
   if (fault) throw invalidField(field, fault)
 }
 
-/**
- * Returns the names and the e-mail of a new company and its admin, in their stored form. The password is checked
- * apart, since that costs more.
- * @throws Problem invalid_request for the first value that is not accepted
- */
+/** The password's check costs more, so it is apart. @throws Problem invalid_request for the first fault */
 export function checkNewCompany(given: {
   companyName: string
   /** Default: the e-mail. */

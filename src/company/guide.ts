@@ -1,6 +1,6 @@
 import { PLAN_FEATURES, ROLE_PERMISSIONS } from './account.ts'
 
-/** A chapter of the OpenAPI document: roles and plans. */
+/** A chapter of the OpenAPI document. */
 export const RIGHTS_GUIDE = `## Roles and plans
 
 As they are delivered; the answer to a sign-in has what holds at that moment. This service enforces

@@ -2,14 +2,12 @@ import { sql } from 'kysely'
 import { aliased } from '../database/columns.ts'
 import { ACCOUNT_COLUMNS, type Account } from './account.ts'
 
-/** An account with the columns of users that sign-in checks. */
 export interface Identity extends Account {
   passwordHash: string
   emailVerifiedAt: Date | null
   lockedOutAt: Date | null
 }
 
-/** The columns of an identity, over the tables of `identities`. */
 export const identityColumns = sql`u.company_id as "companyId", u.user_id as "userId",
   ${aliased('a', ACCOUNT_COLUMNS)}, u.password_hash as "passwordHash", u.email_verified_at as "emailVerifiedAt",
   u.locked_out_at as "lockedOutAt"`

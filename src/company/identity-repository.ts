@@ -20,7 +20,7 @@ const emailTable = itemTable<EmailItem>({
   email: ['text', ({ email }) => email],
 })
 
-/** Finds accounts by e-mails in their stored form. One outcome per item, in order; null if there is none. */
+/** One outcome per item, in order. */
 export async function findAccountsByEmail(db: Executor, items: EmailItem[]): Promise<(Identity | null)[]> {
   const { rows } = await sql<Identity & { ord: number }>`
     select i.ord::int, ${identityColumns}
@@ -37,7 +37,7 @@ function ofActiveCompany({ exists, selectFrom }: ExpressionBuilder<Database, 'us
   )
 }
 
-/** Replaces the hash `before`; false if the stored hash differs, or user or company is not active. */
+/** False if the stored hash is not `before`, or user or company is not active. */
 export async function replacePasswordHash(
   db: Executor,
   companyId: string,
@@ -57,10 +57,7 @@ export async function replacePasswordHash(
   return updated !== undefined
 }
 
-/**
- * Marks an e-mail as verified, and stores the new password hash, if given. Returns the user's id; undefined
- * unless user and company are active.
- */
+/** Returns the user's id; undefined unless user and company are active. */
 export async function proveEmail(
   db: Executor,
   companyId: string,
@@ -87,7 +84,6 @@ export async function proveEmail(
   return updated?.user_id
 }
 
-/** An account, and the e-mail that it is to get. */
 export async function findPendingEmail(
   db: Executor,
   companyId: string,
@@ -111,7 +107,7 @@ export async function findPendingEmail(
     .executeTakeFirst()
 }
 
-/** Asks for another e-mail, in place of one that was asked for before; false unless the user is active. */
+/** Replaces an earlier request; false unless the user is active. */
 export async function askForEmail(
   tx: Transaction<Database>,
   companyId: string,
@@ -130,10 +126,7 @@ export async function askForEmail(
   return updated !== undefined
 }
 
-/**
- * Gives a user the e-mail that was asked for. False if another one was asked for since, or user or company is not
- * active. A unique constraint refuses the e-mail of somebody else.
- */
+/** False if another e-mail was requested since, or user or company is not active. Throws if it is taken. */
 export async function takePendingEmail(
   tx: Transaction<Database>,
   companyId: string,
@@ -153,10 +146,7 @@ export async function takePendingEmail(
   return updated !== undefined
 }
 
-/**
- * Gives a user an e-mail of before back, and forgets one that was asked for, and the password. Returns the e-mail until then;
- * undefined for a user who was deleted. A unique constraint refuses the e-mail of somebody else.
- */
+/** Throws if `email` is taken. Returns the one before; removes a requested one, and the password. */
 export async function restoreEmail(
   tx: Transaction<Database>,
   companyId: string,
@@ -176,10 +166,9 @@ export async function restoreEmail(
   return rows[0]?.former
 }
 
-/** More companies of one e-mail are not listed. */
 const MAX_COMPANIES = 50
 
-/** The active companies in which somebody has proven an e-mail and can sign in, by name. */
+/** Active companies in which the e-mail is proven and can sign in. */
 export async function listCompaniesOfEmailAcrossCompanies(
   db: Executor,
   email: string,
@@ -198,7 +187,6 @@ export async function listCompaniesOfEmailAcrossCompanies(
     .execute()
 }
 
-/** A change of e-mail that has not been confirmed is void. */
 export async function cancelEmailChange(db: Executor, companyId: string, userId: string): Promise<void> {
   await db
     .updateTable('users')
@@ -209,7 +197,7 @@ export async function cancelEmailChange(db: Executor, companyId: string, userId:
     .execute()
 }
 
-/** Marks the user as locked out and appends the audit entry of the last guess. */
+/** With the audit entry of the last guess. */
 export async function noteLockout(
   db: Executor,
   companyId: string,
@@ -223,7 +211,7 @@ export async function noteLockout(
     select`.execute(db)
 }
 
-/** Clears the lockout of a user who signs in with that password; true for one of several concurrent calls. */
+/** For a user who signs in with that password; true for one of several concurrent calls. */
 export async function clearLockout(
   db: Executor,
   companyId: string,

@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database, SecondFactorPolicy } from '../database/schema.ts'
 
-/** The policy of a company, and how many active people without a second factor each setting would hold. */
+/** By setting: how many active people have no second factor and would need one. */
 export interface Security {
   secondFactor: SecondFactorPolicy
   concerned: Record<SecondFactorPolicy, number>
@@ -24,7 +24,7 @@ export async function findSecurity(db: Executor, companyId: string): Promise<Sec
   return { secondFactor, concerned: { optional: 0, ...counts } }
 }
 
-/** Holds the company until the transaction ends, and returns its policy; undefined if there is no such company. */
+/** Locks the company until the transaction ends. */
 export async function holdPolicy(
   tx: Transaction<Database>,
   companyId: string,
@@ -43,10 +43,9 @@ export async function storePolicy(
   await sql`update companies set second_factor_policy = ${policy} where company_id = ${companyId}`.execute(tx)
 }
 
-/** The most admins that are told of a change. */
 const MAX_TOLD = 100
 
-/** The e-mails of the active admins. */
+/** Of the active admins. */
 export async function listAdminEmails(tx: Transaction<Database>, companyId: string): Promise<string[]> {
   const { rows } = await sql<{ email: string }>`
     select email from users

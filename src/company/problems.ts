@@ -1,7 +1,5 @@
 import { invalidField, Problem } from '../errors.ts'
 
-/** The refusals of changes to companies and their users. */
-
 export function noSuchCompany(): Problem {
   return new Problem('not_found', 'There is no company with this id.')
 }

@@ -11,14 +11,14 @@ export interface RefusedSignIn {
   network: string
   ipAddress: string
   reason: RefusalReason
-  /** The user that has the e-mail; null if there is none. */
+  /** Of the e-mail; null if there is none. */
   userId: string | null
   /** Whether network or device are known for the user. */
   isKnown: boolean
   at: Date
-  /** Whether it was the last guess of its network within the limit: the user is then marked as locked out. */
+  /** The last guess of its network within the limit: the user is then marked as locked out. */
   isLockout: boolean
-  /** Whether it was the last guess of all networks within the limit: the user is then told, once a day. */
+  /** The last guess of all networks within the limit: the user is then told, once a day. */
   isGuessed: boolean
   mailId: string
 }
@@ -37,7 +37,7 @@ const refusedTable = itemTable<RefusedSignIn>({
   mail_id: ['uuid', ({ mailId }) => mailId],
 })
 
-/** The last guesses within a limit, of users that exist. Locked in key order, so that two statements never deadlock. */
+/** Locked in key order, so that two statements never deadlock. */
 const locked = sql`
   select u.company_id, u.user_id, g.is_lockout, g.at, g.mail_id, g.ip_address,
     (g.is_guessed and u.email_verified_at is not null
@@ -62,8 +62,8 @@ const mailGuessed = mailEach(sql`noted where is_told`, {
 })
 
 /**
- * Records refused sign-ins. One statement, one commit and a row for each, whether or not company and user exist, so that
- * the time of the answer does not reveal it. Those at companies that do not exist are summed up for all of them together.
+ * Records refused sign-ins: one statement, commit and row for each, so that the time of the answer does not
+ * reveal whether company and user exist. Companies that do not exist share one sum.
  */
 export async function recordRefusedSignIns(db: Executor, items: RefusedSignIn[]): Promise<void> {
   await sql`

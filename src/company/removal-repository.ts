@@ -2,9 +2,9 @@ import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 
-/** Removes companies; of the rows of other tables, see operator/company-deletion.ts. */
+/** Removes companies. For the rows of other tables, see operator/company-deletion.ts. */
 
-/** From the commit on nobody is let in, and this cannot be undone. False if there is no such company. */
+/** Ends all access and cannot be undone. False if there is no such company. */
 export async function markDeleting(db: Executor, companyId: string): Promise<boolean> {
   const { rows } = await sql`
     update companies set status = 'deleting', deletion_began_at = coalesce(deletion_began_at, clock_timestamp())
@@ -12,15 +12,11 @@ export async function markDeleting(db: Executor, companyId: string): Promise<boo
   return rows.length > 0
 }
 
-/** Removes what the row of a company tells. */
 export async function blankCompany(db: Executor, companyId: string): Promise<void> {
   await sql`update companies set name = '' where company_id = ${companyId} and name <> ''`.execute(db)
 }
 
-/**
- * Deletes the row of a company whose other rows are gone; false if some are left, or if requests from before the
- * deletion can still be in progress and add rows. No request takes longer than a minute.
- */
+/** False if other rows are left, or requests from before the deletion (a minute at most) can add some. */
 export async function removeCompany(db: Executor, companyId: string): Promise<boolean> {
   const { rows } = await sql`
     with settled as (
@@ -39,7 +35,6 @@ export async function removeCompany(db: Executor, companyId: string): Promise<bo
   return true
 }
 
-/** Companies whose deletion has begun and not ended. */
 export async function listDeletingAcrossCompanies(db: Executor): Promise<string[]> {
   const { rows } = await sql<{ companyId: string }>`
     select company_id as "companyId" from companies where status = 'deleting'`.execute(db)
@@ -50,10 +45,7 @@ const nobodyVerified = sql`not exists (
   select from users v where v.company_id = c.company_id and v.email_verified_at is not null
 )`
 
-/**
- * Companies that were opened before `before` and of which no user has ever verified an e-mail, and whose deletion has
- * not begun; at most `max`.
- */
+/** Opened before `before`; no user has ever verified an e-mail. */
 export async function listUnverifiedAcrossCompanies(
   db: Executor,
   before: Date,
@@ -67,10 +59,7 @@ export async function listUnverifiedAcrossCompanies(
   return rows.map(({ companyId }) => companyId)
 }
 
-/**
- * Marks a company for deletion if still nobody has verified an e-mail or marked it. The locks on company and users decide
- * against a verification, or a new user, at the same moment: a verification that waited finds the user disabled.
- */
+/** Locks company and users against a verification or a new user: what waited finds the users disabled. */
 export async function markUnverified(tx: Transaction<Database>, companyId: string): Promise<boolean> {
   await sql`select from companies where company_id = ${companyId} for update`.execute(tx)
   await sql`select from users where company_id = ${companyId} order by user_id for update`.execute(tx)

@@ -19,7 +19,7 @@ interface NewUser {
   createdAt: Date
 }
 
-/** Inserts a company with its subscription; false if the id already exists. */
+/** False if the id already exists. */
 export async function insertCompany(
   tx: Transaction<Database>,
   companyId: string,
@@ -50,7 +50,7 @@ export async function insertCompany(
   return true
 }
 
-/** Inserts a user; false if the company already has one with that e-mail. */
+/** False if the company already has a user with that e-mail. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
   const inserted = await db
     .insertInto('users')
@@ -114,7 +114,7 @@ export async function setCompanyStatus(
   return updated !== undefined
 }
 
-/** Changes a user; false if the company has no such user, or the user was deleted. */
+/** False if there is no such user, or the user is deleted. */
 export async function updateUser(
   db: Executor,
   companyId: string,
@@ -147,7 +147,7 @@ export async function lockUser(tx: Transaction<Database>, companyId: string, use
     .execute()
 }
 
-/** Leaves nothing of a user but the id; false if the company has no such user. */
+/** Leaves nothing of a user but the id; false if there is no such user. */
 export async function eraseUser(db: Executor, companyId: string, userId: string): Promise<boolean> {
   const erased = await db
     .updateTable('users')
@@ -169,10 +169,7 @@ export async function eraseUser(db: Executor, companyId: string, userId: string)
   return erased !== undefined
 }
 
-/**
- * Locks a user and the active admins in the order of their keys, as an admin who acts on the user does. Returns the ids of
- * the active admins as they are then: of two who are to go at once, the second sees the first go.
- */
+/** In key order, as an admin who changes the user. Of two admins who leave at once, the second sees one. */
 export async function lockUserAndActiveAdmins(
   tx: Transaction<Database>,
   companyId: string,

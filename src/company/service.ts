@@ -28,7 +28,7 @@ interface NewCompany {
   admin: NewUser
 }
 
-/** Opens a company in trial, with its admin. Does nothing if the id exists; `userId` then names no user. */
+/** Opens a company in trial. Does nothing if the id exists; `userId` then names no user. */
 export async function openCompany(
   tx: Transaction<Database>,
   system: System,
@@ -43,7 +43,7 @@ export async function openCompany(
   return { companyId, userId, isNew }
 }
 
-/** Adds a user and returns the id; undefined if the company already has a user with that e-mail. */
+/** Undefined if the company already has a user with that e-mail. */
 export async function addUser(
   tx: Transaction<Database>,
   system: System,
@@ -61,7 +61,7 @@ export async function requireCompanyName(db: Executor, companyId: string): Promi
   return name
 }
 
-/** The name of a company, unless it is suspended or being deleted. */
+/** Undefined if the company is suspended or being deleted. */
 export async function activeCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
   return await repository.findActiveCompanyName(db, companyId)
 }
@@ -125,12 +125,11 @@ export async function rename(
   if (!(await repository.updateUser(tx, companyId, userId, { name }))) throw noSuchUser()
 }
 
-/** Holds a user until the transaction ends. */
 export async function holdUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
   await repository.lockUser(tx, companyId, userId)
 }
 
-/** Leaves nothing of the user but the id. @throws Problem not_found */
+/** @throws Problem not_found */
 export async function eraseUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
   if (!(await repository.eraseUser(tx, companyId, userId))) throw noSuchUser()
 }
@@ -144,11 +143,7 @@ export async function clearLockout(
   if (!(await repository.updateUser(tx, companyId, userId, { locked_out_at: null }))) throw noSuchUser()
 }
 
-/**
- * Call it before a change after which the user is no active admin, and before other locks of users: it holds the user. What
- * an admin does to another member leaves that admin, so it does not need this.
- * @throws Problem last_admin if the user is the only active admin
- */
+/** Call it before other locks of users, if the user may cease to be an admin. @throws Problem last_admin */
 export async function requireOtherAdmin(
   tx: Transaction<Database>,
   companyId: string,

@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 
-/** Leaves a member without a password after that many wrong codes, and counts from the start; false if there were fewer. */
+/** Removes the password after so many wrong codes, and resets their count; false if there were fewer. */
 export async function clearGuessedPassword(
   tx: Transaction<Database>,
   companyId: string,
@@ -16,7 +16,7 @@ export async function clearGuessedPassword(
   return rows.length > 0
 }
 
-/** Counts a wrong code; returns how many there were in a row. */
+/** Returns how many there were in a row. */
 export async function countWrongCode(db: Executor, companyId: string, userId: string): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     update users set wrong_codes = wrong_codes + 1 where company_id = ${companyId} and user_id = ${userId}
@@ -24,7 +24,7 @@ export async function countWrongCode(db: Executor, companyId: string, userId: st
   return rows[0]?.count ?? 0
 }
 
-/** Forgets the wrong codes before a right one. Returns the e-mail of the member. */
+/** Returns the e-mail of the user. */
 export async function forgetWrongCodes(
   tx: Transaction<Database>,
   companyId: string,
