@@ -60,11 +60,11 @@ interface AppOptions {
   system: System
   hasher: LimitedHasher
   registry: Registry
-  /** Where log lines go; standard output by default. */
+  /** Standard output by default. */
   logStream?: DestinationStream
 }
 
-/** Builds the service. The last block is the trust map: it shows which credential each route requires. */
+/** Builds the service. The last block is the trust map: which credential each route requires. */
 export async function buildApp(options: AppOptions) {
   const { config, db, system, hasher, registry } = options
   const chapters = [tokenGuide(config), SIGNATURE_GUIDE, RIGHTS_GUIDE, AUDIT_GUIDE]
@@ -108,7 +108,6 @@ export async function buildApp(options: AppOptions) {
   }
   await app.register(
     async (api) => {
-      // No credential.
       await api.register(async (open) => {
         await open.register(publicGuard)
         await open.register(loginRoutes, { config, system, hasher, signIn: createSignIn(context) })

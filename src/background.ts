@@ -7,13 +7,13 @@ import { pruneAcrossCompanies } from './operator/retention.ts'
 import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'
 import { randomFraction } from './system.ts'
 
-/** What a machine does once, however many processes answer its requests: it sends mail, settles and prunes. */
+/** What a machine does once, however many processes answer requests: it sends mail, settles and prunes. */
 
 const PRUNE_EVERY_MS = 3_600_000
 const SETTLE_EVERY_MS = 60_000
 
 interface Background {
-  /** Begins nothing new. Resolves when the mail in progress was sent or handed back. */
+  /** Begins nothing new. Resolves when the mail in progress is sent or handed back. */
   stop(): Promise<void>
 }
 
@@ -47,7 +47,7 @@ export function startBackground(
       log.warn({ err: error }, 'sign-ins without their second factor could not be settled')
     }
   })
-  /** The first time is random, so that machines do not do it all at once. */
+  /** The first time is random, so that machines do not work all at once. */
   function repeat(everyMs: number, work: () => Promise<void>): void {
     async function run(): Promise<void> {
       if (stopping.signal.aborted) return

@@ -2,7 +2,6 @@ import { BlockList, isIP } from 'node:net'
 
 /** The forms of configured texts: lists, origins, networks, keys, mail servers and senders. */
 
-/** The entries of a comma-separated list. */
 export function list(text: string | undefined): string[] {
   return (text ?? '')
     .split(',')
@@ -10,14 +9,13 @@ export function list(text: string | undefined): string[] {
     .filter((entry) => entry !== '')
 }
 
-/** The origin of a URL; null if the URL is not http(s) or contains more than an origin. */
+/** Null unless it is http(s) and contains only an origin. */
 export function originOf(text: string): string | null {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) return null
   return url.href === `${url.origin}/` ? url.origin : null
 }
 
-/** Whether a text is an http(s) URL to which a path can be added. */
 export function isPlainUrl(text: string): boolean {
   const url = URL.parse(text)
   return (
@@ -27,7 +25,6 @@ export function isPlainUrl(text: string): boolean {
   )
 }
 
-/** Whether the URL of a database has at most one host and one port, in its authority and in its query. */
 export function namesOneHost(url: string): boolean {
   const [, authority = '', query = ''] = /^\w+:\/\/([^/?#]*)[^?#]*\??([^#]*)/.exec(url) ?? []
   const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/%2c/gi, ',')
@@ -36,13 +33,12 @@ export function namesOneHost(url: string): boolean {
   return /^(?:\[[^\]]*\]|[^,:]*)(?::\d*)?$/.test(host) && isOne('host') && isOne('port')
 }
 
-/** Whether an origin is reached only from this machine, where nobody can read what is sent without TLS. */
+/** Nobody else can read there what is sent without TLS. */
 export function isLoopback(origin: string): boolean {
   const hostname = URL.parse(origin)?.hostname ?? ''
   return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
 }
 
-/** Whether the host of an origin is this domain, or in it. */
 export function isBelow(origin: string, domain: string): boolean {
   const hostname = URL.parse(origin)?.hostname ?? ''
   return hostname === domain || hostname.endsWith(`.${domain}`)
@@ -58,17 +54,17 @@ export function isCidr(text: string): boolean {
   )
 }
 
-/** IPv4 addresses (in their IPv6 form) and IPv6 addresses, so far apart that no network of proxies has two. */
+/** IPv4 (in IPv6 form) and IPv6 addresses, so far apart that no network of proxies has two. */
 const FAR_APART = ['::ffff:1.1.1.1', '::ffff:129.0.0.1', '2001:db8::1', '3fff::1']
 
-/** Whether a network is so large that clients are in it, such as /0. */
+/** So large that clients are in it, such as /0. */
 export function containsClients(cidr: string): boolean {
   const networks = toNetworks([cidr])
   const inside = FAR_APART.filter((ipAddress) => networks.check(ipAddress, 'ipv6'))
   return Number(cidr.split('/')[1] ?? 128) < 7 || inside.length > 1
 }
 
-/** Networks of IP addresses and CIDRs that `isCidr` accepts. An IPv4 address is also found in its IPv6 form. */
+/** For CIDRs that `isCidr` accepts. An IPv4 address is also found in its IPv6 form. */
 export function toNetworks(cidrs: string[]): BlockList {
   const networks = new BlockList()
   for (const cidr of cidrs) {
@@ -79,7 +75,7 @@ export function toNetworks(cidrs: string[]): BlockList {
   return networks
 }
 
-/** A 256-bit key and its id. The first key of a list seals and signs; all keys open and verify. */
+/** A 256-bit key. The first key of a list seals and signs; all keys open and verify. */
 export interface MasterKey {
   id: string
   key: Buffer
@@ -119,7 +115,6 @@ export function isSmtpUrl(text: string): boolean {
   )
 }
 
-/** The default domain of the sender: the host name of the service, or `localhost` for an IP address. */
 export function mailDomainOf(publicUrl: string): string {
   const hostname = URL.parse(publicUrl)?.hostname ?? ''
   return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname

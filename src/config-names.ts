@@ -1,4 +1,4 @@
-/** Which names of variables are mistakes. Platforms put names of their own into the environment; those are ignored. */
+/** Finds misspelt variables. Unknown names that platforms put into the environment are ignored. */
 
 /** Shorter names are one letter away from too many others, such as PORT from PORTS. */
 const MIN_LENGTH = 8
@@ -6,7 +6,7 @@ const MIN_LENGTH = 8
 /** Kubernetes and Docker name such variables after services: OPA_PORT=tcp://10.96.0.7:8181. */
 const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\//
 
-/** A message for each variable that is no known one, and one letter or only case away from one. */
+/** A message for each unknown variable that is one letter, or only case, away from a known one. */
 export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []
@@ -15,7 +15,6 @@ export function misspeltNames(env: Record<string, string | undefined>, known: re
   })
 }
 
-/** Whether one letter is added, missing, changed, or swapped with its neighbour. */
 function isOneLetterAway(name: string, known: string): boolean {
   let same = 0
   while (same < name.length && name[same] === known[same]) same += 1

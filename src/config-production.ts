@@ -1,14 +1,13 @@
 import { isLoopback, list, toMasterKey } from './config-forms.ts'
 
-/** What production refuses although it is well formed: settings that give up a protection, or make no sense. */
+/** Production refuses well-formed settings that give up a protection or make no sense. */
 
-/** Variables without which the service does not start in production. */
 export const REQUIRED = ['DATABASE_URL', 'MASTER_KEYS', 'PUBLIC_URL', 'SMTP_URL']
 
 const HOUR = 3_600
 const DAY = 86_400
 
-/** The range of each duration in seconds. Beyond it, a stolen credential is good for too long, or no client works. */
+/** In seconds. Beyond it, a stolen credential is valid for too long, or no client works. */
 const RANGES: Record<string, readonly [min: number, max: number]> = {
   ACCESS_TOKEN_TTL_SECONDS: [30, DAY],
   REFRESH_TOKEN_TTL_SECONDS: [60, 90 * DAY],
@@ -28,7 +27,6 @@ const ORDERS: readonly (readonly [shorter: string, longer: string])[] = [
   ['COOKIE_IDLE_SECONDS', 'COOKIE_MAX_AGE_SECONDS'],
 ]
 
-/** The faults of an environment in production, for values of the right form. */
 export function productionFaults(values: Record<string, unknown>, required: readonly string[]): string[] {
   const faults = required.filter((name) => !values[name]).map((name) => `${name}: must be set in production`)
   if (values['RATE_LIMIT_SCALE'] !== 1) faults.push('RATE_LIMIT_SCALE: must be 1 in production')
@@ -63,10 +61,7 @@ function textsOf(values: Record<string, unknown>, name: string): string[] {
   return typeof value === 'string' ? list(value) : []
 }
 
-/**
- * Whether 32 bytes can come from a random generator: not one byte or a short pattern repeated, not a row such as
- * 0, 1, 2 …, and no text. Of 10^8 random keys, less than one fails.
- */
+/** Not a repeated pattern, a row such as 0, 1, 2 …, or text. Fewer than one of 10^8 random keys fail. */
 function looksRandom(key: Buffer): boolean {
   const bytes = [...key]
   const steps = bytes.slice(1).map((byte, index) => (byte - (bytes[index] ?? 0)) & 0xff)

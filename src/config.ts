@@ -33,10 +33,9 @@ const oneOf = (words: string[], fallback: string) =>
     words.map((word) => Type.Literal(word)),
     { default: fallback, must: `be one of ${words.join(', ')}` },
   )
-/** An optional text. `FORMS` checks its form. */
 const text = () => Type.Optional(Type.String())
 
-/** One property per variable. `default` is the value of a variable that is unset or empty. */
+/** One property per variable. `default` stands for an unset or empty variable. */
 const Environment = Type.Object({
   NODE_ENV: oneOf(['development', 'test', 'production'], 'development'),
   DATABASE_URL: text(),
@@ -80,7 +79,6 @@ const Environment = Type.Object({
 type Variables = Static<typeof Environment>
 export const VARIABLES = Object.keys(Environment.properties)
 
-/** For text variables: a check, and the message if the check fails. */
 type Form = [isValid: (text: string) => boolean, must: string]
 const FORMS: Partial<Record<keyof Variables, Form>> = {
   DATABASE_URL: [
@@ -122,7 +120,6 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
   ],
 }
 
-/** Checks of texts that have the right form. */
 const CONTENTS: Partial<Record<keyof Variables, Form>> = {
   DATABASE_URL: [
     namesOneHost,
@@ -136,15 +133,12 @@ const CONTENTS: Partial<Record<keyof Variables, Form>> = {
 
 export type Config = ReturnType<typeof toConfig>
 
-/** All faults of the environment in one message. Each line names its variable. */
+/** All faults in one message. Each line names its variable. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/**
- * Reads the configuration from an environment, in which production needs the variables `required`. Pure.
- * @throws ConfigError that names every fault and never contains the value of a secret
- */
+/** Pure. @throws ConfigError, which names every fault and never contains the value of a secret */
 export function loadConfig(env: Record<string, string | undefined>, required: readonly string[] = REQUIRED) {
   const values = Object.fromEntries(
     Object.entries(Environment.properties).map(([name, schema]) => [name, readValue(env[name], schema)]),
@@ -155,7 +149,7 @@ export function loadConfig(env: Record<string, string | undefined>, required: re
   if (values['NODE_ENV'] === 'production') {
     further.push(...productionFaults(values, required), ...excessiveLimits(limits))
   }
-  // One fault of a variable is enough: a value of the wrong form is not judged further.
+  // A value of the wrong form is not checked further.
   const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
   faults.push(...further.filter((fault) => !known.has(fault.split(':', 1)[0])))
   if (faults.length > 0 || !Value.Check(Environment, values)) {
@@ -166,7 +160,7 @@ export function loadConfig(env: Record<string, string | undefined>, required: re
   return toConfig(values, limits)
 }
 
-/** The value of a variable, or its default. Shells and compose files set an unset variable to empty. */
+/** Shells and compose files set an unset variable to empty. */
 function readValue(text: string | undefined, schema: { type?: string; default?: unknown }): unknown {
   if (text === undefined || text === '') return schema.default
   const isNumber = schema.type === 'integer' || schema.type === 'number'
@@ -196,15 +190,13 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
   const pagesUrl = originOf(read.PAGES_URL ?? '') ?? publicUrl
   const passkeyRpId = read.PASSKEY_RP_ID ?? new URL(publicUrl).hostname
   return {
-    /** Undefined means the embedded Postgres; only outside production. */
+    /** Undefined: the embedded Postgres, only outside production. */
     databaseUrl: read.DATABASE_URL,
-    /** Of each process. */
     databasePoolSize: read.DATABASE_POOL_SIZE,
-    /** How many processes answer requests. */
     workers: read.WORKERS ?? (read.NODE_ENV === 'production' ? availableParallelism() : 1),
-    /** Empty means that one key is created and kept in the data folder; only outside production. */
+    /** Empty: one key is created and kept in the data folder, only outside production. */
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
-    /** Scheme, host and port at which browsers and tenants reach the service; no trailing slash. */
+    /** Scheme, host and port at which clients reach the service; no trailing slash. */
     publicUrl,
     /** Where mailed links lead. */
     pagesUrl,
@@ -220,7 +212,6 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
     auditRetentionDays: read.AUDIT_RETENTION_DAYS,
     maxSessionsPerMember: read.MAX_SESSIONS_PER_MEMBER,
-    /** Of a company. */
     quotas: {
       members: read.MAX_MEMBERS,
       membersInTrial: read.MAX_MEMBERS_IN_TRIAL,
@@ -230,7 +221,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     idempotencyWindowSeconds: read.IDEMPOTENCY_WINDOW_SECONDS,
     refreshRaceSeconds: read.REFRESH_RACE_SECONDS,
     refreshGraceSeconds: read.REFRESH_GRACE_SECONDS,
-    /** Without a URL, mail is written to files in the data folder; only outside production. */
+    /** Without a URL, mail is written to files in the data folder, only outside production. */
     mail: {
       smtpUrl: read.SMTP_URL,
       // Without TLS, an eavesdropper could read the links in mails.
@@ -244,20 +235,18 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
       origins: [publicUrl, ...dashboardOrigins.filter((origin) => isBelow(origin, passkeyRpId))],
     },
     trustProxy: list(read.TRUST_PROXY),
-    /** How long requests are still taken after the signal to stop, so that a load balancer notices first. */
+    /** Requests are still taken after the signal to stop, so that a load balancer notices first. */
     drainDelaySeconds: read.DRAIN_DELAY_SECONDS ?? (read.NODE_ENV === 'production' ? 5 : 0),
     breachedPasswordsUrl: read.BREACHED_PASSWORDS_URL,
     logLevel: read.LOG_LEVEL,
-    /** Said in the log at start. */
     warnings: warningsOf(read),
     rateLimitScale: read.RATE_LIMIT_SCALE,
     limits: scaleLimits(limits, read.RATE_LIMIT_SCALE),
-    /** Threads of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */
+    /** Of libuv. Passwords are hashed on all but one, which is left for DNS look-ups and files. */
     threads: read.UV_THREADPOOL_SIZE,
   }
 }
 
-/** What is allowed and yet can be a mistake. */
 function warningsOf(read: Variables): string[] {
   if (read.NODE_ENV === 'production') return []
   const scale = read.RATE_LIMIT_SCALE

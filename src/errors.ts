@@ -43,7 +43,6 @@ export const catalogue = {
 
 export type ProblemCode = keyof typeof catalogue
 
-/** Why sessions end. */
 export const END_REASONS = [
   'logout',
   'refresh_reuse',
@@ -59,14 +58,13 @@ export const END_REASONS = [
   'ended_by_operator',
 ] as const
 
-/** Asks for a second factor. Options of WebAuthn go to the browser as they are. */
+/** Options of WebAuthn go to the browser as they are. */
 export interface SecondFactorRequest {
   challenge: string
   methods: string[]
   passkeyOptions?: object
 }
 
-/** Whom a refusal concerns, and why it came. */
 export interface RefusalContext {
   companyId?: string
   userId?: string
@@ -74,17 +72,14 @@ export interface RefusalContext {
 }
 
 interface Extras {
-  /** The invalid values, by JSON pointer (RFC 6901); only for `invalid_request`. */
+  /** By JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
-  /** Why the session ended; only for `session_ended`. */
   reason?: string
-  /** Seconds after which a retry can succeed: the Retry-After header. */
+  /** The Retry-After header. */
   retryAfterSeconds?: number
   /** The limit that counted the request, used up or not: the RateLimit headers. */
   limit?: LimitState
-  /** What to answer; only for `second_factor_required`. */
   secondFactor?: SecondFactorRequest
-  /** Further headers of this answer. */
   headers?: Record<string, string>
   /** For the log line alone: what the client is not told. */
   logContext?: RefusalContext
@@ -104,22 +99,20 @@ export class Problem extends Error {
   }
 }
 
-/** The same refusal, with more in its log line. */
 export function withLogContext({ code, message, extras }: Problem, logContext: RefusalContext): Problem {
   return new Problem(code, message, { ...extras, logContext })
 }
 
-/** The refusal of one field. `message` continues a sentence that starts with the field's name. */
+/** `message` continues a sentence that starts with the field's name. */
 export function invalidField(field: string, message: string, detail = `${field} ${message}`): Problem {
   return new Problem('invalid_request', detail, { errors: [{ path: `/${field}`, message }] })
 }
 
-/** The refusal of work for which there is no capacity at the moment. */
 export function overloaded(detail = 'Too many requests at once; try again in a moment.'): Problem {
   return new Problem('overloaded', detail, { retryAfterSeconds: 1 })
 }
 
-/** RFC 9457, with the service's own members, such as `category`, `code` and `requestId`. */
+/** RFC 9457, with members of the service's own. */
 export const ProblemReply = Type.Object(
   {
     type: Type.String({

@@ -24,12 +24,11 @@ import { createWorkers, type Workers } from './workers/primary.ts'
 import { openWorkerEnd } from './workers/worker.ts'
 
 /**
- * The process. It opens configuration, database and listeners, in this order, and serves until a signal asks it to
- * stop. Then it drains: it takes requests for a while longer, finishes what has begun, and exits. With several WORKERS
- * it is their primary: they run this program too and answer the requests; what a machine has once is here.
+ * The process: it opens configuration, database and listeners, and serves until a signal. Then it drains: it
+ * takes requests for a while longer, finishes them, and exits. With several WORKERS it is their primary.
  */
 
-/** A terminal and npm both pass Ctrl-C on. Signals within this time count as one. */
+/** A terminal and npm both pass Ctrl-C on: within this time, that is one signal. */
 const SAME_SIGNAL_MS = 1_000
 const EXIT_DEADLINE_MS = 9_500
 
@@ -42,11 +41,10 @@ interface Context extends Opened {
 
 interface Stop {
   signal: AbortSignal
-  /** Stops as a signal would. */
   now(reason: string): void
 }
 
-/** Aborts at the first SIGTERM or SIGINT. A signal that comes more than a second later ends the process at once. */
+/** A further SIGTERM or SIGINT more than a second later ends the process at once. */
 function stopOnSignals(): Stop {
   const stop = new AbortController()
   let firstAt = 0
@@ -61,7 +59,7 @@ function stopOnSignals(): Stop {
   return {
     signal: stop.signal,
     now(reason) {
-      // A signal can come with it, as when a terminal or a service manager signals all processes of a group.
+      // A service manager can signal all processes of a group together.
       if (!stop.signal.aborted) firstAt = performance.now()
       stop.abort(reason)
     },
@@ -91,7 +89,7 @@ async function run(system: System, logStream: LogStream, stop: Stop): Promise<vo
   }
 }
 
-/** What runs until it is asked to stop. `drain` resolves when all that has begun is finished. */
+/** `drain` resolves when all that has begun is finished. */
 interface Service {
   drain(): Promise<void>
 }
@@ -114,7 +112,6 @@ function drainDelayOf({ drainDelaySeconds }: Config): number {
 /** Starts what a machine has once, and what answers requests: this process, or its workers. */
 async function startMachine(context: Context): Promise<Service> {
   const { config, connection, logStream, log, stop } = context
-  // What Node tells of a process is told by those that answer requests.
   const registry = config.workers > 1 ? new Registry() : createRegistry()
   const workers = config.workers > 1 ? prepareWorkers(context, registry) : null
   showBuild(registry)
@@ -155,18 +152,18 @@ async function openDemo({ config, connection: { db }, system }: Context) {
 
 function prepareWorkers(context: Context, registry: Registry): Workers {
   const { config, env, databaseUrl } = context
-  // They hash as many passwords at a time as there are cores, each its share; one thread is left for other work.
+  // As many passwords at a time as there are cores; one thread is left for other work.
   const hashes = Math.min(availableParallelism(), config.threads - 1)
   const envs = Array.from({ length: config.workers }, (_, n) => {
     const share = Math.floor(hashes / config.workers) + (n < hashes % config.workers ? 1 : 0)
     const threads = String(Math.max(1, share) + 1)
-    // PUBLIC_URL contains PORT by default, and only the first worker is told 0: issuers would differ.
+    // PUBLIC_URL contains PORT by default, and only the first worker gets 0: issuers would differ.
     const shared = { DATABASE_URL: databaseUrl, PUBLIC_URL: config.publicUrl }
     return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
   const workers = createWorkers({ ...context, registry, envs })
   process.on('exit', () => {
-    // If this process fails, they notice, and drain.
+    // If this process fails, the workers notice, and drain.
     if (context.stop.signal.aborted) workers.kill()
   })
   return workers
@@ -201,7 +198,7 @@ process.on('exit', logStream.flush)
 try {
   await run(realSystem, logStream, stop)
 } catch (error) {
-  // A start that was stopped has not failed, whatever the signal broke off.
+  // A start that was stopped has not failed, whatever was broken off.
   if (!stop.signal.aborted) {
     console.error(explain(error) ?? error)
     process.exitCode = 1

@@ -10,9 +10,8 @@ import { showHashing } from './http/metrics.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
 import type { System } from './system.ts'
 
-/** What each process that answers requests has: the app, its listeners, and the passwords that it hashes. */
+/** What each process that answers requests has: the app, its listeners, and its password hashing. */
 
-/** The deadline bounds the wait for silent connections. */
 const DRAIN_DEADLINE_MS = 8_000
 
 interface Options {
@@ -33,7 +32,7 @@ export interface Serving {
 /** @throws the error of a port that is in use */
 export async function startServing({ connection, ...options }: Options): Promise<Serving> {
   const { config, registry } = options
-  // Passwords are hashed on libuv's threads. One thread is left for DNS look-ups and files.
+  // One of libuv's threads is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
   const app = await buildApp({ ...options, db: connection.db, hasher })

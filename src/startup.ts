@@ -24,15 +24,10 @@ export interface Opened {
   connection: Connection
   /** Of the configured Postgres, or of the embedded one. */
   databaseUrl: string
-  /** The variables that the configuration was read from. */
   env: Record<string, string | undefined>
 }
 
-/**
- * Opens the configuration (variables of `env` win over the project's `.env`), the database, and the master
- * keys (the configured ones, or else the one in the data folder).
- * @throws ConfigError, or an error of the data folder or the embedded Postgres
- */
+/** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
 export async function open(
   env: NodeJS.ProcessEnv,
   system: System,
@@ -50,10 +45,7 @@ export async function open(
   }
 }
 
-/**
- * Opens the database alone, for migrations: they need no keys, and of the environment DATABASE_URL.
- * @throws ConfigError, or an error of the data folder or the embedded Postgres
- */
+/** Needs no keys. @throws ConfigError, or an error of what it opens */
 export async function openForMigrations(env: NodeJS.ProcessEnv, system: System): Promise<Connection> {
   return (await openDatabase(load(readVariables(env), ['DATABASE_URL']), system)).connection
 }
@@ -63,7 +55,6 @@ function load(...options: Parameters<typeof loadConfig>): Config {
   return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
 }
 
-/** The variables of `env`, and those of the project's `.env` that it does not have. */
 export function readVariables(env: NodeJS.ProcessEnv): Record<string, string | undefined> {
   const file = join(PROJECT, '.env')
   const below = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
@@ -71,7 +62,7 @@ export function readVariables(env: NodeJS.ProcessEnv): Record<string, string | u
   return { ...below, UV_THREADPOOL_SIZE: undefined, ...env }
 }
 
-/** Opens pools for the configured Postgres, or for the embedded one, which it starts and `close` stops. */
+/** `close` also stops an embedded Postgres. */
 async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
   system: System,
@@ -93,7 +84,7 @@ async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): 
   return masterKeys.length > 0 ? masterKeys : [await openLocalMasterKey(dataDir, system)]
 }
 
-/** A short text for a failure that an operator can repair; null for a failure that needs its stack. */
+/** Null for a failure that needs its stack; otherwise a text for the operator. */
 export function explain(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const isExplained = [

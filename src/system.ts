@@ -2,11 +2,10 @@ import { randomBytes, randomFillSync } from 'node:crypto'
 
 /** Time and randomness, as one dependency that tests replace. */
 export interface System {
-  /** Milliseconds since the Unix epoch. */
+  /** Since the Unix epoch, in milliseconds. */
   now(): number
-  /** Milliseconds since some moment, for durations. Never steps back, as the clock can. */
+  /** In milliseconds, for durations: it never steps back, as the clock can. */
   elapsed(): number
-  /** Cryptographically strong random bytes. */
   randomBytes(size: number): Buffer
 }
 
@@ -16,7 +15,7 @@ export const realSystem: System = {
   randomBytes: createPool(),
 }
 
-/** Reads from the operating system in blocks, since each read is expensive. Returned bytes are wiped here. */
+/** Reads blocks, since each read from the operating system is expensive. Wipes what it returns. */
 function createPool(): System['randomBytes'] {
   const pool = Buffer.alloc(8_192)
   let used = pool.length
@@ -33,12 +32,12 @@ function createPool(): System['randomBytes'] {
   }
 }
 
-/** A random number, at least 0 and below 1, for spreading out what would come together. */
+/** At least 0 and below 1, for spreading out what would come together. */
 export function randomFraction({ randomBytes }: System): number {
   return randomBytes(2).readUInt16BE() / 65_536
 }
 
-/** The form of all ids: a UUID in lower case. */
+/** A UUID in lower case. */
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** A UUIDv7 (RFC 9562, section 5.7): ordered by time, so new rows are close together in a primary key. */
