@@ -32,13 +32,7 @@ interface HttpOptions {
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
-export async function createHttpApp({
-  config,
-  system,
-  registry,
-  chapters,
-  logStream,
-}: HttpOptions) {
+export async function createHttpApp({ config, system, registry, chapters, logStream }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
   const listener = createListener({
     ...config,
