@@ -57,3 +57,33 @@ test.for<[accepted: string | undefined, encoding: string]>([
     expect(Number(answer.headers['content-length'])).toBe(answer.body.length)
   }
 })
+
+test('conditions and ranges change no answer, since files have neither ETag nor date', async () => {
+  for (const path of ['/', ...assets]) {
+    const plain = await get(path)
+    expect(plain.headers).not.toMatchObject({ etag: expect.anything() })
+    for (const headers of [
+      { 'if-match': '"other"' },
+      { 'if-none-match': '*' },
+      { 'if-modified-since': 'Wed, 01 Jan 2070 00:00:00 GMT' },
+      { 'if-unmodified-since': 'Thu, 01 Jan 1970 00:00:00 GMT' },
+      { range: 'bytes=0-9' },
+    ]) {
+      const { status, body } = await get(path, headers)
+      expect([path, headers, status, body.equals(plain.body)]).toEqual([path, headers, 200, true])
+    }
+  }
+})
+
+test('each file has its type, and nothing else in the folder is served', async () => {
+  const typeOf = async (path: string) => {
+    const { status, headers } = await get(path, { 'accept-encoding': 'br' })
+    return `${status} ${headers['content-type']}`
+  }
+  const [script = '', style = ''] = ['.js', '.css'].map((end) => assets.find((path) => path.endsWith(end)))
+  expect(await typeOf('/')).toBe('200 text/html; charset=utf-8')
+  expect(await typeOf(script)).toBe('200 text/javascript; charset=utf-8')
+  expect(await typeOf(style)).toBe('200 text/css; charset=utf-8')
+  for (const path of ['/index.html', '/assets', '/assets/', `${script}.br`, '/assets/..%2findex.html'])
+    expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
+})
