@@ -22,7 +22,6 @@ import type { LimitedHasher } from './limits/hashing.ts'
 import { accountRoutes } from './member/account-routes.ts'
 import { confirmRoutes } from './member/confirm-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
-import { createPasswordChange } from './member/password-change.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
 import { policyRoutes } from './second-factor/policy-routes.ts'
@@ -140,7 +139,7 @@ export async function buildApp(options: AppOptions) {
             system,
             ownSessions: createOwnSessions(context),
           })
-          await enrolled.register(accountRoutes, { context, changePassword: createPasswordChange(context) })
+          await enrolled.register(accountRoutes, { context })
           // And whose user has a permission; the last kind also asks for a recent proof.
           await enrolled.register(async (permitted) => {
             await permitted.register(permissionGuard, { permission: 'webhook-secret:manage' })

@@ -11,12 +11,12 @@ import {
   insertMail,
 } from './repository.ts'
 
-interface NewMail {
+export interface NewMail {
   kind: MailKind
   recipient: string
   data: MailData
   /** Of a stranger who can cause such mail to any e-mail. Networks take turns. */
-  network?: string
+  network?: string | undefined
   now: number
 }
 

@@ -1,27 +1,25 @@
+import type { Context } from '../context.ts'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import type { Context } from '../context.ts'
+import { actorOf } from '../acts.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { clientOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/recent-proof.ts'
 import { changeOwnName } from './account.ts'
-import { actorOf } from './acting.ts'
 import { requestEmailChange } from './email-change.ts'
-import type { ChangePassword } from './password-change.ts'
+import { changePassword } from './password-change.ts'
 import { AccountBody, AccountReply, EmailChangeBody, PasswordChangeBody } from './schemas.ts'
 
 interface Options {
   context: Context
-  changePassword: ChangePassword
 }
 
 const tags = ['account']
 
 /** One's own account; behind the session guard and that of second factors. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context, changePassword }) => {
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   app.post(
     '/auth/password/change',
     {
@@ -35,9 +33,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context, change
       },
     },
     async (request, reply) => {
-      const { session, body } = request
-      const now = context.system.now()
-      const limit = await changePassword(session, { ...body, client: clientOf(request), now })
+      const limit = await changePassword(context, actorOf(request, context), request.body)
       reply.code(204).headers(limitHeaders(limit))
       return null
     },
@@ -76,13 +72,9 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context, change
       },
     },
     async (request, reply) => {
-      const now = context.system.now()
-      requireRecentProof(request, now)
-      const { session, body } = request
-      const limit = await requestEmailChange(context, session, body, {
-        client: clientOf(request),
-        now,
-      })
+      const actor = actorOf(request, context)
+      requireRecentProof(request, actor.now)
+      const limit = await requestEmailChange(context, actor, request.body)
       reply.code(202).headers(limitHeaders(limit))
       return {}
     },

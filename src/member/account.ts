@@ -1,8 +1,7 @@
+import type { Context } from '../context.ts'
+import { type Act, type Actor, countChange, perform } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
-import type { Context } from '../context.ts'
-import { countChange, requireActor } from '../session/acting.ts'
-import { type Actor, auditOf } from './acting.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /**
@@ -12,13 +11,12 @@ import { lockActorAndMember } from './repository.ts'
 export async function changeOwnName(context: Context, actor: Actor, given: string): Promise<string> {
   const { companyId, userId } = actor.session
   const name = checkName('name', given)
-  await countChange(context, actor.session, actor.now)
-  await context.db.transaction().execute(async (tx) => {
-    const member = await lockActorAndMember(tx, companyId, userId, userId)
-    await requireActor(tx, actor.session, actor.now)
+  await countChange(context, actor)
+  const lock = async (tx: Act['tx']) => await lockActorAndMember(tx, companyId, userId, userId)
+  await perform(context, actor, { permission: null, lock }, async ({ tx, audit }, member) => {
     if (member?.name === name) return
     await rename(tx, companyId, userId, name)
-    await auditOf(context, tx, actor)({ action: 'name_change' })
+    await audit('name_change')
   })
   return name
 }

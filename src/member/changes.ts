@@ -1,33 +1,35 @@
 import type { Transaction } from 'kysely'
+import type { Act, ActContext, Actor, Operator } from '../acts.ts'
 import { forgetEmail } from '../audit/repository.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
 import * as companies from '../company/service.ts'
 import type { Database, UserKind } from '../database/schema.ts'
-import { invalidField } from '../errors.ts'
+import { invalidField, Problem } from '../errors.ts'
 import { forgetNotices, forgetRecipient } from '../mail/service.ts'
-import { deleteTokensOf } from '../one-time-token/repository.ts'
+import { deleteResetTokens, deleteTokensOf } from '../one-time-token/repository.ts'
+import { resetFactors } from '../second-factor/reset.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../sign-in/known-clients-repository.ts'
+import { onMember } from './acting.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
+import type { Member } from './repository.ts'
 
-/**
- * What each change of a member consists of, whoever makes it. They run in the transaction that has decided that it is
- * allowed. All of them lock in one order: mails, tokens, users, sessions.
- */
+/** What is done to a member, by admins and operators. All of it locks in one order: mails, tokens, users, sessions. */
 
 type Tx = Transaction<Database>
+type Person = { userId: string; email: string }
 
 /** Holds from the next request on. @throws Problem not_found, invalid_request; a foreign key refuses unknown roles */
 export async function changeRole(
-  tx: Tx,
-  companyId: string,
-  { id: userId, kind }: { id: string; kind: UserKind },
+  { tx, companyId, audit }: Act,
+  { id: userId, kind, role: before }: Member,
   role: string,
 ): Promise<void> {
   requireRoleFor(kind, role)
   await companies.changeUserRole(tx, companyId, userId, role)
   await dropInvitationsOf(tx, companyId, userId)
+  await audit('user_role', { subject: userId, details: { before: { role: before }, after: { role } } })
 }
 
 /** @throws Problem invalid_request: servers are not admins */
@@ -38,44 +40,68 @@ export function requireRoleFor(kind: UserKind, role: string): void {
 
 /** A disabled member has no session any more. One who is enabled again signs in again. @throws Problem not_found */
 export async function changeStatus(
-  tx: Tx,
-  companyId: string,
-  userId: string,
+  { tx, companyId, audit }: Act,
+  { id: userId }: Member,
   status: 'active' | 'disabled',
 ): Promise<void> {
   await companies.changeUserStatus(tx, companyId, userId, status)
-  if (status === 'active') return
-  await endUserSessions(tx, companyId, userId, 'user_disabled')
-  await cancelEmailChange(tx, companyId, userId)
-  await dropInvitationsOf(tx, companyId, userId)
-}
-
-/** Before `erase`, and before the member is locked: afterwards no mail to the member is sent, and no link of one works. */
-export async function forgetMailsTo(
-  tx: Tx,
-  companyId: string,
-  member: { userId: string; email: string },
-): Promise<void> {
-  await forgetRecipient(tx, companyId, member)
-  await deleteTokensOf(tx, companyId, member)
+  if (status === 'disabled') {
+    await endUserSessions(tx, companyId, userId, 'user_disabled')
+    await cancelEmailChange(tx, companyId, userId)
+    await dropInvitationsOf(tx, companyId, userId)
+  }
+  await audit(status === 'disabled' ? 'user_disable' : 'user_enable', { subject: userId })
 }
 
 /**
- * E-mail, name and password are gone for good, and the sessions end. The id stays, because audit entries and the signing
- * secret name it.
- * @throws Problem not_found
+ * Leaves nothing of a member but the id, which audit entries and the signing secret name. The sessions end, no mail to the
+ * member is sent, and no link of one works.
+ * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
 export async function erase(
-  tx: Tx,
-  companyId: string,
-  { userId, email }: { userId: string; email: string },
+  context: ActContext,
+  actor: Actor | Operator,
+  { userId, email: before }: Person,
 ): Promise<void> {
-  await deleteFactorsOf(tx, companyId, userId)
-  await companies.eraseUser(tx, companyId, userId)
-  await dropInvitationsOf(tx, companyId, userId)
-  await endUserSessions(tx, companyId, userId, 'user_deleted')
-  await forgetClients(tx, companyId, userId)
-  await forgetNotices(tx, companyId, { userId, email })
-  await deleteTokensOf(tx, companyId, { userId, email })
-  await forgetEmail(tx, companyId, email)
+  const forgetMails = async (tx: Tx, companyId: string, email: string) => {
+    await forgetRecipient(tx, companyId, { userId, email })
+    await deleteTokensOf(tx, companyId, { userId, email })
+  }
+  const work = async ({ tx, companyId, audit }: Act, { email }: Member) => {
+    // It was changed meanwhile.
+    if (email !== before) await forgetMails(tx, companyId, email)
+    await deleteFactorsOf(tx, companyId, userId)
+    await companies.eraseUser(tx, companyId, userId)
+    await dropInvitationsOf(tx, companyId, userId)
+    await endUserSessions(tx, companyId, userId, 'user_deleted')
+    await forgetClients(tx, companyId, userId)
+    await forgetNotices(tx, companyId, { userId, email })
+    await deleteTokensOf(tx, companyId, { userId, email })
+    await forgetEmail(tx, companyId, email)
+    await audit('user_delete', { subject: userId })
+  }
+  const prepare = async (tx: Tx, companyId: string) => await forgetMails(tx, companyId, before)
+  await onMember(context, actor, userId, work, { endsAdmin: true, prepare })
+}
+
+/**
+ * For a member who has lost their second factors: those and the password are void, the sessions end, and a link to choose
+ * another password is mailed.
+ * @throws Problem permission_denied, session_ended, not_found
+ */
+export async function resetSecondFactors(
+  context: ActContext,
+  actor: Actor | Operator,
+  { userId, email: before }: Person,
+): Promise<void> {
+  const work = async (act: Act, { kind, email }: Member) => {
+    if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
+    // It was changed meanwhile.
+    if (email !== before) await deleteResetTokens(act.tx, act.companyId, email)
+    const reason = 'session' in actor ? 'ended_by_admin' : 'ended_by_operator'
+    await resetFactors(act, { userId, email }, reason)
+    await act.audit('second_factors_reset', { subject: userId })
+  }
+  const prepare = async (tx: Tx, companyId: string) => await deleteResetTokens(tx, companyId, before)
+  await onMember(context, actor, userId, work, { prepare })
 }

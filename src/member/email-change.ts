@@ -1,22 +1,21 @@
+import type { Context } from '../context.ts'
 import type { Transaction } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
+import { type Actor, actIn } from '../acts.ts'
 import { checkEmail } from '../company/checks.ts'
 import { askForEmail, takePendingEmail } from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
-import type { Context } from '../context.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
-import { queueMail } from '../mail/service.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
 import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
+import { asOwner } from '../second-factor/own-factors.ts'
 import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
-import { type Session, sessionEnded } from '../session/session.ts'
+import { sessionEnded } from '../session/session.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
 
@@ -32,13 +31,12 @@ export interface Received {
  */
 export async function requestEmailChange(
   context: Context,
-  session: Session,
+  actor: Actor,
   { newEmail, mailCode }: { newEmail: string; mailCode?: string | undefined },
-  received: Received,
 ): Promise<LimitState> {
-  const { db, system, config, counters } = context
-  const { client, now } = received
-  const { companyId, userId, sessionId } = session
+  const { config, counters } = context
+  const { session, client, now } = actor
+  const { companyId, userId } = session
   const email = checkEmail(newEmail, 'newEmail')
   if (session.userKind === 'service')
     throw new Problem('permission_denied', 'A service member keeps its e-mail; nobody reads mail to it.')
@@ -46,18 +44,15 @@ export async function requestEmailChange(
   const changer = byNetwork(client.network, companyId, userId)
   return await counters.consumeFor(config.limits.passwordChanges, changer, now, async (limit) => {
     const { ipAddress, network } = client
-    const codeDigest = await checkMailCode(context, session, 'email', mailCode, received)
-    await db.transaction().execute(async (tx) => {
-      const isFactorProven = !(await consumeEmailCode(tx, session, codeDigest, now))
+    const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
+    await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
+      const isFactorProven = !(await consumeEmailCode(tx, session, owner, codeDigest))
       if (!(await askForEmail(tx, companyId, userId, email))) throw sessionEnded()
       const data = { ipAddress, userId, isFactorProven }
-      const link = { kind: 'email_change', recipient: email, data, network, now } as const
-      await queueMail(tx, system, companyId, link)
+      await mail({ kind: 'email_change', recipient: email, data, network })
       const recipient = session.email
-      const notice = { kind: 'email_change_requested', recipient, data: { ipAddress, userId }, now } as const
-      await queueMail(tx, system, companyId, notice)
-      const about = { action: 'email_change_request', outcome: 'done', actor: userId, sessionId, ipAddress }
-      await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+      await mail({ kind: 'email_change_requested', recipient, data: { ipAddress, userId } })
+      await audit('email_change_request')
     })
     return limit
   })
@@ -77,6 +72,7 @@ export async function confirmEmailChange(
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
+    const { audit, mail } = actIn(tx, system, { companyId, userId: user.userId }, { client, now })
     // In one order: tokens, users.
     await deleteLinksTo(tx, companyId, user.email)
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
@@ -84,10 +80,9 @@ export async function confirmEmailChange(
     await forgetMailboxProofs(tx, companyId, user.userId)
     const data = { ipAddress: client.ipAddress, userId: user.userId }
     const notice = isFactorProven ? 'email_changed' : 'email_changed_without_factor'
-    await queueMail(tx, system, companyId, { kind: notice, recipient: user.email, data, now })
-    await queueMail(tx, system, companyId, { kind: 'email_changed', recipient: email, data, now })
-    const about = { action: 'email_change', outcome: 'done', actor: user.userId, ipAddress: client.ipAddress }
-    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    await mail({ kind: notice, recipient: user.email, data })
+    await mail({ kind: 'email_changed', recipient: email, data })
+    await audit('email_change')
     return { companyId, userId: user.userId, limit }
   })
 }

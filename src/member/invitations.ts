@@ -1,17 +1,16 @@
-import type { Transaction } from 'kysely'
+import type { Context } from '../context.ts'
+import type { Act, Actor } from '../acts.ts'
 import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
 import { checkEmail } from '../company/checks.ts'
 import { findAccountsByEmail } from '../company/identity-repository.ts'
 import { alreadyMember } from '../company/problems.ts'
 import { requireActiveCompany, requireRole } from '../company/service.ts'
-import type { Context } from '../context.ts'
-import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
-import { forgetInvitations, queueMail } from '../mail/service.ts'
+import { forgetInvitations } from '../mail/service.ts'
 import { deleteInvitationTokens } from '../one-time-token/repository.ts'
 import { newId, type System } from '../system.ts'
-import { type Actor, asManager } from './acting.ts'
+import { asManager } from './acting.ts'
 import * as repository from './invitation-repository.ts'
 import { requireRoomForInvitation } from './quotas.ts'
 
@@ -28,19 +27,19 @@ interface NewInvitation {
  * @throws Problem not_found unless the company is active, already_member, invalid_request for the e-mail or the role
  */
 export async function open(
-  tx: Transaction<Database>,
   system: System,
-  companyId: string,
+  act: Act,
   { role, assignments = DEFAULT_ASSIGNMENTS, ...given }: NewInvitation,
   now: number,
   sender: { userId: string; network: string } | null = null,
 ): Promise<{ id: string; email: string }> {
+  const { tx, companyId } = act
   const email = checkEmail(given.email)
   await requireActiveCompany(tx, companyId)
   await requireRole(tx, role)
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()
-  const mailId = await queueInvitation(tx, system, companyId, { email, role, now, network: sender?.network })
+  const mailId = await queueInvitation(act, { email, role }, sender?.network)
   const id = newId(system)
   const invitedBy = sender?.userId ?? null
   const row = { id, email, role, assignments, invitedBy, mailId, createdAt: new Date(now) }
@@ -48,22 +47,13 @@ export async function open(
   return { id, email }
 }
 
-interface InvitationMail {
-  email: string
-  role: string
-  now: number
-  /** Of a member: it is sent in turns, since nobody asks who is invited. Undefined for an operator. */
-  network?: string | undefined
-}
-
+/** With the network of a member it is sent in turns, since nobody asks who is invited. */
 async function queueInvitation(
-  tx: Transaction<Database>,
-  system: System,
-  companyId: string,
-  { email, role, now, network }: InvitationMail,
+  { mail }: Act,
+  { email: recipient, role }: { email: string; role: string },
+  network?: string,
 ): Promise<string> {
-  const mail = { kind: 'invitation', recipient: email, data: { role }, now } as const
-  return await queueMail(tx, system, companyId, { ...mail, ...(network !== undefined && { network }) })
+  return await mail({ kind: 'invitation', recipient, data: { role }, network })
 }
 
 /** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
@@ -73,13 +63,14 @@ export async function invite(
   invitation: NewInvitation,
 ): Promise<{ invitation: repository.Invitation; limit: LimitState }> {
   const { system, config } = context
-  const { session, network, now } = actor
-  const { companyId, userId } = session
+  const { session, client, now } = actor
+  const sender = { userId: session.userId, network: client.network }
   return await counted(context, actor, async (limit) => {
-    return await asManager(context, actor, async (tx, audit) => {
-      const { id, email } = await open(tx, system, companyId, invitation, now, { userId, network })
+    return await asManager(context, actor, async (act) => {
+      const { tx, companyId, audit } = act
+      const { id, email } = await open(system, act, invitation, now, sender)
       await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
-      await audit({ action: 'invite', subject: email, details: { role: invitation.role } })
+      await audit('invite', { subject: email, details: { role: invitation.role } })
       return { invitation: await requireInvitation(tx, companyId, id), limit }
     })
   })
@@ -87,18 +78,17 @@ export async function invite(
 
 /** Mails the link of an invitation again. @throws Problem permission_denied, not_found, quota_reached, rate_limited */
 export async function resend(context: Context, actor: Actor, id: string): Promise<LimitState> {
-  const { system, config } = context
-  const { session, network, now } = actor
-  const { companyId } = session
+  const { client, now } = actor
   return await counted(context, actor, async (limit) => {
-    await asManager(context, actor, async (tx, audit) => {
+    await asManager(context, actor, async (act) => {
+      const { tx, companyId, audit } = act
       const { email, role } = await requireInvitation(tx, companyId, id)
-      const mailId = await queueInvitation(tx, system, companyId, { email, role, now, network })
+      const mailId = await queueInvitation(act, { email, role }, client.network)
       if (!(await repository.renewInvitation(tx, companyId, id, mailId, new Date(now))))
         throw noSuchInvitation()
       // It can have lapsed, and others have taken its place. As in `invite`, the invitation is locked before the quotas.
-      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
-      await audit({ action: 'invite_resend', subject: email })
+      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, context.config.quotas)
+      await audit('invite_resend', { subject: email })
     })
     return limit
   })
@@ -111,9 +101,9 @@ export async function withdraw(context: Context, actor: Actor, id: string): Prom
   await asManager(
     context,
     actor,
-    async (tx, audit) => {
+    async ({ tx, audit }) => {
       if (!(await repository.deleteInvitation(tx, companyId, id))) throw noSuchInvitation()
-      await audit({ action: 'invite_withdraw', subject: email })
+      await audit('invite_withdraw', { subject: email })
     },
     // What is locked before users.
     async (tx) => {

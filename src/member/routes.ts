@@ -1,12 +1,11 @@
+import type { Context } from '../context.ts'
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import type { Context } from '../context.ts'
+import { actorOf } from '../acts.ts'
 import { invalidCursor, readPage } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { networkOf } from '../limits/client.ts'
 import { ID } from '../system.ts'
-import { actorOf } from './acting.ts'
 import * as members from './members.ts'
 import { listMembers, type Member } from './repository.ts'
 import {
@@ -142,7 +141,7 @@ const services: Routes = (app, { context }) => {
     },
     async (request, reply) => {
       const actor = actorOf(request, context)
-      const { limit, ...added } = await addServiceMember(context, actor, request.body, networkOf(request))
+      const { limit, ...added } = await addServiceMember(context, actor, request.body)
       reply.code(201).headers(limitHeaders(limit))
       return added
     },
@@ -161,8 +160,8 @@ const services: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const [id, network] = [request.params.id.toLowerCase(), networkOf(request)]
-      const { password, limit } = await replacePassword(context, actorOf(request, context), id, network)
+      const id = request.params.id.toLowerCase()
+      const { password, limit } = await replacePassword(context, actorOf(request, context), id)
       reply.headers(limitHeaders(limit))
       return { password }
     },

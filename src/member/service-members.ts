@@ -1,9 +1,10 @@
+import type { Context } from '../context.ts'
+import type { Actor } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
-import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { type Actor, asManager, noSuchMember, onMember } from './acting.ts'
+import { asManager, countChangeOf, noSuchMember, onMember } from './acting.ts'
 import { requireRoleFor } from './changes.ts'
 import { requireRoomForMember } from './quotas.ts'
 import { replaceServicePassword } from './repository.ts'
@@ -32,23 +33,21 @@ export async function addServiceMember(
   context: Context,
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
-  network: string,
 ): Promise<ServiceCredential> {
   const { system, config } = context
-  const { companyId } = actor.session
   const name = checkName('name', given.name)
   requireRoleFor('service', role)
-  return await withNewPassword(context, actor, network, async ({ password, passwordHash, limit }) => {
+  return await withNewPassword(context, actor, async ({ password, passwordHash, limit }) => {
     const at = new Date(actor.now)
     const member = { kind: 'service', name, role, assignments, passwordHash } as const
-    return await asManager(context, actor, async (tx, audit) => {
+    return await asManager(context, actor, async ({ tx, companyId, audit }) => {
       await requireRoomForMember(tx, companyId, config.quotas)
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
         const email = `${slugOf(name)}-${fourDigits(system.randomBytes)}@service.invalid`
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }
         const id = await addUser(tx, system, companyId, user)
         if (id === undefined) continue
-        await audit({ action: 'service_create', subject: id, details: { role } })
+        await audit('service_create', { subject: id, details: { role } })
         return { id, email, password, limit }
       }
       throw new Error('no e-mail is free for a service member')
@@ -64,14 +63,13 @@ export async function replacePassword(
   context: Context,
   actor: Actor,
   memberId: string,
-  network: string,
 ): Promise<{ password: string; limit: LimitState }> {
-  const { companyId } = actor.session
-  return await withNewPassword(context, actor, network, async ({ password, passwordHash, limit }) => {
-    await onMember(context, actor, memberId, async (tx, _member, audit) => {
+  return await withNewPassword(context, actor, async ({ password, passwordHash, limit }) => {
+    await countChangeOf(context, actor, memberId)
+    await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
       if (!(await replaceServicePassword(tx, companyId, memberId, passwordHash))) throw noSuchMember()
       await endUserSessions(tx, companyId, memberId, 'password_reset')
-      await audit({ action: 'service_password', subject: memberId })
+      await audit('service_password', { subject: memberId })
     })
     return { password, limit }
   })
@@ -86,8 +84,7 @@ interface NewPassword {
 /** Counts and makes a password. Hashing takes its time, so it comes before the transaction. */
 async function withNewPassword<Result>(
   { counters, config, hasher, system }: Context,
-  { session: { companyId }, now }: Actor,
-  network: string,
+  { session: { companyId }, client: { network }, now }: Actor,
   use: (made: NewPassword) => Promise<Result>,
 ): Promise<Result> {
   return await counters.consumeFor(config.limits.servicePasswords, [companyId], now, async (limit) => {

@@ -1,13 +1,12 @@
 import type { Transaction } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
+import { actIn } from '../acts.ts'
 import { restoreEmail } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
-import { forgetLaterUndos, queueMail } from '../mail/service.ts'
+import { forgetLaterUndos } from '../mail/service.ts'
 import { deleteLinksTo, deleteUnsentResetsTo } from '../one-time-token/repository.ts'
 import { findUndo, noSuchToken } from '../one-time-token/service.ts'
 import { consumeUndo, deleteLaterUndos } from '../one-time-token/undo-repository.ts'
@@ -55,14 +54,11 @@ export async function undo(
     const since = new Date(undone.madeAt.getTime() - CLOCK_SLACK_MS)
     await withdrawInvitationsOf(tx, companyId, userId, { since, now: new Date(now) })
     const { ipAddress } = client
-    if (former !== email) {
-      const data = { ipAddress, userId }
-      await queueMail(tx, system, companyId, { kind: 'email_restored', recipient: former, data, now })
-    }
-    const link = { kind: 'password_reset', recipient: email, data: { isPasswordVoid: true }, now } as const
-    await queueMail(tx, system, companyId, link)
-    const about = { action: 'undo', outcome: 'done', actor: userId, ipAddress }
-    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
+    if (former !== email)
+      await mail({ kind: 'email_restored', recipient: former, data: { ipAddress, userId } })
+    await mail({ kind: 'password_reset', recipient: email, data: { isPasswordVoid: true } })
+    await audit('undo')
     return { companyId, userId, email, limit }
   })
 }

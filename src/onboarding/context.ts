@@ -1,14 +1,10 @@
-import type { Transaction } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import type { Context as Shared } from '../context.ts'
-import type { Database } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import type { KnownClients } from '../sign-in/known-clients.ts'
 
-/** Each step of onboarding is limited, and its effects are audited. */
+/** Each step of onboarding is limited. */
 
 export interface Context extends Shared {
   knownClients: KnownClients
@@ -26,14 +22,4 @@ export async function countAttempt(
   { client, now }: Received,
 ): Promise<LimitState> {
   return await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
-}
-
-export async function auditStep(
-  { system }: Context,
-  tx: Transaction<Database>,
-  companyId: string,
-  about: { action: string; actor: string; details?: Record<string, unknown> | undefined },
-  { client: { ipAddress }, now }: Received,
-): Promise<void> {
-  await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, outcome: 'done', ipAddress }))
 }

@@ -1,9 +1,10 @@
+import { actIn } from '../acts.ts'
 import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
 import { requireRoomForMember } from '../member/quotas.ts'
 import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
-import { auditStep, type Context, countAttempt, type Received } from './context.ts'
+import { type Context, countAttempt, type Received } from './context.ts'
 
 /** Invitations as the invited person sees them. */
 
@@ -48,7 +49,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
     const userId = await addUser(tx, system, companyId, user)
     // Meanwhile the company has a user with this e-mail.
     if (userId === undefined) throw noSuchToken()
-    await auditStep(context, tx, companyId, { action: 'accept_invitation', actor: userId }, received)
+    await actIn(tx, system, { companyId, userId }, received).audit('accept_invitation')
     return { companyId, userId, limit }
   })
 }

@@ -1,11 +1,11 @@
+import { actIn } from '../acts.ts'
 import { checkPassword } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import type { LimitState } from '../limits/list.ts'
-import { queueMail } from '../mail/service.ts'
 import { withdrawInvitationsOf } from '../member/invitation-repository.ts'
 import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { auditStep, type Context, countAttempt, type Received } from './context.ts'
+import { type Context, countAttempt, type Received } from './context.ts'
 
 /**
  * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
@@ -33,9 +33,11 @@ export async function resetPassword(
     // Others' guesses must not lock out a member who resets the password from a new network.
     await knownClients.learnNetwork(tx, { companyId, userId }, client.network, now)
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn }
-    await queueMail(tx, system, companyId, { kind: 'password_changed', recipient, data, now })
-    const details = invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined
-    await auditStep(context, tx, companyId, { action: 'password_reset', actor: userId, details }, received)
+    const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
+    await mail({ kind: 'password_changed', recipient, data })
+    await audit('password_reset', {
+      details: invitationsWithdrawn > 0 ? { invitationsWithdrawn } : undefined,
+    })
     return { companyId, userId, limit }
   })
 }

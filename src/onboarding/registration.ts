@@ -1,3 +1,4 @@
+import { actIn } from '../acts.ts'
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
@@ -8,7 +9,7 @@ import { byNetwork, quotasOf } from '../limits/subject.ts'
 import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
 import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
-import { auditStep, type Context, countAttempt, type Received } from './context.ts'
+import { type Context, countAttempt, type Received } from './context.ts'
 
 /** Registration and verification: a mailed token proves that the client reads the e-mail. */
 
@@ -30,11 +31,11 @@ export async function register(context: Context, company: NewCompany, { client, 
     const passwordHash = await passwords.hash(company.password)
     const admin = { name, email, passwordHash, emailVerifiedAt: null, createdAt: new Date(now) }
     const { ipAddress, network } = client
-    const mail = { kind: 'verify_email', recipient: email, data: { ipAddress }, network, now } as const
     return await db.transaction().execute(async (tx) => {
       const { companyId, userId } = await openCompany(tx, system, { companyName, admin })
-      await queueMail(tx, system, companyId, mail)
-      await auditStep(context, tx, companyId, { action: 'register', actor: userId }, { client, now })
+      const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
+      await mail({ kind: 'verify_email', recipient: email, data: { ipAddress }, network })
+      await audit('register')
       return { companyId, userId, limit }
     })
   })
@@ -66,7 +67,7 @@ export async function verifyEmail(context: Context, token: string, received: Rec
   return await consumeToken(context.db, 'verify', token, now, async (tx, { companyId, email }) => {
     const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
     if (userId === undefined) throw noSuchToken()
-    await auditStep(context, tx, companyId, { action: 'verify_email', actor: userId }, received)
+    await actIn(tx, context.system, { companyId, userId }, received).audit('verify_email')
     return { companyId, limit }
   })
 }

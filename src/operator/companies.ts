@@ -1,12 +1,13 @@
+import type { Context } from '../context.ts'
+import { type ActContext, asOperator } from '../acts.ts'
 import { checkNewCompany, checkPassword } from '../company/checks.ts'
 import type { Security } from '../company/policy-repository.ts'
 import * as companies from '../company/service.ts'
-import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
-import { detailsOf, holdPolicy, requireSecurity, storePolicy } from '../second-factor/policy.ts'
+import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
 import { endCompanySessions } from '../session/ending-repository.ts'
-import { auditOperator } from './audit.ts'
+import { newId } from '../system.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
 /** Acts of operators on companies and subscriptions; each is audited in its transaction. */
@@ -26,25 +27,21 @@ interface NewCompany {
  * @throws Problem invalid_request for a name, e-mail or password that is not accepted, or an unknown plan
  */
 export async function createCompany(
-  {
-    db,
-    hasher,
-    system,
-    isBreached,
-  }: Pick<Context, 'db' | 'system' | 'isBreached'> & { hasher: PasswordHasher },
+  context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   { companyId: id, plan, password, ...given }: NewCompany,
 ): Promise<{ companyId: string; userId: string; email: string }> {
+  const { hasher, system } = context
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
   const { companyName, name, email } = checkNewCompany(names)
-  await checkPassword('password', password, { email, name, companyName }, { hasher, isBreached })
+  await checkPassword('password', password, { email, name, companyName }, context)
   const passwordHash = await hasher.hash(password)
-  const now = new Date(system.now())
-  const admin = { name, email, passwordHash, emailVerifiedAt: now, createdAt: now }
-  const creation = db.transaction().execute(async (tx) => {
-    const company = { companyId: id, companyName, plan, admin }
-    const { isNew, companyId, userId } = await companies.openCompany(tx, system, company)
-    const act = { action: 'company_create', subject: userId }
-    if (isNew) await auditOperator(tx, system, companyId, now, act)
+  const by = { companyId: id ?? newId(system), now: system.now() }
+  const at = new Date(by.now)
+  const admin = { name, email, passwordHash, emailVerifiedAt: at, createdAt: at }
+  const creation = asOperator(context, by, async ({ tx, companyId, audit }) => {
+    const company = { companyId, companyName, plan, admin }
+    const { isNew, userId } = await companies.openCompany(tx, system, company)
+    if (isNew) await audit('company_create', { subject: userId })
     return { companyId, userId, email }
   })
   return await creation.catch(explainUnknownName)
@@ -55,29 +52,28 @@ export async function createCompany(
  * @throws Problem not_found
  */
 export async function changeCompanyStatus(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   status: CompanyStatus,
 ): Promise<void> {
-  const now = new Date(system.now())
-  const action = status === 'suspended' ? 'company_suspend' : 'company_resume'
-  await db.transaction().execute(async (tx) => {
+  const now = context.system.now()
+  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     await companies.changeCompanyStatus(tx, companyId, status)
     if (status === 'suspended') await endCompanySessions(tx, companyId, 'company_suspended')
-    await auditOperator(tx, system, companyId, now, { action })
+    await audit(status === 'suspended' ? 'company_suspend' : 'company_resume')
   })
 }
 
 /** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
 export async function changeSubscription(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   change: { status: SubscriptionStatus; plan?: string | undefined },
 ): Promise<void> {
-  const now = new Date(system.now())
-  const changing = db.transaction().execute(async (tx) => {
+  const now = context.system.now()
+  const changing = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     await companies.changeSubscription(tx, companyId, change)
-    await auditOperator(tx, system, companyId, now, { action: 'subscription_set' })
+    await audit('subscription_set')
   })
   await changing.catch(explainUnknownName)
 }
@@ -87,19 +83,11 @@ export async function changeSubscription(
  * @throws Problem not_found for an unknown company
  */
 export async function companySecurity(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   policy: SecondFactorPolicy | undefined,
   now: number,
 ): Promise<Security> {
-  if (policy !== undefined) {
-    await db.transaction().execute(async (tx) => {
-      const before = await holdPolicy(tx, companyId)
-      if (before === policy) return
-      await storePolicy(tx, system, companyId, { policy, now })
-      const act = { action: 'security_policy', details: detailsOf(before, policy) }
-      await auditOperator(tx, system, companyId, new Date(now), act)
-    })
-  }
-  return await requireSecurity(db, companyId)
+  if (policy !== undefined) await changePolicy(context, { companyId, now }, policy)
+  return await requireSecurity(context.db, companyId)
 }

@@ -1,12 +1,11 @@
+import { type ActContext, asOperator } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import * as companies from '../company/removal-repository.ts'
-import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isOutage } from '../database/faults.ts'
 import { transact } from '../database/transact.ts'
-import { auditOperator } from './audit.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
 /**
@@ -27,16 +26,12 @@ interface Deleted {
 }
 
 /** Deletes a company. @throws Problem not_found */
-export async function deleteCompany(
-  { db, system }: Pick<Context, 'db' | 'system'>,
-  companyId: string,
-  now: number,
-): Promise<Deleted> {
-  await db.transaction().execute(async (tx) => {
+export async function deleteCompany(context: ActContext, companyId: string, now: number): Promise<Deleted> {
+  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
-    await auditOperator(tx, system, companyId, new Date(now), { action: 'company_delete' })
+    await audit('company_delete')
   })
-  return await deleteRows(db, companyId)
+  return await deleteRows(context.db, companyId)
 }
 
 /** A run through many companies. */
@@ -51,7 +46,7 @@ interface Run {
  * deletions that have begun. Returns how many are gone for good.
  */
 export async function deleteDueCompaniesAcrossCompanies(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  { db, system }: ActContext,
   { before, now, ...run }: Run & { before: Date; now: number },
 ): Promise<number> {
   for (let isDone = false; !isDone; ) {
@@ -92,11 +87,7 @@ function unlessOthersDelete(error: unknown): void {
 }
 
 /** False if somebody has verified an e-mail meanwhile, or another instance has marked the company. */
-async function markUnverified(
-  { db, system }: Pick<Context, 'db' | 'system'>,
-  companyId: string,
-  now: number,
-): Promise<boolean> {
+async function markUnverified({ db, system }: ActContext, companyId: string, now: number): Promise<boolean> {
   return await transact(db, async (tx, rollBack) => {
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')

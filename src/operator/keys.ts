@@ -1,29 +1,30 @@
-import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
+import { asOperator } from '../acts.ts'
+import { PLATFORM } from '../audit/entry.ts'
 import { Problem } from '../errors.ts'
 import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'
 import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
-import { auditOperator } from './audit.ts'
 
 /**
  * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
  * signing secrets and authenticator apps were sealed again, the new key's id, and when it starts to sign.
  * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
-export async function rotateKeys({ db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>): Promise<{
+export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'system'>): Promise<{
   keyId: string
   signsFrom: Date
   resealedSecrets: number
   resealedFactors: number
 }> {
+  const { db, sealer, system } = context
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
   const resealedFactors = await resealFactorsAcrossCompanies(db, sealer)
   await resealKeys(db, sealer)
-  const now = new Date(system.now())
-  const { keyId, signsFrom } = await db.transaction().execute(async (tx) => {
-    const key = await addKey(tx, { sealer, system }, now)
-    await auditOperator(tx, system, PLATFORM, now, { action: 'keys_rotate', subject: key.keyId })
+  const by = { companyId: PLATFORM, now: system.now() }
+  const { keyId, signsFrom } = await asOperator(context, by, async ({ tx, audit }) => {
+    const key = await addKey(tx, { sealer, system }, new Date(by.now))
+    await audit('keys_rotate', { subject: key.keyId })
     return key
   })
   return { keyId, signsFrom, resealedSecrets, resealedFactors }
@@ -34,17 +35,16 @@ export async function rotateKeys({ db, sealer, system }: Pick<Context, 'db' | 's
  * @throws Problem not_found if there is no such key, or it was retired before
  */
 export async function retireKey(
-  { db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>,
+  context: Pick<Context, 'db' | 'sealer' | 'system'>,
   keyId: string,
   now: number,
 ): Promise<{ keyId: string; replacedBy: string | null }> {
-  const at = new Date(now)
-  return await db.transaction().execute(async (tx) => {
-    const successor = await revokeKey(tx, { sealer, system }, keyId, at)
+  return await asOperator(context, { companyId: PLATFORM, now }, async ({ tx, audit }) => {
+    const successor = await revokeKey(tx, context, keyId, new Date(now))
     if (successor === undefined) {
       throw new Problem('not_found', 'There is no such key that is not retired; `keys list` shows them.')
     }
-    await auditOperator(tx, system, PLATFORM, at, { action: 'keys_retire', subject: keyId })
+    await audit('keys_retire', { subject: keyId })
     return { keyId, replacedBy: successor?.keyId ?? null }
   })
 }

@@ -1,9 +1,9 @@
-import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
+import { asOperator } from '../acts.ts'
+import { PLATFORM } from '../audit/entry.ts'
 import { refuseEarlierProofsAcrossCompanies } from '../second-factor/restored.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { replaceAllKeys } from '../token/key-rotation.ts'
-import { auditOperator } from './audit.ts'
 import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
 
 /** After a backup was restored: what was ended, used or replaced since is as it was before. */
@@ -25,12 +25,9 @@ interface Voided {
  * and keys of access tokens. Says what else must be looked at, which nothing in the database tells. To be called before
  * an instance starts; a second time it does the same again.
  */
-export async function settleRestored(
-  { db, sealer, system }: Pick<Context, 'db' | 'sealer' | 'system'>,
-  now: number,
-): Promise<Voided & { check: string[] }> {
-  const at = new Date(now)
-  const voided = await db.transaction().execute(async (tx): Promise<Voided> => {
+export async function settleRestored(context: Pick<Context, 'db' | 'sealer' | 'system'>, now: number): Promise<Voided & { check: string[] }> {
+  const by = { companyId: PLATFORM, now }
+  const voided = await asOperator(context, by, async ({ tx, audit }): Promise<Voided> => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
     const mails = await deleteUnsentMailsAcrossCompanies(tx)
     const links = await deleteAllAcrossCompanies(tx, 'one_time_tokens')
@@ -38,7 +35,7 @@ export async function settleRestored(
     await refuseEarlierProofsAcrossCompanies(tx, now)
     const challenges = await deleteAllAcrossCompanies(tx, 'second_factor_challenges')
     const mailedCodes = await deleteAllAcrossCompanies(tx, 'mailbox_codes')
-    const { key, revoked } = await replaceAllKeys(tx, { sealer, system }, at)
+    const { key, revoked } = await replaceAllKeys(tx, context, new Date(now))
     const details = {
       companies,
       mails,
@@ -49,7 +46,7 @@ export async function settleRestored(
       retiredKeys: revoked,
       newKey: key.keyId,
     }
-    await auditOperator(tx, system, PLATFORM, at, { action: 'restored', subject: key.keyId, details })
+    await audit('restored', { subject: key.keyId, details })
     return details
   })
   return { ...voided, check: TO_CHECK }

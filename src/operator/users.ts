@@ -1,18 +1,17 @@
+import type { Context } from '../context.ts'
+import { type Act, type ActContext, asOperator } from '../acts.ts'
 import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, noSuchUser } from '../company/problems.ts'
 import * as companies from '../company/service.ts'
-import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { Executor } from '../database/connect.ts'
-import { Problem } from '../errors.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
+import { onMember } from '../member/acting.ts'
 import * as changes from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
-import { deleteResetTokens } from '../one-time-token/repository.ts'
-import { resetFactors } from '../second-factor/reset.ts'
-import { auditOperator } from './audit.ts'
+import type { Member } from '../member/repository.ts'
 import { explainUnknownName } from './unknown-names.ts'
 
 /** Acts of operators on the users of a company; each is audited in its transaction. */
@@ -33,26 +32,23 @@ interface NewUser {
  * @throws Problem not_found for an unknown company, invalid_request for a value that is not accepted
  */
 export async function createUser(
-  {
-    db,
-    hasher,
-    system,
-    isBreached,
-  }: Pick<Context, 'db' | 'system' | 'isBreached'> & { hasher: PasswordHasher },
+  context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   companyId: string,
   { role, password, ...given }: NewUser,
 ): Promise<{ userId: string }> {
+  const { db, hasher, system } = context
   const companyName = await companies.requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
   const name = given.name === undefined ? email : checkName('name', given.name)
-  await checkPassword('password', password, { email, name, companyName }, { hasher, isBreached })
+  await checkPassword('password', password, { email, name, companyName }, context)
   const passwordHash = await hasher.hash(password)
-  const now = new Date(system.now())
-  const user = { email, name, role, passwordHash, emailVerifiedAt: now, createdAt: now }
-  const creation = db.transaction().execute(async (tx) => {
+  const now = system.now()
+  const at = new Date(now)
+  const user = { email, name, role, passwordHash, emailVerifiedAt: at, createdAt: at }
+  const creation = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     const userId = await companies.addUser(tx, system, companyId, user)
     if (userId === undefined) throw emailTaken()
-    await auditOperator(tx, system, companyId, now, { action: 'user_create', subject: userId })
+    await audit('user_create', { subject: userId })
     return { userId }
   })
   return await creation.catch(explainUnknownName)
@@ -63,39 +59,32 @@ export async function createUser(
  * @throws Problem not_found, last_admin
  */
 export async function changeUserStatus(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   user: NamedUser,
   status: 'active' | 'disabled',
 ): Promise<{ userId: string }> {
-  const now = new Date(system.now())
-  const action = status === 'disabled' ? 'user_disable' : 'user_enable'
-  return await db.transaction().execute(async (tx) => {
-    const { userId } = await requireUser(tx, companyId, user)
-    if (status === 'disabled') await companies.requireOtherAdmin(tx, companyId, userId)
-    await changes.changeStatus(tx, companyId, userId, status)
-    await auditOperator(tx, system, companyId, now, { action, subject: userId })
-    return { userId }
-  })
+  const by = { companyId, now: context.system.now() }
+  const { userId } = await requireUser(context.db, companyId, user)
+  const work = async (act: Act, member: Member) => await changes.changeStatus(act, member, status)
+  await onMember(context, by, userId, work, { endsAdmin: status === 'disabled' })
+  return { userId }
 }
 
 /** Changes the role of a user, from the next request on. @throws Problem not_found, invalid_request, last_admin */
 export async function changeUserRole(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   user: NamedUser,
   role: string,
   now: number,
 ): Promise<{ userId: string; before: string }> {
-  const change = db.transaction().execute(async (tx) => {
-    const { userId, kind, role: before } = await requireUser(tx, companyId, user)
-    if (role !== 'admin') await companies.requireOtherAdmin(tx, companyId, userId)
-    await changes.changeRole(tx, companyId, { id: userId, kind }, role)
-    const details = { before: { role: before }, after: { role } }
-    const act = { action: 'user_role', subject: userId, details }
-    await auditOperator(tx, system, companyId, new Date(now), act)
-    return { userId, before }
-  })
+  const { userId } = await requireUser(context.db, companyId, user)
+  const work = async (act: Act, member: Member) => {
+    await changes.changeRole(act, member, role)
+    return { userId, before: member.role }
+  }
+  const change = onMember(context, { companyId, now }, userId, work, { endsAdmin: role !== 'admin' })
   return await change.catch(explainUnknownName)
 }
 
@@ -104,20 +93,20 @@ export async function changeUserRole(
  * @throws Problem not_found
  */
 export async function unlockUser(
-  { db, system, config: { limits } }: Pick<Context, 'db' | 'system'> & { config: { limits: Limits } },
+  context: ActContext & { config: { limits: Limits } },
   companyId: string,
   user: NamedUser,
   now: number,
 ): Promise<{ userId: string }> {
-  return await db.transaction().execute(async (tx) => {
+  const { limits } = context.config
+  return await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     const { userId, email } = await requireUser(tx, companyId, user)
     await companies.clearLockout(tx, companyId, userId)
     for (const limit of [limits.signInFailures, limits.accountFailures])
       await clearCounters(tx, limit, [companyId, email])
     for (const limit of [limits.secondFactorCodes, limits.mailboxCodes])
       await clearCounters(tx, limit, [companyId, userId])
-    const act = { action: 'user_unlock', subject: userId }
-    await auditOperator(tx, system, companyId, new Date(now), act)
+    await audit('user_unlock', { subject: userId })
     return { userId }
   })
 }
@@ -128,25 +117,14 @@ export async function unlockUser(
  * @throws Problem not_found
  */
 export async function resetSecondFactors(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   user: NamedUser,
   now: number,
 ): Promise<{ userId: string }> {
-  return await db.transaction().execute(async (tx) => {
-    const { userId, email: before, kind } = await requireUser(tx, companyId, user)
-    if (kind === 'service') throw new Problem('not_found', 'A service member has no second factors.')
-    // In one order: mails, tokens, users.
-    await deleteResetTokens(tx, companyId, before)
-    await companies.holdUser(tx, companyId, userId)
-    const { email } = await requireUser(tx, companyId, { userId })
-    // It was changed meanwhile.
-    if (email !== before) await deleteResetTokens(tx, companyId, email)
-    await resetFactors(tx, system, { companyId, userId, email }, { reason: 'ended_by_operator', now })
-    const act = { action: 'second_factors_reset', subject: userId }
-    await auditOperator(tx, system, companyId, new Date(now), act)
-    return { userId }
-  })
+  const found = await requireUser(context.db, companyId, user)
+  await changes.resetSecondFactors(context, { companyId, now }, found)
+  return { userId: found.userId }
 }
 
 /**
@@ -154,24 +132,14 @@ export async function resetSecondFactors(
  * @throws Problem not_found, last_admin
  */
 export async function deleteUser(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   user: NamedUser,
   now: number,
 ): Promise<{ userId: string }> {
-  return await db.transaction().execute(async (tx) => {
-    const { userId, email: before } = await requireUser(tx, companyId, user)
-    await changes.forgetMailsTo(tx, companyId, { userId, email: before })
-    await companies.requireOtherAdmin(tx, companyId, userId)
-    await companies.holdUser(tx, companyId, userId)
-    const { email } = await requireUser(tx, companyId, { userId })
-    // It was changed meanwhile.
-    if (email !== before) await changes.forgetMailsTo(tx, companyId, { userId, email })
-    await changes.erase(tx, companyId, { userId, email })
-    const act = { action: 'user_delete', subject: userId }
-    await auditOperator(tx, system, companyId, new Date(now), act)
-    return { userId }
-  })
+  const found = await requireUser(context.db, companyId, user)
+  await changes.erase(context, { companyId, now }, found)
+  return { userId: found.userId }
 }
 
 /** @throws Problem not_found */
@@ -187,14 +155,15 @@ export async function requireUser(db: Executor, companyId: string, user: NamedUs
  * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
  */
 export async function invite(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  context: ActContext,
   companyId: string,
   invitation: { email: string; role: string },
 ): Promise<{ email: string }> {
-  const now = system.now()
-  return await db.transaction().execute(async (tx) => {
-    const { email } = await invitations.open(tx, system, companyId, invitation, now)
-    await auditOperator(tx, system, companyId, new Date(now), { action: 'invite', subject: email })
+  const { system } = context
+  const by = { companyId, now: system.now() }
+  return await asOperator(context, by, async (act) => {
+    const { email } = await invitations.open(system, act, invitation, by.now)
+    await act.audit('invite', { subject: email })
     return { email }
   })
 }

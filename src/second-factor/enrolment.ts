@@ -1,25 +1,23 @@
-import type { Transaction } from 'kysely'
-import { checkName } from '../company/checks.ts'
 import type { Context } from '../context.ts'
+import { type Act, type Actor, countChange } from '../acts.ts'
+import { checkName } from '../company/checks.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { RegistrationResponse } from '../crypto/passkeys.ts'
 import { challengeIn, creationOptions, readRegistration } from '../crypto/passkeys.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../crypto/totp.ts'
 import { isUniqueViolation } from '../database/faults.ts'
-import type { Database, FactorKind } from '../database/schema.ts'
+import type { FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
-import { countChange } from '../session/acting.ts'
 import { mustProveMailbox } from '../session/held.ts'
 import { storeMethods } from '../session/proof-repository.ts'
 import { methodsOf, type Session, sessionEnded } from '../session/session.ts'
 import { newId } from '../system.ts'
 import { challengeOfSession } from './challenges.ts'
 import { consumeEnrolment } from './challenges-repository.ts'
-import type { Received } from './context.ts'
 import { methodValuesOf, type Passkey } from './factor.ts'
 import { checkMailCode, proveMailbox } from './mailbox.ts'
 import { consumeCode } from './mailbox-repository.ts'
-import { type Changed, type Held, hold, settle, storeNewCodes } from './own-factors.ts'
+import { asOwner, type Changed, settle, storeNewCodes } from './own-factors.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 
@@ -32,25 +30,21 @@ const SETUP_MS = 3_600_000
 const HANDLE_BYTES = 64
 const APP_NAME = 'Authenticator app'
 
-type Tx = Transaction<Database>
-
 /** An authenticator app that is in force once its first code is confirmed. @throws Problem invalid_request, quota_reached */
 export async function addTotp(
   context: Context,
-  session: Session,
+  actor: Actor,
   mailCode: string | undefined,
-  received: Received,
 ): Promise<{ id: string; secret: string; uri: string }> {
-  const { now } = received
-  const { db, system, sealer } = context
+  const { session, now } = actor
+  const { system, sealer } = context
   const { companyId, userId, email, companyName } = session
   requirePerson(session)
-  await countChange(context, session, now)
-  const mailDigest = await checkMailCode(context, session, 'factor', mailCode, received)
+  await countChange(context, actor)
+  const mailDigest = await checkMailCode(context, actor, 'factor', mailCode)
   const [id, secret] = [newId(system), newTotpSecret(system.randomBytes)]
   const sealedSecret = sealer.seal(secret, sealingContext(companyId, id))
-  await db.transaction().execute(async (tx) => {
-    const owner = await hold(tx, session, now)
+  await asOwner(context, actor, async ({ tx }, owner) => {
     await requireRoom(tx, session, 'totp')
     const mailboxProven = await proveMailbox(tx, session, owner, 'factor', mailDigest)
     const app = { factorId: id, name: APP_NAME, sealedSecret, mailboxProven, at: new Date(now) }
@@ -65,14 +59,13 @@ export async function addTotp(
  */
 export async function confirmTotp(
   context: Context,
-  session: Session,
+  actor: Actor,
   { id, code }: { id: string; code: string },
-  received: Received,
 ): Promise<string[] | undefined> {
   const { db, sealer } = context
+  const { session, now } = actor
   const { companyId, userId } = session
-  const { now } = received
-  await countChange(context, session, now)
+  await countChange(context, actor)
   const since = new Date(now - SETUP_MS)
   const app = await repository.findUnconfirmedTotp(db, companyId, userId, { factorId: id, since })
   if (!app) throw notWaiting()
@@ -84,8 +77,7 @@ export async function confirmTotp(
       'is wrong',
       'The code is wrong. Check that the clock of the device is right, and send the next code.',
     )
-  return await db.transaction().execute(async (tx) => {
-    const owner = await hold(tx, session, now)
+  return await asOwner(context, actor, async (act, owner) => {
     // It was begun while there was another factor, or by an instance that asked for no code.
     if (mustProveMailbox(owner) && !app.mailboxProven)
       throw invalidField(
@@ -93,9 +85,8 @@ export async function confirmTotp(
         'is for an authenticator app that was begun without a mailed code; begin again',
       )
     const confirmed = { factorId: id, step, at: new Date(now) }
-    if (!(await repository.confirmTotp(tx, companyId, userId, confirmed))) throw notWaiting()
-    const added = { id, kind: 'totp', name: APP_NAME } as const
-    return await settleAdded(context, tx, { session, owner }, added, received)
+    if (!(await repository.confirmTotp(act.tx, companyId, userId, confirmed))) throw notWaiting()
+    return await settleAdded(context, act, actor, owner, { id, kind: 'totp', name: APP_NAME })
   })
 }
 
@@ -106,19 +97,16 @@ const notWaiting = () =>
   )
 
 /** What a browser makes a passkey with. @throws Problem permission_denied, session_ended */
-export async function beginPasskey(
-  context: Context,
-  session: Session,
-  received: Received,
-): Promise<{ passkeyOptions: object }> {
+export async function beginPasskey(context: Context, actor: Actor): Promise<{ passkeyOptions: object }> {
   const { db, system, config } = context
+  const { session } = actor
   const { companyId, userId, email, name } = session
   requirePerson(session)
-  await countChange(context, session, received.now)
+  await countChange(context, actor)
   const handle = await repository.giveHandle(db, companyId, userId, system.randomBytes(HANDLE_BYTES))
   if (!handle) throw sessionEnded()
   const about = { purpose: 'enrolment', isPasswordProven: false } as const
-  const challenge = await challengeOfSession(context, session, about, received)
+  const challenge = await challengeOfSession(context, session, about, actor)
   const factors = await repository.listFactors(db, companyId, userId)
   const existing = factors.filter((factor): factor is Passkey => factor.kind === 'passkey')
   return {
@@ -132,30 +120,29 @@ export async function beginPasskey(
  */
 export async function addPasskey(
   context: Context,
-  session: Session,
+  actor: Actor,
   given: { response: RegistrationResponse; name: string; mailCode?: string | undefined },
-  received: Received,
 ): Promise<{ id: string; recoveryCodes: string[] | undefined }> {
-  const { db, system, config } = context
+  const { system, config } = context
+  const { session, now } = actor
   const { companyId, userId, sessionId } = session
-  const { now } = received
-  await countChange(context, session, now)
+  await countChange(context, actor)
   const name = checkName('name', given.name)
   const { response } = given
   const challenge = challengeIn(response)
   const hash = challenge === undefined ? null : hashOpaque(challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
-  const mailDigest = await checkMailCode(context, session, 'factor', given.mailCode, received)
+  const mailDigest = await checkMailCode(context, actor, 'factor', given.mailCode)
   const [id, at] = [newId(system), new Date(now)]
-  const adding = db.transaction().execute(async (tx) => {
-    const owner = await hold(tx, session, now)
+  const adding = asOwner(context, actor, async (act, owner) => {
+    const { tx } = act
     if (!(await consumeEnrolment(tx, companyId, { userId, sessionId, hash, now: at }))) throw notAccepted()
     await requireRoom(tx, session, 'passkey')
     await proveMailbox(tx, session, owner, 'factor', mailDigest)
     await repository.insertPasskey(tx, companyId, userId, { ...passkey, factorId: id, name, at })
     const added = { id, kind: 'passkey', name, backupEligible: passkey.backupEligible } as const
-    return { id, recoveryCodes: await settleAdded(context, tx, { session, owner }, added, received) }
+    return { id, recoveryCodes: await settleAdded(context, act, actor, owner, added) }
   })
   return await adding.catch((error: unknown) => {
     // Somebody has this passkey already. Nobody is told who.
@@ -179,7 +166,7 @@ function requirePerson({ userKind }: Session): void {
 }
 
 /** @throws Problem quota_reached */
-async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorKind): Promise<void> {
+async function requireRoom(tx: Act['tx'], { companyId, userId }: Session, kind: FactorKind): Promise<void> {
   const factors = await repository.listFactors(tx, companyId, userId)
   if (factors.filter((factor) => factor.kind === kind).length < MAX[kind]) return
   const what = kind === 'totp' ? 'authenticator apps' : 'passkeys'
@@ -192,18 +179,19 @@ async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorK
 /** What follows an added factor. Returns recovery codes if it is the first. */
 async function settleAdded(
   context: Context,
-  tx: Tx,
-  held: Held,
+  act: Act,
+  actor: Actor,
+  owner: repository.Owner,
   added: Changed,
-  received: Received,
 ): Promise<string[] | undefined> {
-  const { session } = held
+  const { tx } = act
+  const { session } = actor
   const { companyId, userId, sessionId } = session
   const factors = await repository.listFactors(tx, companyId, userId)
   await repository.storeKinds(tx, companyId, userId)
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
   await consumeCode(tx, companyId, userId)
-  await settle(context, tx, held, 'second_factor_add', added, received)
+  await settle(act, actor, owner, 'second_factor_add', added)
   // The session has proven the new factor; the time of its proof stays that of the password before.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)

@@ -1,20 +1,15 @@
-import type { Transaction } from 'kysely'
-import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
+import type { Transaction } from 'kysely'
+import { type Actor, actIn, countChange } from '../acts.ts'
 import type { Digests } from '../crypto/digests.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
-import { queueMail } from '../mail/service.ts'
-import { countChange } from '../session/acting.ts'
 import { mustProveMailbox } from '../session/held.ts'
 import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
-import type { Received } from './context.ts'
 import { consumeCode, countTry, isCurrent, refundTry, storeCode } from './mailbox-repository.ts'
-import { hold } from './own-factors.ts'
 import { recordRefusal } from './refusals.ts'
 import type { Owner } from './repository.ts'
 
@@ -38,24 +33,22 @@ const PURPOSES: Record<CodeMail, string> = {
 }
 
 /** Mails a code. @throws Problem permission_denied unless the member needs one; rate_limited */
-export async function mailCode(
-  { db, system, counters, config }: Context,
-  session: Session,
-  use: CodeUse,
-  { client: { ipAddress }, now }: Received,
-): Promise<LimitState> {
+export async function mailCode(context: Context, actor: Actor, use: CodeUse): Promise<LimitState> {
+  const { db, system, counters, config } = context
+  const { session, client, now } = actor
   if (!mustProveMailbox(session))
     throw new Problem(
       'permission_denied',
       'You need no code: your second factor, or being a server, is enough.',
     )
-  const { companyId, userId, sessionId, email: recipient } = session
-  await countChange({ counters, config }, session, now)
+  const { companyId, userId, email: recipient } = session
+  const data = { ipAddress: client.ipAddress }
+  await countChange(context, actor)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
     await db.transaction().execute(async (tx) => {
-      await queueMail(tx, system, companyId, { kind: MAILS[use], recipient, data: { ipAddress }, now })
-      const about = { action: 'mailbox_code', outcome: 'done', actor: userId, sessionId, ipAddress }
-      await appendAudit(tx, companyId, newEntry(system, new Date(now), { ...about, details: { for: use } }))
+      const { audit, mail } = actIn(tx, system, session, actor)
+      await mail({ kind: MAILS[use], recipient, data })
+      await audit('mailbox_code', { details: { for: use } })
     })
     return limit
   })
@@ -85,10 +78,9 @@ function randomDigits({ randomBytes }: System): string {
  */
 export async function checkMailCode(
   { db, system, digests }: Context,
-  session: Session,
+  { session, client, now }: Actor,
   use: CodeUse,
   code: string | undefined,
-  { client, now }: Received,
 ): Promise<Buffer | null> {
   const { companyId, userId } = session
   if (!mustProveMailbox(session)) {
@@ -126,17 +118,16 @@ export async function proveMailbox(
 }
 
 /**
- * Consumes the code of a member who asks for another e-mail, and holds the member; false if a second factor is there in its
+ * Consumes the code of a member who asks for another e-mail and is held; false if a second factor is there in its
  * place, by which the session was proven.
- * @throws Problem invalid_request, session_ended
+ * @throws Problem invalid_request
  */
 export async function consumeEmailCode(
   tx: Transaction<Database>,
   session: Session,
+  owner: Owner,
   digest: Buffer | null,
-  now: number,
 ): Promise<boolean> {
-  const owner = await hold(tx, session, now)
   const isProven = await proveMailbox(tx, session, owner, 'email', digest)
   if (isProven) await consumeCode(tx, session.companyId, session.userId)
   return isProven

@@ -1,7 +1,7 @@
+import type { Context } from '../context.ts'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import type { Context } from '../context.ts'
-import { clientOf } from '../limits/client.ts'
+import { actorOf, countChange } from '../acts.ts'
 import { changePolicy, requireSecurity } from './policy.ts'
 import { PolicyBody, PolicyReply } from './schemas.ts'
 
@@ -41,10 +41,10 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
       },
     },
     async (request) => {
-      const { session, body } = request
-      const received = { client: clientOf(request), now: context.system.now() }
-      await changePolicy(context, session, body.secondFactor, received)
-      return await requireSecurity(context.db, session.companyId)
+      const actor = actorOf(request, context)
+      await countChange(context, actor)
+      await changePolicy(context, actor, request.body.secondFactor)
+      return await requireSecurity(context.db, actor.session.companyId)
     },
   )
 }

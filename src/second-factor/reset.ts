@@ -1,10 +1,7 @@
-import type { Transaction } from 'kysely'
+import type { Act } from '../acts.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
-import type { Database, EndReason } from '../database/schema.ts'
-import { queueMail } from '../mail/service.ts'
+import type { EndReason } from '../database/schema.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import type { System } from '../system.ts'
-import type { MemberIds } from './context.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
 
 /**
@@ -13,20 +10,14 @@ import { clearPassword, deleteAllOf } from './reset-repository.ts'
  * transaction, the caller makes older links void, and then holds the row of the member.
  */
 export async function resetFactors(
-  tx: Transaction<Database>,
-  system: System,
-  { companyId, userId, email: recipient }: MemberIds & { email: string },
-  { reason, now }: { reason: Extract<EndReason, 'ended_by_admin' | 'ended_by_operator'>; now: number },
+  { tx, companyId, mail }: Act,
+  { userId, email: recipient }: { userId: string; email: string },
+  reason: Extract<EndReason, 'ended_by_admin' | 'ended_by_operator'>,
 ): Promise<void> {
   await deleteAllOf(tx, companyId, userId)
   await clearPassword(tx, companyId, userId)
   await cancelEmailChange(tx, companyId, userId)
   await endUserSessions(tx, companyId, userId, reason)
-  await queueMail(tx, system, companyId, { kind: 'second_factors_reset', recipient, data: {}, now })
-  await queueMail(tx, system, companyId, {
-    kind: 'password_reset',
-    recipient,
-    data: { isPasswordVoid: true },
-    now,
-  })
+  await mail({ kind: 'second_factors_reset', recipient, data: {} })
+  await mail({ kind: 'password_reset', recipient, data: { isPasswordVoid: true } })
 }

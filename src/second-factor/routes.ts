@@ -1,15 +1,13 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
-import fp from 'fastify-plugin'
-import { isConcerned } from '../company/account.ts'
 import type { Context } from '../context.ts'
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import fp from 'fastify-plugin'
+import { actorOf } from '../acts.ts'
+import { isConcerned } from '../company/account.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { clientOf } from '../limits/client.ts'
 import { isHeld, mustProveMailbox } from '../session/held.ts'
 import type { Session } from '../session/session.ts'
-import type { Received } from './context.ts'
 import * as enrolment from './enrolment.ts'
 import { mailCode } from './mailbox.ts'
 import { removeFactor, renewRecoveryCodes } from './own-factors.ts'
@@ -47,10 +45,6 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
 }
 
 const tags = ['second factors']
-
-function receivedOf({ system }: Context, request: FastifyRequest): Received {
-  return { client: clientOf(request), now: system.now() }
-}
 
 const reading: Routes = (app, { context }) => {
   const { db, digests } = context
@@ -95,8 +89,7 @@ const reading: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const { session, params } = request
-      await removeFactor(context, session, params.id.toLowerCase(), receivedOf(context, request))
+      await removeFactor(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
       return null
     },
@@ -116,8 +109,7 @@ const reading: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const { session, body } = request
-      const limit = await mailCode(context, session, body?.for ?? 'factor', receivedOf(context, request))
+      const limit = await mailCode(context, actorOf(request, context), request.body?.for ?? 'factor')
       reply.code(202).headers(limitHeaders(limit))
       return {}
     },
@@ -147,8 +139,7 @@ const authenticatorApps: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const { session, body } = request
-      const added = await enrolment.addTotp(context, session, body?.mailCode, receivedOf(context, request))
+      const added = await enrolment.addTotp(context, actorOf(request, context), request.body?.mailCode)
       reply.code(201)
       return added
     },
@@ -169,9 +160,8 @@ const authenticatorApps: Routes = (app, { context }) => {
       },
     },
     async (request) => {
-      const { session, params, body } = request
-      const given = { id: params.id.toLowerCase(), code: body.code }
-      const recoveryCodes = await enrolment.confirmTotp(context, session, given, receivedOf(context, request))
+      const given = { id: request.params.id.toLowerCase(), code: request.body.code }
+      const recoveryCodes = await enrolment.confirmTotp(context, actorOf(request, context), given)
       return { ...(recoveryCodes && { recoveryCodes }) }
     },
   )
@@ -189,7 +179,7 @@ const passkeys: Routes = (app, { context }) => {
         response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
       },
     },
-    async (request) => await enrolment.beginPasskey(context, request.session, receivedOf(context, request)),
+    async (request) => await enrolment.beginPasskey(context, actorOf(request, context)),
   )
 
   app.post(
@@ -206,13 +196,8 @@ const passkeys: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const { session, body } = request
-      const { id, recoveryCodes } = await enrolment.addPasskey(
-        context,
-        session,
-        body,
-        receivedOf(context, request),
-      )
+      const actor = actorOf(request, context)
+      const { id, recoveryCodes } = await enrolment.addPasskey(context, actor, request.body)
       reply.code(201)
       return { id, ...(recoveryCodes && { recoveryCodes }) }
     },
@@ -232,8 +217,7 @@ const recovery: Routes = (app, { context }) => {
       },
     },
     async (request, reply) => {
-      const received = receivedOf(context, request)
-      const recoveryCodes = await renewRecoveryCodes(context, request.session, received)
+      const recoveryCodes = await renewRecoveryCodes(context, actorOf(request, context))
       reply.code(201)
       return { recoveryCodes }
     },

@@ -1,23 +1,15 @@
-import { type AuditEntry, newEntry } from '../audit/entry.ts'
+import type { Context } from '../context.ts'
+import type { Actor } from '../acts.ts'
+import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { findAccountsByEmail, noteLockout } from '../company/identity-repository.ts'
-import type { Context } from '../context.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
-import type { Client } from '../limits/client.ts'
-import type { Session } from '../session/session.ts'
 import { countGuess } from './guesses.ts'
 
 /** Whether a user with a session knows the password. Wrong guesses count together with those at sign-in. */
 
-/** An act for which the user gives the password. */
-export interface Act {
-  action: string
-  client: Client
-  now: number
-}
-
 /** A user with a session is known, from every network. */
-export function turnOf({ client }: Pick<Act, 'client'>) {
+export function turnOf({ client }: Pick<Actor, 'client'>) {
   return { network: client.network, isKnown: true }
 }
 
@@ -28,34 +20,26 @@ export function turnOf({ client }: Pick<Act, 'client'>) {
  */
 export async function matchOwnPassword(
   context: Pick<Context, 'db' | 'system' | 'hasher' | 'counters' | 'config'>,
-  session: Session,
+  actor: Actor,
   password: string,
-  act: Act,
+  action: string,
 ): Promise<string | null> {
   if (isTooLong(password)) return null
-  const { db, hasher } = context
-  const { companyId, userId, email } = session
-  const { network: networkOrDevice, isKnown } = turnOf(act)
-  const guesser = { companyId, userId, email, networkOrDevice, isKnown, now: act.now }
+  const { db, hasher, system } = context
+  const { session, client, now } = actor
+  const { companyId, userId, sessionId, email } = session
+  const { network: networkOrDevice, isKnown } = turnOf(actor)
+  const guesser = { companyId, userId, email, networkOrDevice, isKnown, now }
   const { result, ofPlace } = await countGuess(context, guesser, async () => {
     const [account] = await findAccountsByEmail(db, [{ companyId, email }])
     const hash = account?.passwordHash
-    const matches = await hasher.inTurn(turnOf(act)).verify(hash, password)
+    const matches = await hasher.inTurn(turnOf(actor)).verify(hash, password)
     return matches && hash !== undefined ? hash : null
   })
   if (result !== null) return result
-  const entry = entryOf(context, session, act, 'refused')
+  const about = { action, outcome: 'refused', actor: userId, sessionId, ipAddress: client.ipAddress }
+  const entry = newEntry(system, new Date(now), about)
   if (ofPlace.remaining > 0) await appendAudit(db, companyId, entry)
   else await noteLockout(db, companyId, email, entry)
   return null
-}
-
-/** The audit entry of the act. */
-export function entryOf(
-  { system }: Pick<Context, 'system'>,
-  { userId: actor, sessionId }: Session,
-  { action, client: { ipAddress }, now }: Act,
-  outcome: 'done' | 'refused',
-): AuditEntry {
-  return newEntry(system, new Date(now), { action, actor, sessionId, ipAddress, outcome })
 }

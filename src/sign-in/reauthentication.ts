@@ -30,8 +30,7 @@ export async function proveByPassword(
   password: string,
   request: ProofRequest,
 ): Promise<Renewed | SecondFactorRequest> {
-  const act = { action: 'reauthenticate', ...request }
-  if ((await matchOwnPassword(context, session, password, act)) === null)
+  if ((await matchOwnPassword(context, { session, ...request }, password, 'reauthenticate')) === null)
     throw invalidField('password', 'is wrong')
   if (session.secondFactors.length > 0) return await askForProof(context, session, true, request)
   const renewed = await renewCredentials(context, session, request, {

@@ -13,7 +13,8 @@ const LINES = [
   ['audit', 'mail'],
   ['one-time-token', 'company'],
   ['session'],
-  ['signing-secret', 'second-factor'],
+  ['signing-secret', 'acts.ts'],
+  ['second-factor'],
   ['ingest', 'sign-in'],
   ['member'],
   ['onboarding', 'operator'],
@@ -64,6 +65,7 @@ const DOORS: Record<string, string[]> = {
   'signing-secret': ['service.ts', 'sealed.ts', 'refusal-reasons.ts'],
   'second-factor': [
     'mailbox.ts',
+    'own-factors.ts',
     'reset.ts',
     'reset-repository.ts',
     'policy.ts',
@@ -83,7 +85,7 @@ const DOORS: Record<string, string[]> = {
   ],
   'sign-in': ['own-password.ts', 'known-clients-repository.ts'],
   ingest: [],
-  member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
+  member: ['acting.ts', 'changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
   operator: ['companies.ts', 'retention.ts'],
 }

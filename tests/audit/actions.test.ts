@@ -3,8 +3,8 @@ import { ACTIONS } from '../../src/audit/actions.ts'
 import { read } from '../architecture/sources.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** The words that code gives to entries as their action: in a property, a variable, or a function that notes one. */
-const GIVEN = /\b(?:action: |const action = |await note\()([^,()}\n]+)/g
+/** The words that code gives to entries as their action: in a property, a variable, or an act's `audit`. */
+const GIVEN = /\b(?:action: |const action = |audit\()([^,()}\n]+)/g
 
 test('the list of actions is the actions that the code writes (ASVS 16.2.1)', async () => {
   const sources = (await read('src')).filter(({ path }) => !/^(?:pages|http)\/|^audit\/actions/.test(path))

@@ -1,0 +1,100 @@
+import type { Transaction } from 'kysely'
+import type { ACTIONS } from './audit/actions.ts'
+import { type AuditEntry, newEntry } from './audit/entry.ts'
+import { appendAudit } from './audit/repository.ts'
+import type { Context } from './context.ts'
+import type { Database } from './database/schema.ts'
+import { type Client, clientOf } from './limits/client.ts'
+import { type NewMail, queueMail } from './mail/service.ts'
+import { requireActor } from './session/acting.ts'
+import type { Session } from './session/session.ts'
+import type { System } from './system.ts'
+
+/**
+ * The one shape of an act. Its transaction locks, confirms the right, does the work, and writes audit entry and mails, so that
+ * all of it happens or nothing. Locks come before the right: what an act has to wait for can take that right away.
+ */
+
+/** What an act needs. */
+export type ActContext = Pick<Context, 'db' | 'system'>
+
+/** A user who acts by a session. */
+export interface Actor {
+  session: Session
+  client: Client
+  now: number
+}
+
+/** An operator, who may do everything. */
+export interface Operator {
+  companyId: string
+  now: number
+}
+
+/** Who acts by a request. */
+export function actorOf(
+  request: Parameters<typeof clientOf>[0] & { session: Session },
+  { system }: Pick<Context, 'system'>,
+): Actor {
+  return { session: request.session, client: clientOf(request), now: system.now() }
+}
+
+/** Each change leaves rows, so a user makes a bounded number of them. @throws Problem rate_limited */
+export async function countChange(
+  { counters, config }: Pick<Context, 'counters' | 'config'>,
+  { session: { companyId, userId }, now }: Actor,
+): Promise<void> {
+  await counters.consume(config.limits.memberChanges, [companyId, userId], now)
+}
+
+interface Terms<Locked> {
+  /** What the user of a session must be allowed to do; null for what every user may. */
+  permission: string | null
+  /** Takes all locks that can be waited for. */
+  lock(tx: Transaction<Database>, companyId: string): Promise<Locked>
+}
+
+/** Runs the work on what is locked. @throws Problem session_ended, permission_denied, for users */
+export async function perform<Locked, Result>(
+  { db, system }: ActContext,
+  actor: Actor | Operator,
+  { permission, lock }: Terms<Locked>,
+  work: (act: Act, locked: Locked) => Promise<Result>,
+): Promise<Result> {
+  const by = 'session' in actor ? actor.session : { companyId: actor.companyId, userId: 'operator' }
+  return await db.transaction().execute(async (tx) => {
+    const locked = await lock(tx, by.companyId)
+    if ('session' in actor) await requireActor(tx, actor.session, actor.now, permission)
+    return await work(actIn(tx, system, by, actor), locked)
+  })
+}
+
+/** Runs the work of an operator, which locks as it goes. */
+export async function asOperator<Result>(
+  context: ActContext,
+  operator: Operator,
+  work: (act: Act) => Promise<Result>,
+): Promise<Result> {
+  return await perform(context, operator, { permission: null, lock: async () => {} }, work)
+}
+
+/** An act in its transaction, with its audit entries, whose outcome is `done`, and its mails. */
+export type Act = ReturnType<typeof actIn>
+
+/** For an act to which something else gives the right, such as a mailed link. `userId` is a user's, or `operator`. */
+export function actIn(
+  tx: Transaction<Database>,
+  system: System,
+  { companyId, userId, sessionId }: { companyId: string; userId: string; sessionId?: string },
+  { client, now }: { client?: Client; now: number },
+) {
+  const by = { outcome: 'done', actor: userId, sessionId, ipAddress: client?.ipAddress }
+  return {
+    tx,
+    companyId,
+    audit: async (action: keyof typeof ACTIONS, about?: Pick<AuditEntry, 'subject' | 'details'>): Promise<void> =>
+      await appendAudit(tx, companyId, newEntry(system, new Date(now), { action, ...by, ...about })),
+    mail: async (mail: Omit<NewMail, 'now'>): Promise<string> =>
+      await queueMail(tx, system, companyId, { ...mail, now }),
+  }
+}
