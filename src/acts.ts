@@ -92,7 +92,10 @@ export function actIn(
   return {
     tx,
     companyId,
-    audit: async (action: keyof typeof ACTIONS, about?: Pick<AuditEntry, 'subject' | 'details'>): Promise<void> =>
+    audit: async (
+      action: keyof typeof ACTIONS,
+      about?: Pick<AuditEntry, 'subject' | 'details'>,
+    ): Promise<void> =>
       await appendAudit(tx, companyId, newEntry(system, new Date(now), { action, ...by, ...about })),
     mail: async (mail: Omit<NewMail, 'now'>): Promise<string> =>
       await queueMail(tx, system, companyId, { ...mail, now }),

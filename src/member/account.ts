@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import { type Act, type Actor, countChange, perform } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import { rename } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /**

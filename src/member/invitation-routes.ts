@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { actorOf } from '../acts.ts'
+import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'

@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import type { Act, Actor } from '../acts.ts'
 import { changeAssignments } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import { endOtherCompanySessions, endUserSessions, lockCompany } from '../session/ending-repository.ts'
 import { asManager, countChangeOf, noSuchMember, onMember } from './acting.ts'
 import * as changes from './changes.ts'

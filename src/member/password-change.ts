@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import { type ActContext, type Actor, actIn } from '../acts.ts'
 import { checkPassword } from '../company/checks.ts'
 import { cancelEmailChange, replacePasswordHash } from '../company/identity-repository.ts'
+import type { Context } from '../context.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'

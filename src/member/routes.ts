@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { actorOf } from '../acts.ts'
+import type { Context } from '../context.ts'
 import { invalidCursor, readPage } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'

@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import type { Actor } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { asManager, countChangeOf, noSuchMember, onMember } from './acting.ts'

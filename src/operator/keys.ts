@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import { asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
+import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
 import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
 import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'

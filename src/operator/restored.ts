@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import { asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
+import type { Context } from '../context.ts'
 import { refuseEarlierProofsAcrossCompanies } from '../second-factor/restored.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { replaceAllKeys } from '../token/key-rotation.ts'
@@ -25,7 +25,10 @@ interface Voided {
  * and keys of access tokens. Says what else must be looked at, which nothing in the database tells. To be called before
  * an instance starts; a second time it does the same again.
  */
-export async function settleRestored(context: Pick<Context, 'db' | 'sealer' | 'system'>, now: number): Promise<Voided & { check: string[] }> {
+export async function settleRestored(
+  context: Pick<Context, 'db' | 'sealer' | 'system'>,
+  now: number,
+): Promise<Voided & { check: string[] }> {
   const by = { companyId: PLATFORM, now }
   const voided = await asOperator(context, by, async ({ tx, audit }): Promise<Voided> => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')

@@ -8,7 +8,11 @@ import {
 } from '../session/ending-repository.ts'
 
 /** Ends all sessions of a company. @throws Problem not_found */
-export async function endSessionsOfCompany(context: ActContext, companyId: string, now: number): Promise<void> {
+export async function endSessionsOfCompany(
+  context: ActContext,
+  companyId: string,
+  now: number,
+): Promise<void> {
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
     await audit('sessions_end')

@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import { type Act, type Actor, countChange } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
+import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import type { RegistrationResponse } from '../crypto/passkeys.ts'
 import { challengeIn, creationOptions, readRegistration } from '../crypto/passkeys.ts'

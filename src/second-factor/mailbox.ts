@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import type { Transaction } from 'kysely'
 import { type Actor, actIn, countChange } from '../acts.ts'
+import type { Context } from '../context.ts'
 import type { Digests } from '../crypto/digests.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'

@@ -1,6 +1,6 @@
-import type { Context } from '../context.ts'
 import { type Act, type ActContext, type Actor, countChange, perform } from '../acts.ts'
 import { isConcerned } from '../company/account.ts'
+import type { Context } from '../context.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'

@@ -1,7 +1,7 @@
-import type { Context } from '../context.ts'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
 import { actorOf, countChange } from '../acts.ts'
+import type { Context } from '../context.ts'
 import { changePolicy, requireSecurity } from './policy.ts'
 import { PolicyBody, PolicyReply } from './schemas.ts'
 

@@ -1,8 +1,8 @@
-import type { Context } from '../context.ts'
 import type { Actor } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { findAccountsByEmail, noteLockout } from '../company/identity-repository.ts'
+import type { Context } from '../context.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import { countGuess } from './guesses.ts'
 
