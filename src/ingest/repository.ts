@@ -38,7 +38,10 @@ const eventTable = itemTable<EventItem>({
   data: ['json', ({ data }) => data],
 })
 
-/** Items must be of different events. Rows go in key order, so that statements never deadlock. */
+/**
+ * One outcome per item, in order; items must be of different events. The statement also confirms that the company can
+ * send events. Rows go in key order, so that statements never deadlock.
+ */
 export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
   return await store(db, items, outcome)
 }

@@ -4,9 +4,12 @@ import { factorOf, NOTICES } from './notices.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
- * The text of mails with a link. For a new one, add its kind to the check of `mail_outbox` in a migration.
- * Anyone can register any e-mail under any name, so mail to an unproven e-mail has no chosen text but an
- * inviter's.
+ * The text of mails with a link; the others are in notices.ts. For a new one, add it here or there, add its kind to the
+ * check of `mail_outbox` in a migration, and call `queueMail` in the transaction of the event that it reports, with the
+ * network of the client if a stranger can cause it. member/compose-mail.ts drops it unless its recipient is active.
+ *
+ * Anyone can register any e-mail under any name, so mail to an unproven e-mail has no chosen text but an inviter's, and
+ * chosen text becomes neither markup nor a link.
  */
 
 interface Link {
