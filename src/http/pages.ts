@@ -1,5 +1,7 @@
+import { ReadStream } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -38,6 +40,7 @@ async function files(app: FastifyInstance): Promise<void> {
 
 /** Behind the public guard. */
 async function plugin(app: FastifyInstance): Promise<void> {
+  app.addHook('onSend', fromMemory())
   const schema = { hide: true }
   for (const path of PAGE_PATHS) app.get(path, { schema }, sendPage)
   const names = await readdir(join(await findPages(), 'assets'))
@@ -65,6 +68,19 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): F
   const accepted = headers['accept-encoding']?.split(',') ?? []
   headers['accept-encoding'] = accepted.filter((one) => /^\s*(?:br|gzip)\s*(?:;|$)/i.test(one)).join()
   return reply.header('vary', 'accept-encoding').sendFile(name)
+}
+
+/** One copy of each file for all. Otherwise each answer that a client does not take has its own, and a file open. */
+function fromMemory() {
+  const copies = new Map<string, Buffer>()
+  return async (request: FastifyRequest, reply: FastifyReply, payload: unknown) => {
+    if (!(payload instanceof ReadStream)) return payload
+    const key = `${request.routeOptions.url} ${reply.getHeader('content-encoding')}`
+    const copy = copies.get(key) ?? (await buffer(payload))
+    payload.destroy()
+    copies.set(key, copy)
+    return copy
+  }
 }
 
 /** By the name of RFC 9239. @fastify/static has the old one. */

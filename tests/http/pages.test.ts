@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { readdir, readlink } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
@@ -86,4 +89,23 @@ test('each file has its type, and nothing else in the folder is served', async (
   expect(await typeOf(style)).toBe('200 text/css; charset=utf-8')
   for (const path of ['/index.html', '/assets', '/assets/', `${script}.br`, '/assets/..%2findex.html'])
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
+})
+
+test('a client that takes no answers keeps no file open', async () => {
+  const script = assets.find((path) => path.endsWith('.js')) ?? ''
+  const { hostname, port } = new URL(address)
+  // As if there was no room for bytes on the way.
+  service.apps[0]?.server.once('connection', (socket) => socket.cork())
+  const socket = connect(Number(port), hostname)
+  socket.write(`GET ${script} HTTP/1.1\r\nHost: gatehouse.example\r\n\r\n`.repeat(8))
+  await once(socket, 'connect')
+  // The answer to a later request: those before it have opened their files.
+  expect((await get(script)).status).toBe(200)
+  const openFiles = async () => {
+    const names = (await readdir('/dev/fd')).map((fd) => readlink(`/dev/fd/${fd}`).catch(() => ''))
+    return (await Promise.all(names)).filter((name) => name.includes('/dist/'))
+  }
+  await expect.poll(openFiles).toEqual([])
+  expect(socket.readyState).toBe('open')
+  socket.destroy()
 })
