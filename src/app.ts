@@ -61,8 +61,6 @@ interface AppOptions {
   registry: Registry
   /** Standard output by default. */
   logStream?: DestinationStream
-  /** What the process's limit of open files allows by default. */
-  maxConnections?: number | undefined
 }
 
 /** Builds the service. The last block is the trust map: which credential each route requires. */

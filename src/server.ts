@@ -10,7 +10,6 @@ import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
 import { requireSessionPooling } from './database/pooler.ts'
 import { waitForDatabase } from './database/wait.ts'
-import { findFreePort } from './http/acceptors.ts'
 import { findPages } from './http/built-pages.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
 import { createLog, type Log } from './http/logs.ts'
@@ -20,6 +19,7 @@ import { openDemoCompany, welcome } from './local/demo-company.ts'
 import { type Serving, startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { realSystem, type System } from './system.ts'
+import { findFreePort } from './workers/free-port.ts'
 import { createWorkers, type Workers } from './workers/primary.ts'
 import { openWorkerEnd } from './workers/worker.ts'
 
@@ -171,7 +171,6 @@ function prepareWorkers(context: Context, registry: Registry): Workers {
 
 /** @throws the reason of `stop` if it comes before a worker serves, or an error of the start */
 async function startWorkers(workers: Workers, { signal }: Stop, listen: Config['listen']): Promise<Serving> {
-  // They share the port, so none of them would notice that another service uses it.
   await findFreePort(listen)
   const url = await Promise.race([workers.start(listen.port), once(signal, 'abort')])
   if (signal.aborted) await workers.drain()

@@ -4,7 +4,6 @@ import type { Registry } from 'prom-client'
 import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
-import { createAcceptors } from './http/acceptors.ts'
 import { takeLastRequests } from './http/last-requests.ts'
 import type { LogStream } from './http/log-stream.ts'
 import { showHashing } from './http/metrics.ts'
@@ -37,20 +36,19 @@ export async function startServing({ connection, ...options }: Options): Promise
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
   const app = await buildApp({ ...options, db: connection.db, hasher })
-  const acceptors = createAcceptors(app, { sharesPort: cluster.isWorker })
   let takingMs = 0
   app.addHook('preClose', async () => {
     await takeLastRequests(app.server, takingMs)
-    acceptors.stop()
   })
+  // Linux shares out connections between workers. Elsewhere, the primary does.
+  const listen = { ...config.listen, reusePort: cluster.isWorker && process.platform === 'linux' }
   return {
-    url: await acceptors.listen(config.listen),
+    url: await app.listen(listen),
     isServing: () => true,
     async drain(delayMs) {
       takingMs = delayMs
       setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
       await app.close()
-      await acceptors.ended()
     },
   }
 }

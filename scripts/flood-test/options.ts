@@ -15,7 +15,8 @@ first of the honest load alone (idle), then beside the flood. It starts the serv
 and a Postgres of its own, or creates databases on the server of DATABASE_URL. It uses loopback alone, and needs
 Linux, where connections can come from all of 127.0.0.0/8.
 
-  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; all by default
+  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; by default all, and
+                      without --proxy those that the service itself withstands
   --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s
   --all-together      these floods at once; one of each kind by default
   --proxy             through HAProxy with deploy/haproxy.cfg, as in production
@@ -46,7 +47,7 @@ export function readOptions(args: string[]): Options | null {
   if (values.help) return null
   const floodSeconds = readSeconds(values.duration)
   return {
-    floods: findFloods(values.flood ?? defaultFloods(values['all-together'])),
+    floods: findFloods(values.flood ?? defaultFloods(values['all-together'], values.proxy)),
     floodSeconds,
     idleSeconds: Math.min(floodSeconds, MAX_IDLE_SECONDS),
     isAllTogether: values['all-together'],
@@ -81,8 +82,9 @@ function parseValues(args: string[]) {
   }
 }
 
-function defaultFloods(isAllTogether: boolean): string {
-  return (isAllTogether ? TOGETHER : Object.keys(FLOODS)).join(',')
+function defaultFloods(isAllTogether: boolean, isProxied: boolean): string {
+  const names = isAllTogether ? TOGETHER : Object.keys(FLOODS)
+  return names.filter((name) => isProxied || !FLOODS[name]?.needsProxy).join(',')
 }
 
 function findFloods(names: string): string[] {

@@ -9,11 +9,9 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
 import { type BodyBudget, createBodyBudget } from './body-budget.ts'
 import { connectionLimit } from './connection-limit.ts'
-import { boundConnections } from './connections.ts'
 import { createTrust, readIpAddress, type Trust } from './forwarded.ts'
 import { faultOf } from './framing.ts'
 import { ipAddressOfMessage, networkOfIpAddress, setIpAddress } from './network.ts'
-import { boundPipelining } from './pipelining.ts'
 import { createProvenNetworks, type ProvenNetworks } from './proven-networks.ts'
 import { announcedBytes, endAndClose, readBody, releaseAtEnd } from './read-body.ts'
 import {
@@ -25,6 +23,7 @@ import {
   renderProblem,
 } from './refusals.ts'
 import { inTurns, waitOf } from './turns.ts'
+import { closeUnread } from './unread.ts'
 
 /**
  * The public HTTP server: what happens to a request before the app sees it. The ideas of this room:
@@ -40,6 +39,10 @@ import { inTurns, waitOf } from './turns.ts'
  *   read-body.ts reads them within it, and frees at once what nobody will read.
  * - Framing (framing.ts): messages that Node's parser accepts, but that a proxy could have read differently, are refused.
  *   refusals.ts answers those that the parser refuses, and those that are shed, which the app never sees.
+ * - Unread answers (unread.ts) end with their connection, after ten seconds or when they are too many bytes.
+ *
+ * Connections as such (how many, how fast, how slow, pipelined) are the reverse proxy's: deploy/haproxy.cfg. It learns
+ * from a header of our answers which networks are proven. Without it, Node's timeouts and bounds remain.
  *
  * The app gets requests from `serve`, and asks the listener about them.
  */
@@ -50,8 +53,6 @@ export interface ListenerOptions extends AnswerOptions {
   registry: Registry
   /** The proxies that are believed about their clients: IP addresses and CIDRs. */
   trustProxy: string[]
-  /** What the process's limit of open files allows by default. */
-  maxConnections?: number | undefined
   databasePoolSize: number
 }
 
@@ -127,8 +128,8 @@ function serve(handle: RequestListener, options: Options): Server {
     // framing.ts refuses a missing Host. Node would answer it without a body.
     requireHostHeader: false,
   })
-  const { maxConnections: max = connectionLimit(options.databasePoolSize) } = options
-  const connections = boundConnections(server, { ...options, max })
+  server.maxConnections = connectionLimit(options.databasePoolSize)
+  closeUnread(server, options)
   const shed = new Counter({
     name: 'gatehouse_requests_shed_total',
     help: 'Requests refused on arrival: too many waited for their turn, or too much of their bodies did',
@@ -156,7 +157,7 @@ function serve(handle: RequestListener, options: Options): Server {
       } else endAndClose(response, body)
     },
   })
-  server.on('request', boundPipelining(begin, connections))
+  server.on('request', begin)
   server.setTimeout(30_000)
   // Expectations other than 100-continue are ignored. Node would answer them without a body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))

@@ -1,31 +1,103 @@
+import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { Counter, Gauge, type Registry } from 'prom-client'
+import type { System } from '../system.ts'
 
-/** Answers that a client does not take, which occupy memory until it does. */
+/**
+ * Answers that clients do not take, which occupy memory until they do. Each has ten seconds, and all together have a
+ * bound: beyond it, the connection with the largest is closed.
+ */
 
 /** Enough for the largest answer at 10 KB/s. */
 const LONGEST_MS = 10_000
+const MAX_UNSENT_BYTES = 64 * 1024 * 1024
+const CHECK_EVERY_MS = 250
 
-/** The bytes that a connection was given until it was seen with some that are unsent, and when that was. */
-export interface Unsent {
+/** What is asked of a connection: the bytes that it was given, and those of them that are unsent. */
+type Sender = Pick<Socket, 'writableLength' | 'bytesWritten' | 'destroy'>
+
+/** The bytes that a connection was given when it was seen with some that are unsent, and when that was first. */
+interface Unsent {
   given: number
   since: number
 }
 
-export interface Sending {
-  socket: Pick<Socket, 'writableLength' | 'bytesWritten'>
-  unsent?: Unsent | undefined
+export interface UnreadAnswers {
+  add(socket: Sender): void
+  remove(socket: Sender): void
+  /** Closes the connections that have had their time or are too much, and returns how many. */
+  check(now: number): number
+  readonly connections: number
 }
 
-/**
- * Whether the client has not taken an answer for too long. That it takes some of it now and then is not enough. To be
- * asked again and again: `sending` keeps what was seen.
- */
-export function isUnread(sending: Sending, now: number): boolean {
-  const { socket, unsent } = sending
-  // The bytes written include those that are unsent, so they change only with the next answer, which has its own time.
-  const { writableLength, bytesWritten: given } = socket
-  if (writableLength === 0) sending.unsent = undefined
-  else if (unsent?.given !== given) sending.unsent = { given, since: now }
-  else return now - unsent.since >= LONGEST_MS
-  return false
+export function createUnreadAnswers(maxUnsentBytes = MAX_UNSENT_BYTES): UnreadAnswers {
+  const open = new Map<Sender, Unsent | undefined>()
+  return {
+    add: (socket) => open.set(socket, undefined),
+    remove: (socket) => open.delete(socket),
+    check(now) {
+      const late: Sender[] = []
+      const sending: Sender[] = []
+      for (const [socket, seen] of open) {
+        // The bytes written include those that are unsent, so they change only with the next answer, which has its own
+        // time. That a client takes some bytes now and then is not enough.
+        const { writableLength, bytesWritten: given } = socket
+        if (writableLength === 0) open.set(socket, undefined)
+        else if (seen?.given === given && now - seen.since >= LONGEST_MS) late.push(socket)
+        else {
+          sending.push(socket)
+          if (seen?.given !== given) open.set(socket, { given, since: now })
+        }
+      }
+      const closed = [...late, ...largestBeyond(maxUnsentBytes, sending)]
+      for (const socket of closed) {
+        open.delete(socket)
+        socket.destroy()
+      }
+      return closed.length
+    },
+    get connections() {
+      return open.size
+    },
+  }
+}
+
+/** Those with the most unsent bytes, without which the others have at most so many. */
+function largestBeyond(max: number, sockets: Sender[]): Sender[] {
+  let sum = sockets.reduce((bytes, { writableLength }) => bytes + writableLength, 0)
+  if (sum <= max) return []
+  const largest = sockets.sort((a, b) => b.writableLength - a.writableLength)
+  const count = largest.findIndex(({ writableLength }) => {
+    const isEnough = sum <= max
+    sum -= writableLength
+    return isEnough
+  })
+  return count < 0 ? largest : largest.slice(0, count)
+}
+
+export function closeUnread(
+  server: Server,
+  { system, registry }: { system: Pick<System, 'elapsed'>; registry: Registry },
+): void {
+  const answers = createUnreadAnswers()
+  const registers = [registry]
+  const closed = new Counter({
+    name: 'gatehouse_connections_closed_total',
+    help: 'Connections closed since their client did not take an answer',
+    registers,
+  })
+  new Gauge({
+    name: 'gatehouse_connections',
+    help: 'Open connections of the public listener',
+    registers,
+    collect() {
+      this.set(answers.connections)
+    },
+  })
+  server.on('connection', (socket: Socket) => {
+    answers.add(socket)
+    socket.once('close', () => answers.remove(socket))
+  })
+  const checks = setInterval(() => closed.inc(answers.check(system.elapsed())), CHECK_EVERY_MS).unref()
+  server.once('close', () => clearInterval(checks))
 }

@@ -29,25 +29,15 @@ interface HttpOptions {
   chapters: string[]
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
-  /** What the process's limit of open files allows by default. */
-  maxConnections?: number | undefined
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
-export async function createHttpApp({
-  config,
-  system,
-  registry,
-  chapters,
-  logStream,
-  maxConnections,
-}: HttpOptions) {
+export async function createHttpApp({ config, system, registry, chapters, logStream }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
   const listener = createListener({
     ...config,
     system,
     registry,
-    maxConnections,
     commonHeaders,
     log: () => app.log,
   })

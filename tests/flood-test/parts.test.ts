@@ -193,3 +193,23 @@ test('a name stands for a flood or for its family', () => {
   expect(namesOf('sign-ins')).toContain('sign-ins-ipv6')
   expect(namesOf('sig')).toEqual([])
 })
+
+test('through the proxy, a connection names the client of its first request', async () => {
+  const received: string[] = []
+  const url = await listen((socket) => {
+    socket.setEncoding('latin1').on('data', (text: string) => received.push(text))
+  })
+  const headers = { 'X-Forwarded-For': '2001:db8:7::1' }
+  const attack = sendSteadily({
+    url,
+    rate: 1_000,
+    connections: 1,
+    depth: 2,
+    isProxied: true,
+    requestOf: () => getText('/', headers),
+  })
+  onTestFinished(() => attack.stop())
+  await expect.poll(() => received.join('').split('GET / ').length).toBe(3)
+  expect(received.join('')).toMatch(/^PROXY TCP6 2001:db8:7::1 ::1 1 1\r\nGET \/ /)
+  expect(received.join('').split('PROXY').length).toBe(2)
+})

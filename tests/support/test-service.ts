@@ -149,7 +149,6 @@ interface TestServiceOptions {
   clocks?: Clock[]
   /** Shared by the instances; by default, all services of a test file share a cheap one. */
   hasher?: LimitedHasher
-  maxConnections?: number
   /**
    * How many times as long as usual requests wait for locks and statements. A race that a test arranges must not end
    * because the machine is busy; a test of the waits themselves needs 1.
@@ -165,7 +164,6 @@ export async function openTestService({
   envs = [],
   clocks = [],
   hasher = sharedHasher,
-  maxConnections,
   timeoutScale = 30,
   template = inject('template'),
 }: TestServiceOptions = {}) {
@@ -194,7 +192,7 @@ export async function openTestService({
       const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
       const { db } = connection
-      const app = await buildApp({ config, db, system, hasher, registry, logStream, maxConnections })
+      const app = await buildApp({ config, db, system, hasher, registry, logStream })
       const address = await app.listen({ host: '127.0.0.1', port: 0 })
       const mail = openMail({
         config,

@@ -27,6 +27,7 @@ function connections(what: string, count: number, onOpen: (socket: Socket) => vo
       succeed(0.98, 'sign-in, known network', 'sign-in, known device', 'sign-in, new network'),
       succeed(0.98, 'session check', 'signed event'),
     ],
+    needsProxy: true,
     maxFiles: MAX_FILES,
     attack: ({ url }) =>
       holdConnections({

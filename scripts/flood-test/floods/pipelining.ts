@@ -14,6 +14,7 @@ const BURST = 100
 function pipelining(what: string, rate: number, requestOf: (victim: Victim) => () => string): Flood {
   return {
     about: `${CONNECTIONS} connections of one network that pipeline ${what}, ${rate.toLocaleString('en')} a second`,
+    needsProxy: true,
     aims: [signInsSucceed(0.98), staysFast(3, 'session check')],
     attack: (victim) =>
       sendSteadily({

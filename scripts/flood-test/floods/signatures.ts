@@ -10,7 +10,7 @@ import type { Flood, Victim } from './flood.ts'
 
 const RATE = 10_000
 const CONNECTIONS = 64
-/** A connection is closed that has more requests outstanding. */
+/** How many requests of a connection can wait for their answer. */
 const DEPTH = 8
 const STALE_SECONDS = 3_600
 const PLACE = '198.18.255.255'

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findFreePort } from '../../../src/http/acceptors.ts'
+import { findFreePort } from '../../../src/workers/free-port.ts'
 
 /** The reverse proxy that is shipped: what differs from production is what its environment says. */
 
