@@ -1,7 +1,7 @@
-import { sql, type Transaction } from 'kysely'
+import { sql } from 'kysely'
 import { type Identity, identityColumns } from '../company/identity-fragments.ts'
-import type { Executor } from '../database/connect.ts'
-import type { ChallengePurpose, Database, SessionKind } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 
 /**
  * Challenges: sign-ins, proofs and enrolments that wait for a second factor. Each carries the epochs of its user and its
@@ -167,7 +167,7 @@ const isStillGood = (now: Date) => sql`h.expires_at > ${now} and h.answered_by i
  * not good any more. The member is held, so of several requests at once one finds it.
  */
 export async function consumeSignIn(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   { userId, hash, network, now }: { userId: string; hash: Buffer; network: string; now: Date },
 ): Promise<boolean> {
@@ -187,7 +187,7 @@ export async function consumeSignIn(
 
 /** Marks the challenge of a proof as answered by a request; false if it is not good any more. */
 export async function answerProof(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   { userId, hash, answeredBy, now }: { userId: string; hash: Buffer; answeredBy: Buffer; now: Date },
 ): Promise<boolean> {
@@ -200,7 +200,7 @@ export async function answerProof(
 
 /** Consumes the challenge of an enrolment; false if the session has none with this hash. */
 export async function consumeEnrolment(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   { userId, sessionId, hash, now }: { userId: string; sessionId: string; hash: Buffer; now: Date },
 ): Promise<boolean> {
@@ -216,11 +216,7 @@ export async function consumeEnrolment(
 export const EVERY_HASH = Buffer.alloc(0)
 
 /** Marks the challenge of a sign-in by passkey alone as used; false if it was before. */
-export async function useUnstored(
-  tx: Transaction<Database>,
-  hash: Buffer,
-  expiresAt: Date,
-): Promise<boolean> {
+export async function useUnstored(tx: Transaction, hash: Buffer, expiresAt: Date): Promise<boolean> {
   const { rows } = await sql`
     insert into used_passkey_challenges (challenge_hash, expires_at)
     select ${hash}::bytea, ${expiresAt}::timestamptz where not exists (
@@ -232,7 +228,7 @@ export async function useUnstored(
 
 /** Deletes the sign-ins of a member that wait for a second factor in one network. */
 export async function deleteWaiting(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   network: string,
@@ -246,7 +242,7 @@ export async function deleteWaiting(
 
 /** Deletes the challenges of a member that came after the password. */
 export async function deletePasswordProven(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
 ): Promise<void> {

@@ -1,6 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Transaction } from '../database/connect.ts'
 
 /** Mailed codes that prove a mailbox: one a member, as a keyed digest. */
 
@@ -48,7 +47,7 @@ export async function refundTry(
 
 /** Whether a code is still that of the member. */
 export async function isCurrent(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   digest: Buffer,
@@ -60,10 +59,6 @@ export async function isCurrent(
 }
 
 /** Consumes the code of a member, if there is one. */
-export async function consumeCode(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
+export async function consumeCode(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }

@@ -1,9 +1,7 @@
-import type { Transaction } from 'kysely'
 import { type Actor, actIn, countChange } from '../acts.ts'
 import type { Context } from '../context.ts'
 import type { Digests } from '../crypto/digests.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { mustProveMailbox } from '../session/held.ts'
@@ -105,7 +103,7 @@ export async function checkMailCode(
  * @throws Problem invalid_request
  */
 export async function proveMailbox(
-  tx: Transaction<Database>,
+  tx: Transaction,
   { companyId, userId }: Session,
   owner: Owner,
   use: CodeUse,
@@ -123,7 +121,7 @@ export async function proveMailbox(
  * @throws Problem invalid_request
  */
 export async function consumeEmailCode(
-  tx: Transaction<Database>,
+  tx: Transaction,
   session: Session,
   owner: Owner,
   digest: Buffer | null,

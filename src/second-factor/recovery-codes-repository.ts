@@ -1,13 +1,12 @@
-import { sql, type Transaction } from 'kysely'
+import { sql } from 'kysely'
 import type { KeyedDigest } from '../crypto/digests.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
 
 /** The recovery codes of a member, as digests. */
 
 /** Uses up a recovery code; returns how many are left, or undefined if there is none with such a digest. */
 export async function consumeRecoveryCode(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   digests: KeyedDigest[],
@@ -37,7 +36,7 @@ export async function countRecoveryCodes(
 
 /** Gives a member these recovery codes alone. */
 export async function replaceRecoveryCodes(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   codes: KeyedDigest[],

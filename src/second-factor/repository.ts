@@ -1,7 +1,7 @@
-import { sql, type Transaction } from 'kysely'
+import { sql } from 'kysely'
 import type { Account } from '../company/account.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database, FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+import type { FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
 import type { Factor, Passkey } from './factor.ts'
 
 /** Authenticator apps and passkeys of a member. What changes them holds the row of the member. */
@@ -19,7 +19,7 @@ export interface Owner {
 
 /** Holds a member and, before, the policy of the company until the transaction ends; undefined unless both are active. */
 export async function holdOwner(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
 ): Promise<Owner | undefined> {
@@ -68,7 +68,7 @@ export async function findPasskeyAcrossCompanies(
 
 /** Adds an authenticator app that is not in force yet, in place of another such one. */
 export async function insertTotp(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   app: { factorId: string; name: string; sealedSecret: string; mailboxProven: boolean; at: Date },
@@ -117,7 +117,7 @@ export async function findUnconfirmedTotp(
 
 /** Puts an authenticator app in force; `step` is that of its first code, which is used up. False if it was before. */
 export async function confirmTotp(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   { factorId, step, at }: { factorId: string; step: number; at: Date },
@@ -136,7 +136,7 @@ export async function confirmTotp(
 
 /** A unique constraint refuses a credential that is known. */
 export async function insertPasskey(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   passkey: {
@@ -171,7 +171,7 @@ export async function insertPasskey(
 
 /** Removes a factor, confirmed or not; undefined if the member has none with this id. */
 export async function deleteFactor(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   factorId: string,
@@ -184,11 +184,7 @@ export async function deleteFactor(
 }
 
 /** Writes the kinds of the member's factors beside the member, and returns them. */
-export async function storeKinds(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<FactorKind[]> {
+export async function storeKinds(tx: Transaction, companyId: string, userId: string): Promise<FactorKind[]> {
   const { rows } = await sql<{ kinds: FactorKind[] }>`
     update users u set second_factors = array(
       select distinct f.kind from second_factors f
@@ -223,7 +219,7 @@ export async function giveHandle(
  * one, or the app was removed.
  */
 export async function consumeTotp(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   { factorId, step, at }: { factorId: string; step: number; at: Date },
@@ -241,7 +237,7 @@ export async function consumeTotp(
  * it, if its backup eligibility is another one, or if it was removed.
  */
 export async function consumePasskey(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   {

@@ -1,12 +1,12 @@
-import { sql, type Transaction } from 'kysely'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Transaction } from '../database/connect.ts'
 import { EVERY_HASH } from './challenges-repository.ts'
 
 /** What a restored backup has forgotten; see restored.ts. */
 
 /** Counts as used: challenges of passkeys that expire until then, and codes of authenticator apps until that step. */
 export async function refuseUntilAcrossCompanies(
-  tx: Transaction<Database>,
+  tx: Transaction,
   { expiresAt, step }: { expiresAt: Date; step: number },
 ): Promise<void> {
   await sql`

@@ -1,6 +1,5 @@
-import type { Transaction } from 'kysely'
 import { lastStepAt } from '../crypto/totp.ts'
-import type { Database } from '../database/schema.ts'
+import type { Transaction } from '../database/connect.ts'
 import { CHALLENGE_MS } from './challenges.ts'
 import { refuseUntilAcrossCompanies } from './restored-repository.ts'
 
@@ -13,10 +12,7 @@ const SKEW_MS = 60_000
  * Makes void what was given out before for sign-ins by passkey, and codes of authenticator apps that were right until
  * now: for two minutes at most, new ones are refused too.
  */
-export async function refuseEarlierProofsAcrossCompanies(
-  tx: Transaction<Database>,
-  now: number,
-): Promise<void> {
+export async function refuseEarlierProofsAcrossCompanies(tx: Transaction, now: number): Promise<void> {
   const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
   await refuseUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })
 }

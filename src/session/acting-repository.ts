@@ -1,5 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Transaction } from '../database/connect.ts'
 import { hasEnded } from './session-fragments.ts'
 
 /** Who acts: a user, by a session. */
@@ -14,7 +14,7 @@ interface ActorIds {
  * came meanwhile is seen.
  */
 export async function holdSession(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   { userId, sessionId }: ActorIds,
   now: Date,

@@ -1,5 +1,4 @@
-import type { Transaction } from 'kysely'
-import type { Database } from '../database/schema.ts'
+import type { Transaction } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import { holdSession } from './acting-repository.ts'
 import { type Session, sessionEnded } from './session.ts'
@@ -10,7 +9,7 @@ import { type Session, sessionEnded } from './session.ts'
  * @throws Problem session_ended, permission_denied
  */
 export async function requireActor(
-  tx: Transaction<Database>,
+  tx: Transaction,
   { companyId, userId, sessionId }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>,
   now: number,
   permission: string | null,

@@ -1,7 +1,7 @@
-import { sql, type Transaction } from 'kysely'
+import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database, EndReason } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+import type { EndReason } from '../database/schema.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /**
@@ -33,13 +33,13 @@ export async function endCompanySessions(
 }
 
 /** Locks a company, for `endOtherCompanySessions`: before users, as a sign-in does. */
-export async function lockCompany(tx: Transaction<Database>, companyId: string): Promise<void> {
+export async function lockCompany(tx: Transaction, companyId: string): Promise<void> {
   await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
 }
 
 /** Ends all sessions of a company except one, which moves on with it. */
 export async function endOtherCompanySessions(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   keptSessionId: string,
   reason: EndReason,
@@ -87,7 +87,7 @@ export async function endUserSessions(
  * the others have ended too.
  */
 export async function endOtherSessions(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   keptSessionId: string,

@@ -1,6 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Transaction } from '../database/connect.ts'
 import { hasEnded, isNotEnded } from './session-fragments.ts'
 
 /**
@@ -25,7 +24,7 @@ export async function proveByCookie(
 
 /** Stores by which methods a live session was proven; the time stays. */
 export async function storeMethods(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   sessionId: string,
   amr: string[],
@@ -37,7 +36,7 @@ export async function storeMethods(
 
 /** Takes the second factor from what a live session has proven: its user has none any more. */
 export async function withdrawSecondFactor(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   sessionId: string,
 ): Promise<void> {

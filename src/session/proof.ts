@@ -1,9 +1,8 @@
-import type { Transaction } from 'kysely'
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import type { Database } from '../database/schema.ts'
+import type { Transaction } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
 import { proveByCookie } from './proof-repository.ts'
@@ -27,7 +26,7 @@ export interface ProofRequest {
 export type Renewed = { cookie: string } | Refreshed
 
 /** Consumes what the user has proven, with the user locked; false if it is worth nothing any more. */
-export type Consume = (tx: Transaction<Database>) => Promise<boolean>
+export type Consume = (tx: Transaction) => Promise<boolean>
 
 interface Proof {
   /** By which methods it was given (RFC 8176). */

@@ -1,6 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Transaction } from '../database/connect.ts'
 import { type KnownClient, type KnownUntil, knownUntilColumns, learning } from './known-clients-fragments.ts'
 
 /** Until when a network, by its digests, and a device are known for a user. */
@@ -20,7 +19,7 @@ export async function findKnownUntil(
 
 /** Makes clients known for a user. */
 export async function learnClients(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   learns: KnownClient[],
@@ -33,11 +32,7 @@ export async function learnClients(
 }
 
 /** Forgets all clients of a user. */
-export async function forgetClients(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
+export async function forgetClients(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`
     delete from known_clients where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }

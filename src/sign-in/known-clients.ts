@@ -1,10 +1,9 @@
 import { createHmac } from 'node:crypto'
-import type { Transaction } from 'kysely'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database, SessionKind } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+import type { SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import type { KnownClient, KnownUntil } from './known-clients-fragments.ts'
@@ -42,7 +41,7 @@ export interface KnownClients {
   digestsOf(companyId: string, attempt: Attempt): Digests
   /** Makes a network known for a user who has proven it in another way than by sign-in. */
   learnNetwork(
-    tx: Transaction<Database>,
+    tx: Transaction,
     user: { companyId: string; userId: string },
     network: string,
     now: number,

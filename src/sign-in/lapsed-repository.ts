@@ -1,6 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Transaction } from '../database/connect.ts'
 
 /** Challenges that nobody has answered in time. */
 
@@ -37,7 +36,7 @@ export interface Begun {
  * password still holds. The member is held.
  */
 export async function deleteLapsed(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   now: Date,
@@ -53,7 +52,7 @@ export async function deleteLapsed(
 
 /** Notes that a member is told of such a sign-in, at most once a day; the e-mail to tell, or undefined. */
 export async function noteTold(
-  tx: Transaction<Database>,
+  tx: Transaction,
   companyId: string,
   userId: string,
   now: Date,

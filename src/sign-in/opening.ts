@@ -1,12 +1,11 @@
-import type { Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { clearLockout } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database, SessionKind } from '../database/schema.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
@@ -139,7 +138,7 @@ async function openInTransaction(
 /** The browser does not use its former cookie again, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession(
   { system }: Context,
-  tx: Transaction<Database>,
+  tx: Transaction,
   cookieHash: Buffer,
   { client: { ipAddress }, now: ms }: Opening,
 ): Promise<void> {
@@ -154,7 +153,7 @@ async function endFormerSession(
 /** A sign-in after a lockout can be a successful guess, so the user gets a mail (ASVS 6.3.5). */
 async function tellOfLockout(
   { system }: Context,
-  tx: Transaction<Database>,
+  tx: Transaction,
   { companyId, userId, email: recipient, passwordHash }: Identity,
   { client, now }: Opening,
 ): Promise<void> {

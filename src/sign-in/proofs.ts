@@ -1,4 +1,3 @@
-import type { Transaction } from 'kysely'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { countWrongCode, forgetWrongCodes } from '../company/wrong-codes-repository.ts'
@@ -6,7 +5,7 @@ import type { Context } from '../context.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import { readAssertion } from '../crypto/passkeys.ts'
 import { matchTotp } from '../crypto/totp.ts'
-import type { Database } from '../database/schema.ts'
+import type { Transaction } from '../database/connect.ts'
 import type { LimitState } from '../limits/list.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
@@ -118,7 +117,7 @@ export async function verifyPasskey(
 /** Consumes what was verified; false if it was used before, or its factor was removed. The member is held. */
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
-  tx: Transaction<Database>,
+  tx: Transaction,
   { companyId, userId }: MemberIds,
   verified: Verified,
   { client: { ipAddress }, now }: Received,
