@@ -25,7 +25,7 @@ export async function findSecurity(db: Executor, companyId: string): Promise<Sec
 }
 
 /** Locks the company until the transaction ends. */
-export async function holdPolicy(
+export async function lockPolicy(
   tx: Transaction<Database>,
   companyId: string,
 ): Promise<SecondFactorPolicy | undefined> {

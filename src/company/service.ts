@@ -125,7 +125,7 @@ export async function rename(
   if (!(await repository.updateUser(tx, companyId, userId, { name }))) throw noSuchUser()
 }
 
-export async function holdUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+export async function lockUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
   await repository.lockUser(tx, companyId, userId)
 }
 

@@ -31,20 +31,20 @@ interface Options<Request> {
 }
 
 export function createBadSignatures<Request>({ limits, counterOf, senderOf, system }: Options<Request>) {
-  /** When a signature of the company held last from this network. */
-  const heldAt = new LruMap<number>(MAX_KNOWN)
+  /** When a signature of the company from this network was last valid. */
+  const validAt = new LruMap<number>(MAX_KNOWN)
   const counter = counterOf(limits.badSignatures, (request) => {
     const { network, companyId } = senderOf(request)
     return isKnown(request) ? byNetwork(network, companyId) : byNetwork(network)
   })
-  /** Signatures that were verified beyond that and did not hold. */
+  /** Invalid signatures that were verified beyond that limit. */
   const checks = counterOf(limits.signatureChecks, (request) => {
     const { network, companyId } = senderOf(request)
     return [companyId, network]
   })
 
   function isKnown(request: Request): boolean {
-    const at = heldAt.get(keyOf(senderOf(request)))
+    const at = validAt.get(keyOf(senderOf(request)))
     return at !== undefined && system.now() - at < KNOWN_MS
   }
 
@@ -58,7 +58,7 @@ export function createBadSignatures<Request>({ limits, counterOf, senderOf, syst
       if (refusal) throw rateLimited(refusal)
     },
     /**
-     * Counts a signature that does not hold, or headers that are none, for which nothing was verified.
+     * Counts an invalid signature, or headers that are none, for which nothing was verified.
      * @throws Problem rate_limited if others have used up the limit meanwhile
      */
     async count(request: Request, wasVerified: boolean): Promise<LimitState> {
@@ -70,7 +70,7 @@ export function createBadSignatures<Request>({ limits, counterOf, senderOf, syst
       if (check.isExceeded) throw rateLimited(check.state)
       return state
     },
-    noteHeld: (request: Request) => heldAt.set(keyOf(senderOf(request)), system.now()),
+    noteValid: (request: Request) => validAt.set(keyOf(senderOf(request)), system.now()),
   }
 }
 

@@ -87,7 +87,7 @@ async function plugin(
 
   // Only the storing statement knows that the secret was not replaced meanwhile.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    if (reply.statusCode === 202) badSignatures.noteHeld(request)
+    if (reply.statusCode === 202) badSignatures.noteValid(request)
     done()
   })
 

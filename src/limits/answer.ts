@@ -1,7 +1,9 @@
+import { LruMap } from 'toad-cache'
 import { Problem } from '../errors.ts'
 import type { LimitState } from './list.ts'
+import { counterOf, type Quota } from './subject.ts'
 
-/** The parts of an answer that report a limit. */
+/** How answers report a limit, and a short memory of limits that were used up. */
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
 export function limitHeaders({ name, max, windowSeconds, remaining, resetSeconds }: LimitState) {
@@ -11,7 +13,6 @@ export function limitHeaders({ name, max, windowSeconds, remaining, resetSeconds
   }
 }
 
-/** The refusal of a client that has used up a limit. */
 export function rateLimited(limit: LimitState): Problem {
   const { max, windowSeconds, resetSeconds } = limit
   return new Problem(
@@ -19,4 +20,23 @@ export function rateLimited(limit: LimitState): Problem {
     `At most ${max} in ${windowSeconds} s are allowed here; try again in ${resetSeconds} s.`,
     { limit, retryAfterSeconds: resetSeconds },
   )
+}
+
+/** Not longer, since a use can be refunded. */
+const REMEMBERED_MS = 1_000
+const MAX_REMEMBERED = 10_000
+
+/** So that a flood causes no statement, and each network of an IPv6 /48 no row. */
+export function createUsedUpMemory() {
+  const usedUp = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
+  return {
+    find(quotas: Quota[], now: number): Problem | undefined {
+      for (const quota of quotas) {
+        const last = usedUp.get(counterOf(quota))
+        if (last && Math.abs(now - last.at) < REMEMBERED_MS) return last.refusal
+      }
+      return undefined
+    },
+    note: (quota: Quota, refusal: Problem, now: number) => usedUp.set(counterOf(quota), { at: now, refusal }),
+  }
 }

@@ -1,7 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { ipAddressOfMessage, networkOfIpAddress } from '../edge/network.ts'
 
-/** Where a request comes from, for limits, sessions and the audit trail. */
 export interface Client {
   ipAddress: string
   network: string
@@ -13,12 +12,11 @@ export function clientOf(request: FastifyRequest): Client {
   return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent }
 }
 
-/** The client's IP address. */
 export function ipAddressOf({ raw }: Pick<FastifyRequest, 'raw'>): string {
   return ipAddressOfMessage(raw)
 }
 
-/** The network that limits count: an IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
+/** An IPv4 address, or an IPv6 /64, since one customer has a whole /64. */
 export function networkOf(request: FastifyRequest): string {
   return networkOfIpAddress(ipAddressOf(request))
 }

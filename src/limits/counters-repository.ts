@@ -5,28 +5,22 @@ import type { Limit } from './list.ts'
 
 /** The counters of limits. They belong to no company, since many of them count networks. */
 
-/** One use of a counter of each limit, in turn. */
 export interface Use {
   counters: string[]
   now: number
 }
 
-/** The refund of one use of a counter. */
 export interface Refund {
   counter: string
 }
 
 export interface Count {
-  /** Uses in the window, this one included; more than the limit's `max` if this one must be refused. */
+  /** More than the limit's `max` if this use is refused. */
   uses: number
   windowEndsAt: Date
 }
 
-/**
- * Adds each use to its counter of the first limit and, if that had one left, to that of the next. Returns the counts of
- * each use, as if they came one by one; the last one is of the counter that was used up, if one was. All statements lock
- * counters limit by limit, and those of one limit by name, so that they never deadlock.
- */
+/** Counts each use at limit after limit, until one is used up. Lock order: limit by limit, then counters by name. */
 export async function countUses(db: Executor, limits: Limit[], uses: Use[]): Promise<Count[][]> {
   const now = Math.max(...uses.map((use) => use.now))
   const names = limits.map((_, level) => sql.ref(`counter_${level}`))
@@ -45,7 +39,7 @@ export async function countUses(db: Executor, limits: Limit[], uses: Use[]): Pro
   return counts
 }
 
-/** Counts what is asked of the limit of one level, and asks the next one for what this one has let pass. */
+/** What this limit lets pass is `asked` of the next one. */
 function countLevel(limit: Limit, level: number, names: RawBuilder<unknown>[], now: number) {
   const { endsAt, isOver, end } = windowAt(limit, now)
   const [asked, counted, seen] = ['asked', 'counted', 'seen'].map((step) => sql.table(`${step}_${level}`))
@@ -67,20 +61,19 @@ function countLevel(limit: Limit, level: number, names: RawBuilder<unknown>[], n
     )`
 }
 
-/** Takes the uses off their counters again, not below zero. A counter that is gone stays gone. */
 export async function refundUses(db: Executor, { max }: Limit, refunds: Refund[]): Promise<true[]> {
   const byCounter = Map.groupBy(refunds, ({ counter }) => counter)
   const hits = [...byCounter.values()].map(({ length }) => length)
   await sql`
     with i as (select * from unnest(${[...byCounter.keys()]}::text[], ${hits}::int[]) as i (counter, hits)),
-    -- In the order in which uses lock them, so that statements cannot wait for each other in a circle.
+    -- In the lock order of uses.
     c as (select counter from rate_counters where counter in (select counter from i) order by counter for update)
     update rate_counters r set hits = greatest(0, least(r.hits, ${max}) - i.hits)
     from i join c using (counter) where r.counter = i.counter`.execute(db)
   return refunds.map(() => true)
 }
 
-/** Deletes the counters whose names begin with `prefix`. It reads the whole table: for operators only. */
+/** Reads the whole table: for operators only. */
 export async function deleteCountersLike(db: Executor, prefix: string): Promise<void> {
   await sql`delete from rate_counters where starts_with(counter, ${prefix})`.execute(db)
 }

@@ -7,19 +7,18 @@ export interface Limit {
   windowSeconds: number
 }
 
-/** A limit, the uses that are left of it, and the seconds until its window ends. */
 export interface LimitState extends Limit {
   remaining: number
   resetSeconds: number
 }
 
-/** The state of a limit. `left` is below 0 if a use was refused; `endsAt` is the end of its window in milliseconds. */
+/** `left` is below 0 if a use was refused. `endsAt` is in milliseconds. */
 export function stateOf(limit: Limit, left: number, endsAt: number, now: number): LimitState {
   const secondsLeft = Math.ceil((endsAt - now) / 1000)
   return {
     ...limit,
     remaining: Math.max(0, Math.min(limit.max, left)),
-    // An instance whose clock is ahead can have started the window.
+    // An instance whose clock is fast can have started the window.
     resetSeconds: Math.max(1, Math.min(limit.windowSeconds, secondsLeft)),
   }
 }
@@ -60,7 +59,7 @@ const DEFAULTS = {
 
 export type Limits = typeof DEFAULTS
 
-/** What each limit counts, in the words of the OpenAPI document and of .env.example. */
+/** What each limit counts, for OpenAPI and .env.example. */
 export const COUNTED: Record<keyof Limits, string> = {
   signInFailures: 'wrong passwords, by company, e-mail and network',
   accountFailures:
@@ -92,7 +91,6 @@ export const COUNTED: Record<keyof Limits, string> = {
 
 export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)
 
-/** The limits of an environment. A message for each invalid variable is added to `faults`. */
 export function readLimits(env: Record<string, string | undefined>, faults: string[]): Limits {
   const limits = structuredClone(DEFAULTS)
   const unknown = new Set(Object.keys(env).filter((name) => name.startsWith('LIMIT_')))
@@ -109,11 +107,10 @@ export function readLimits(env: Record<string, string | undefined>, faults: stri
   return limits
 }
 
-/** How far production lets a limit go beyond its default, and how long its window can be. */
 const MAX_FACTOR = 100
 const MAX_WINDOW_SECONDS = 86_400
 
-/** A message for each limit that no longer limits, or locks out for days. */
+/** A message for each limit that does not limit any more, or locks out for days. */
 export function excessiveLimits(limits: Limits): string[] {
   const pairs = Object.values(limits).map((one) => [one, defaultOf(one)] as const)
   return pairs
@@ -137,7 +134,6 @@ function variableOf({ name }: Limit): string {
   return `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`
 }
 
-/** The same limits, each `scale` times as high and at least one. */
 export function scaleLimits(limits: Limits, scale: number): Limits {
   const scaled = structuredClone(limits)
   for (const one of Object.values(scaled)) one.max = Math.ceil(one.max * scale)

@@ -8,56 +8,47 @@ import { networkOf } from './client.ts'
 import type { Limit, LimitState, Limits } from './list.ts'
 import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './subject.ts'
 
-/** Limits that protect the machine. Each process counts them by itself, in memory, with `@fastify/rate-limit`. */
+/** Limits that protect the machine, so each process counts them by itself, in memory. */
 
-/** Counts the request, and sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
+/** Sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
 type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
 
-/** The uses of a limit by the subjects of requests. */
 export interface MemoryCounter<Request = FastifyRequest> {
-  /** The state of the limit if it is used up. Counts nothing. */
+  /** Counts nothing. */
   usedUp(request: Request): Promise<LimitState | undefined>
-  /** Counts a use, unless the limit is used up. */
   consume(request: Request): Promise<Consumed>
 }
 
 interface Consumed {
   state: LimitState
-  /** Whether the limit was used up, so that the use must be refused. */
   isExceeded: boolean
 }
 
-/** What a limit counts by: values that together name one counter, or a network. */
 type SubjectOf = (request: FastifyRequest) => readonly string[] | ByNetwork
 
 declare module 'fastify' {
   interface FastifyInstance {
     limits: {
-      /** A request to a public route or an unknown path, by network. */
       anonymous: MemoryLimit
-      /** A request with an invalid or missing credential, by network. */
       refusal: MemoryLimit
-      /** A limit that counts by the result of `subjectOf`, such as a session or a company. */
       perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit
       counter(limit: Limit, subjectOf: SubjectOf): MemoryCounter
     }
   }
 }
 
-/** Keys of one limit. Beyond that, the one that was used least recently is forgotten. */
+/** Of one limit. Then the least recently used one is forgotten. */
 const MAX_KEYS = 50_000
 
-/** A fixed window, which the first use starts. */
 interface Window {
   uses: number
-  /** By `System.now`. */
   endsAt: number
 }
 
 /** `current` is above the limit's `max` if a use was refused. */
 type Answer = Parameters<FastifyRateLimitStore['incr']>[1]
 
-/** Where the package counts. Its own store has a clock of its own, and forgets all but 5 000 keys. */
+/** The package's own store has a clock of its own, and forgets all but 5 000 keys. */
 export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimitStoreCtor {
   return class MemoryStore implements FastifyRateLimitStore {
     readonly #windows = new LruMap<Window>(MAX_KEYS)
@@ -75,7 +66,6 @@ export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimi
       answer(null, { current, ttl: window.endsAt - time })
     }
 
-    /** Counts nothing. */
     read(key: string, answer: Answer, lengthMs: number): void {
       const time = now()
       const window = this.#open(key, lengthMs, time)
@@ -85,16 +75,14 @@ export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimi
       )
     }
 
-    /** Of another limit. */
     child(): MemoryStore {
       return new MemoryStore()
     }
 
-    /** The window of the key, unless it is over. */
     #open(key: string, lengthMs: number, time: number): Window | undefined {
       const window = this.#windows.get(key)
       if (!window || window.endsAt <= time) return undefined
-      // One that ends later than a new one was started before the clock was put back.
+      // If it ends later than a new one would, it was started before the clock was put back.
       window.endsAt = Math.min(window.endsAt, time + lengthMs)
       return window
     }
@@ -103,7 +91,6 @@ export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimi
 
 function createMemoryCounter(app: FastifyInstance, limit: Limit, subjectOf: SubjectOf): MemoryCounter {
   const own = createCounter(app, limit, subjectOf)
-  // Used for IPv6 networks alone.
   const wider = createCounter(app, widerLimitOf(limit), (request) => widerOf(subjectOf(request)) ?? [])
   const hasWider = (request: FastifyRequest) => widerOf(subjectOf(request)) !== undefined
 
@@ -116,7 +103,7 @@ function createMemoryCounter(app: FastifyInstance, limit: Limit, subjectOf: Subj
   }
 
   async function consumeBoth(request: FastifyRequest): Promise<Consumed> {
-    // Both are asked before one counts, so that a refused use takes nothing. Of uses at the same time, one can.
+    // Both are read before one counts, so that a refused use consumes nothing.
     const usedUp = await findUsedUp(request)
     if (usedUp) return { state: usedUp, isExceeded: true }
     const narrow = await own(request)
@@ -152,7 +139,7 @@ async function plugin(
   app: FastifyInstance,
   { limits, system }: { limits: Limits; system: System },
 ): Promise<void> {
-  // Its own hooks would set other headers than `limitHeaders`, so it only counts.
+  // The package only counts: its own hooks would set other headers than `limitHeaders`.
   await app.register(rateLimit, { global: false, store: createMemoryStore(system) })
 
   function perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit {

@@ -1,7 +1,7 @@
 import { asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
-import { refuseEarlierProofsAcrossCompanies } from '../second-factor/restored.ts'
+import { voidEarlierProofsAcrossCompanies } from '../second-factor/challenges.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { replaceAllKeys } from '../token/key-rotation.ts'
 import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
@@ -35,7 +35,7 @@ export async function settleRestored(
     const mails = await deleteUnsentMailsAcrossCompanies(tx)
     const links = await deleteAllAcrossCompanies(tx, 'one_time_tokens')
     const invitations = await deleteAllAcrossCompanies(tx, 'invitations')
-    await refuseEarlierProofsAcrossCompanies(tx, now)
+    await voidEarlierProofsAcrossCompanies(tx, now)
     const challenges = await deleteAllAcrossCompanies(tx, 'second_factor_challenges')
     const mailedCodes = await deleteAllAcrossCompanies(tx, 'mailbox_codes')
     const { key, revoked } = await replaceAllKeys(tx, context, new Date(now))

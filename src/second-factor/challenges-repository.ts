@@ -4,21 +4,19 @@ import type { Executor, Transaction } from '../database/connect.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 
 /**
- * Challenges: sign-ins, proofs and enrolments that wait for a second factor. Each carries the epochs of its user and its
- * company, as a session does, so what ends the sessions of either makes it void in the same write: another password, a
- * disabled user, a factor that was added or removed.
+ * Challenges of sign-ins, proofs and enrolments. A challenge has the epochs of its user and its company, as a session has: what
+ * ends the sessions of either (another password, a disabled user, another factor) makes it void in the same write.
  */
 
-/** The most tries of one challenge, right or wrong. */
-export const MAX_TRIES = 5
+const MAX_TRIES = 5
 
 export interface NewChallenge {
   userId: string
   hash: Buffer
   purpose: ChallengePurpose
-  /** How the session of a sign-in is carried; null for others. */
+  /** Null unless of a sign-in. */
   mode: SessionKind | null
-  /** The session of a proof or an enrolment; null for a sign-in. */
+  /** Null if of a sign-in. */
   sessionId: string | null
   isPasswordProven: boolean
   network: string
@@ -28,8 +26,8 @@ export interface NewChallenge {
 }
 
 /**
- * Adds a challenge of a sign-in whose password was right; false if password or factors have changed meanwhile. The row of the
- * user is held: what changes them comes before and is seen, or comes later and makes the challenge void.
+ * False if password or factors have changed since the check. The row of the user is locked: a change of them is seen here, or
+ * comes later and makes the challenge void.
  */
 export async function insertSignIn(
   db: Executor,
@@ -48,7 +46,7 @@ export async function insertSignIn(
   return numAffectedRows === 1n
 }
 
-/** Adds a challenge for a session; false unless the session is live. */
+/** False if the session has ended. */
 export async function insertOfSession(
   db: Executor,
   companyId: string,
@@ -75,13 +73,13 @@ const insertion = (challenge: NewChallenge) => sql`
     ${challenge.sessionId}::uuid, ${challenge.isPasswordProven}, m.session_epoch, c.session_epoch, ${challenge.network},
     ${challenge.ipAddress}, ${challenge.createdAt}, ${challenge.expiresAt}`
 
-/** Whether challenge `h` is good for its user and its company at this moment. */
-const isGood = (now: Date) => sql`h.expires_at > ${now} and h.tries < ${MAX_TRIES} and h.answered_by is null
+/** Whether challenge `h` of user `u` is valid. */
+const isValid = (now: Date) => sql`h.expires_at > ${now} and h.tries < ${MAX_TRIES} and h.answered_by is null
   and h.user_epoch = u.session_epoch and u.status = 'active'
   and exists (select from companies c
     where c.company_id = h.company_id and c.session_epoch = h.company_epoch and c.status = 'active')`
 
-/** Joins the user and the account of a row. There is one at most: so the planner does not come from the company. */
+/** By `limit 1`, the planner does not start from the company, and read all of its users. */
 const ownerOf = (table: 'h' | 'f') => sql`
   cross join lateral (
     select * from users u
@@ -89,13 +87,12 @@ const ownerOf = (table: 'h' | 'f') => sql`
   ) u
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
 
-/** Who signs in, and how the session will be carried. */
 interface SignInChallenge {
   identity: Identity
   mode: SessionKind
 }
 
-/** Finds the challenge of a sign-in by its hash, since it does not name its company; undefined if it is not good. */
+/** A challenge does not name its company. Undefined if it is not valid. */
 export async function findSignInAcrossCompanies(
   db: Executor,
   hash: Buffer,
@@ -104,14 +101,14 @@ export async function findSignInAcrossCompanies(
   const { rows } = await sql<Identity & { mode: SessionKind }>`
     select h.mode, ${identityColumns}
     from second_factor_challenges h ${ownerOf('h')}
-    where h.challenge_hash = ${hash} and h.purpose = 'sign_in' and ${isGood(now)}`.execute(db)
+    where h.challenge_hash = ${hash} and h.purpose = 'sign_in' and ${isValid(now)}`.execute(db)
   const [row] = rows
   if (!row) return undefined
   const { mode, ...identity } = row
   return { mode, identity }
 }
 
-/** Finds the owner of a passkey by its credential id, since it does not name its company. */
+/** A credential id does not name its company. */
 export async function findOwnerOfPasskeyAcrossCompanies(
   db: Executor,
   credentialId: Buffer,
@@ -123,21 +120,26 @@ export async function findOwnerOfPasskeyAcrossCompanies(
   return rows[0]
 }
 
-/** The challenge of a proof, and the request that has answered it; undefined if it is not of this session, or too old. */
+/** `answeredBy` is the digest of the request that has answered it. Undefined if it is not of this session, or has expired. */
 export async function findProof(
   db: Executor,
   { companyId, userId, sessionId }: { companyId: string; userId: string; sessionId: string },
   hash: Buffer,
   now: Date,
-): Promise<{ isPasswordProven: boolean; answeredBy: Buffer | null } | undefined> {
-  const { rows } = await sql<{ isPasswordProven: boolean; answeredBy: Buffer | null }>`
-    select password_proven as "isPasswordProven", answered_by as "answeredBy" from second_factor_challenges
-    where company_id = ${companyId} and user_id = ${userId} and challenge_hash = ${hash} and purpose = 'proof'
-      and session_id = ${sessionId} and expires_at > ${now}`.execute(db)
-  return rows[0]
+) {
+  return await db
+    .selectFrom('second_factor_challenges')
+    .select(['password_proven as isPasswordProven', 'answered_by as answeredBy'])
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('challenge_hash', '=', hash)
+    .where('purpose', '=', 'proof')
+    .where('session_id', '=', sessionId)
+    .where('expires_at', '>', now)
+    .executeTakeFirst()
 }
 
-/** Counts a try of a challenge; false if it has had its last one, or is not good. Parallel tries cannot exceed the count. */
+/** False if the challenge has had its last try, or is not valid. Parallel tries cannot exceed the count. */
 export async function countTry(
   db: Executor,
   { companyId, userId }: { companyId: string; userId: string },
@@ -149,13 +151,13 @@ export async function countTry(
     from users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
       and u.company_id = h.company_id and u.user_id = h.user_id
-      and ${isGood(now)}
+      and ${isValid(now)}
     returning h.challenge_hash`.execute(db)
   return rows.length > 0
 }
 
-/** Whether a challenge of which a try was counted is still good, but for its tries. */
-const isStillGood = (now: Date) => sql`h.expires_at > ${now} and h.answered_by is null
+/** For a challenge whose try was counted: the count of tries is not asked again. */
+const isStillValid = (now: Date) => sql`h.expires_at > ${now} and h.answered_by is null
   and exists (
     select from users u join companies c on c.company_id = u.company_id
     where u.company_id = h.company_id and u.user_id = h.user_id and u.session_epoch = h.user_epoch
@@ -163,8 +165,8 @@ const isStillGood = (now: Date) => sql`h.expires_at > ${now} and h.answered_by i
   )`
 
 /**
- * Consumes the challenge of a sign-in, and with it those that wait for the same member in the same network; false if it is
- * not good any more. The member is held, so of several requests at once one finds it.
+ * Also consumes the other sign-ins of the member that wait in the same network. False if the challenge is not valid any more.
+ * Lock the member first: then one of several requests finds it.
  */
 export async function consumeSignIn(
   tx: Transaction,
@@ -174,7 +176,7 @@ export async function consumeSignIn(
   const { rows } = await sql`
     with good as (
       select h.challenge_hash from second_factor_challenges h
-      where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillGood(now)}
+      where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillValid(now)}
     ), gone as (
       delete from second_factor_challenges h using good
       where h.company_id = ${companyId} and h.user_id = ${userId} and h.purpose = 'sign_in'
@@ -185,7 +187,7 @@ export async function consumeSignIn(
   return rows.length > 0
 }
 
-/** Marks the challenge of a proof as answered by a request; false if it is not good any more. */
+/** False if the challenge is not valid any more. */
 export async function answerProof(
   tx: Transaction,
   companyId: string,
@@ -193,12 +195,12 @@ export async function answerProof(
 ): Promise<boolean> {
   const { rows } = await sql`
     update second_factor_challenges h set answered_by = ${answeredBy}
-    where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillGood(now)}
+    where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash} and ${isStillValid(now)}
     returning h.challenge_hash`.execute(tx)
   return rows.length > 0
 }
 
-/** Consumes the challenge of an enrolment; false if the session has none with this hash. */
+/** False if the session has no such challenge. */
 export async function consumeEnrolment(
   tx: Transaction,
   companyId: string,
@@ -207,16 +209,16 @@ export async function consumeEnrolment(
   const { rows } = await sql`
     delete from second_factor_challenges h
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.challenge_hash = ${hash}
-      and h.purpose = 'enrolment' and h.session_id = ${sessionId} and ${isStillGood(now)}
+      and h.purpose = 'enrolment' and h.session_id = ${sessionId} and ${isStillValid(now)}
     returning h.challenge_hash`.execute(tx)
   return rows.length > 0
 }
 
-/** A row with this hash, which no challenge has, stands for all challenges that expire until then. */
-export const EVERY_HASH = Buffer.alloc(0)
+/** No challenge has this hash. Its row stands for all challenges that expire until then. */
+const EVERY_HASH = Buffer.alloc(0)
 
-/** Marks the challenge of a sign-in by passkey alone as used; false if it was before. */
-export async function useUnstored(tx: Transaction, hash: Buffer, expiresAt: Date): Promise<boolean> {
+/** False if the challenge was consumed before. */
+export async function consumeUnstored(tx: Transaction, hash: Buffer, expiresAt: Date): Promise<boolean> {
   const { rows } = await sql`
     insert into used_passkey_challenges (challenge_hash, expires_at)
     select ${hash}::bytea, ${expiresAt}::timestamptz where not exists (
@@ -226,7 +228,7 @@ export async function useUnstored(tx: Transaction, hash: Buffer, expiresAt: Date
   return rows.length > 0
 }
 
-/** Deletes the sign-ins of a member that wait for a second factor in one network. */
+/** The sign-ins of a member that wait for a second factor in one network. */
 export async function deleteWaiting(
   tx: Transaction,
   companyId: string,
@@ -240,7 +242,6 @@ export async function deleteWaiting(
   )
 }
 
-/** Deletes the challenges of a member that came after the password. */
 export async function deletePasswordProven(
   tx: Transaction,
   companyId: string,
@@ -249,4 +250,19 @@ export async function deletePasswordProven(
   await sql`
     delete from second_factor_challenges
     where company_id = ${companyId} and user_id = ${userId} and password_proven`.execute(tx)
+}
+
+/** Consumes all challenges of passkeys that expire until then, and all codes of authenticator apps until that step. */
+export async function consumeUntilAcrossCompanies(
+  tx: Transaction,
+  { expiresAt, step }: { expiresAt: Date; step: number },
+): Promise<void> {
+  await sql`
+    insert into used_passkey_challenges as u (challenge_hash, expires_at) values (${EVERY_HASH}, ${expiresAt})
+    on conflict (challenge_hash) do update set expires_at = greatest(u.expires_at, excluded.expires_at)`.execute(
+    tx,
+  )
+  await sql`
+    update second_factors set last_step = ${step}
+    where kind = 'totp' and confirmed_at is not null and last_step < ${step}`.execute(tx)
 }

@@ -1,22 +1,28 @@
+import { createHash } from 'node:crypto'
 import type { Identity } from '../company/identity-fragments.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { requestOptions } from '../crypto/passkeys.ts'
-import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
+import { lastStepAt } from '../crypto/totp.ts'
+import type { Transaction } from '../database/connect.ts'
+import type { SessionKind } from '../database/schema.ts'
 import type { SecondFactorRequest } from '../errors.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
-import { insertOfSession, insertSignIn, type NewChallenge } from './challenges-repository.ts'
-import type { MemberIds, Received } from './context.ts'
+import * as repository from './challenges-repository.ts'
+import { countRecoveryCodes } from './codes-repository.ts'
 import type { Factor, Method, Passkey } from './factor.ts'
-import { countRecoveryCodes } from './recovery-codes-repository.ts'
+import type { MemberIds, Received } from './refusals.ts'
 import { listFactors } from './repository.ts'
 
-/** Challenges are opaque: 256 random bits, of which a hash is stored. A browser signs the same bytes with a passkey. */
+/**
+ * Challenges: what a second factor answers, and a passkey signs. They are opaque: 256 random bits, of which a hash is stored.
+ * That of a sign-in by passkey alone is stored only once it is used, since anybody can begin one.
+ */
 
-export const CHALLENGE_MS = 300_000
+const CHALLENGE_MS = 300_000
 
-/** Asks for the second factor of a sign-in whose password was right; null if password or factors have changed meanwhile. */
-export async function askForSignIn(
+/** For a sign-in whose password was right; null if password or factors have changed since. */
+export async function issueSignInChallenge(
   context: Context,
   account: Identity,
   { mode, ...received }: Received & { mode: SessionKind },
@@ -24,44 +30,40 @@ export async function askForSignIn(
   const { companyId, userId } = account
   const about = { userId, purpose: 'sign_in', mode, sessionId: null, isPasswordProven: true } as const
   const { challenge, row } = newChallenge(context, about, received)
-  if (!(await insertSignIn(context.db, account, row))) return null
+  if (!(await repository.insertSignIn(context.db, account, row))) return null
   return await describe(context, { companyId, userId }, challenge)
 }
 
-/** Asks for the second factor of a proof: whichever the member has or, without the password, a passkey. */
-export async function askForProof(
+/** For a recent proof: by any factor or, without the password, by passkey. @throws Problem session_ended */
+export async function issueProofChallenge(
   context: Context,
   session: Session,
   isPasswordProven: boolean,
   received: Received,
 ): Promise<SecondFactorRequest> {
-  const challenge = await challengeOfSession(
-    context,
-    session,
-    { purpose: 'proof', isPasswordProven },
-    received,
-  )
-  const asked = await describe(context, session, challenge)
-  return isPasswordProven ? asked : { ...asked, methods: ['passkey'] }
+  const about = { purpose: 'proof', isPasswordProven } as const
+  const challenge = await issueSessionChallenge(context, session, about, received)
+  const request = await describe(context, session, challenge)
+  return isPasswordProven ? request : { ...request, methods: ['passkey'] }
 }
 
-/** A challenge that the session can complete. @throws Problem session_ended */
-export async function challengeOfSession(
+/** @throws Problem session_ended */
+export async function issueSessionChallenge(
   context: Context,
   { companyId, userId, sessionId }: Session,
-  about: { purpose: ChallengePurpose; isPasswordProven: boolean },
+  about: Pick<repository.NewChallenge, 'purpose' | 'isPasswordProven'>,
   received: Received,
 ): Promise<string> {
   const { challenge, row } = newChallenge(context, { userId, sessionId, mode: null, ...about }, received)
-  if (!(await insertOfSession(context.db, companyId, row))) throw sessionEnded()
+  if (!(await repository.insertOfSession(context.db, companyId, row))) throw sessionEnded()
   return challenge
 }
 
 function newChallenge(
   { system }: Context,
-  about: Pick<NewChallenge, 'userId' | 'purpose' | 'mode' | 'sessionId' | 'isPasswordProven'>,
+  about: Pick<repository.NewChallenge, 'userId' | 'purpose' | 'mode' | 'sessionId' | 'isPasswordProven'>,
   { client: { network, ipAddress }, now }: Received,
-): { challenge: string; row: NewChallenge } {
+): { challenge: string; row: repository.NewChallenge } {
   const challenge = generateOpaque(system.randomBytes)
   const hash = hashOpaque(challenge)
   if (!hash) throw new Error('a new challenge has no hash')
@@ -69,7 +71,6 @@ function newChallenge(
   return { challenge, row: { ...about, ...times, hash, network, ipAddress } }
 }
 
-/** What the member can answer by. */
 async function describe(
   { db, config, digests }: Context,
   { companyId, userId }: MemberIds,
@@ -88,4 +89,48 @@ async function describe(
 
 function kindsOf(factors: Factor[]) {
   return [...new Set(factors.map(({ kind }) => kind))].sort()
+}
+
+const MODES: readonly SessionKind[] = ['token', 'cookie']
+const NONCE_BYTES = 16
+const HEAD_BYTES = 1 + 6 + NONCE_BYTES
+const PURPOSE = 'sign-in by passkey'
+
+/** In base64url: mode, end and random bytes, and a keyed digest of them, which shows that a service has made it. */
+export function issueUnstored(
+  { system, digests }: Pick<Context, 'system' | 'digests'>,
+  mode: SessionKind,
+  now: number,
+): string {
+  const head = Buffer.alloc(HEAD_BYTES)
+  head.writeUInt8(MODES.indexOf(mode), 0)
+  head.writeUIntBE(now + CHALLENGE_MS, 1, 6)
+  system.randomBytes(NONCE_BYTES).copy(head, 7)
+  const { digest } = digests.current(PURPOSE, head.toString('base64url'))
+  return Buffer.concat([head, digest]).toString('base64url')
+}
+
+/** Null unless a service has made it and it has not expired. It is stored by `hash` once it is used. */
+export function readUnstored({ digests }: Pick<Context, 'digests'>, challenge: string, now: number) {
+  const bytes = Buffer.from(challenge, 'base64url')
+  // One spelling for each challenge, so that none is used twice.
+  if (bytes.length <= HEAD_BYTES || bytes.toString('base64url') !== challenge) return null
+  const [head, code] = [bytes.subarray(0, HEAD_BYTES), bytes.subarray(HEAD_BYTES)]
+  if (!digests.matches(code, PURPOSE, head.toString('base64url'))) return null
+  const mode = MODES[head.readUInt8(0)]
+  const expiresAt = head.readUIntBE(1, 6)
+  if (!mode || expiresAt <= now) return null
+  return { mode, expiresAt: new Date(expiresAt), hash: createHash('sha256').update(bytes).digest() }
+}
+
+/** By which the clocks of instances differ. */
+const SKEW_MS = 60_000
+
+/**
+ * A restored backup does not have what was used since. So challenges of passkeys, and codes of authenticator apps, that were
+ * made until now are void; for two minutes at most, new ones are void too.
+ */
+export async function voidEarlierProofsAcrossCompanies(tx: Transaction, now: number): Promise<void> {
+  const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
+  await repository.consumeUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })
 }

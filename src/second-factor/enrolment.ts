@@ -8,29 +8,28 @@ import { describeTotp, matchTotp, newTotpSecret } from '../crypto/totp.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
-import { mustProveMailbox } from '../session/held.ts'
-import { storeMethods } from '../session/proof-repository.ts'
+import { storeMethods } from '../session/repository.ts'
 import { methodsOf, type Session, sessionEnded } from '../session/session.ts'
 import { newId } from '../system.ts'
-import { challengeOfSession } from './challenges.ts'
+import { issueSessionChallenge } from './challenges.ts'
 import { consumeEnrolment } from './challenges-repository.ts'
+import { consumeMailedCode } from './codes-repository.ts'
 import { methodValuesOf, type Passkey } from './factor.ts'
-import { checkMailCode, proveMailbox } from './mailbox.ts'
-import { consumeCode } from './mailbox-repository.ts'
+import { checkMailCode, mustProveMailbox, proveMailbox } from './mailbox.ts'
 import { asOwner, type Changed, settle, storeNewCodes } from './own-factors.ts'
 import * as repository from './repository.ts'
 import { sealingContext } from './sealed.ts'
 
-/** A member adds a factor: an authenticator app in two steps, a passkey by what a browser was asked for. */
+/** A member adds a factor: an authenticator app, which its first code confirms, or a passkey, which answers a challenge. */
 
 /** The most factors of a kind. */
 const MAX: Record<FactorKind, number> = { totp: 2, passkey: 20 }
-/** How long an authenticator app can be set up. */
+/** An authenticator app waits this long for its first code. */
 const SETUP_MS = 3_600_000
 const HANDLE_BYTES = 64
 const APP_NAME = 'Authenticator app'
 
-/** An authenticator app that is in force once its first code is confirmed. @throws Problem invalid_request, quota_reached */
+/** Adds an authenticator app, not yet in force. @throws Problem invalid_request, permission_denied, quota_reached */
 export async function addTotp(
   context: Context,
   actor: Actor,
@@ -53,10 +52,7 @@ export async function addTotp(
   return { id, ...describeTotp(secret, { issuer: companyName, email }) }
 }
 
-/**
- * Puts an authenticator app in force by one of its codes. Returns recovery codes if it is the first factor.
- * @throws Problem invalid_request, not_found, session_ended
- */
+/** Returns recovery codes if it is the first factor. @throws Problem invalid_request, not_found, session_ended */
 export async function confirmTotp(
   context: Context,
   actor: Actor,
@@ -68,7 +64,7 @@ export async function confirmTotp(
   await countChange(context, actor)
   const since = new Date(now - SETUP_MS)
   const app = await repository.findUnconfirmedTotp(db, companyId, userId, { factorId: id, since })
-  if (!app) throw notWaiting()
+  if (!app?.sealedSecret) throw notWaiting()
   const secret = sealer.open(app.sealedSecret, sealingContext(companyId, id))
   const step = matchTotp(secret, code.replaceAll(' ', ''), now)
   if (step === null)
@@ -78,7 +74,7 @@ export async function confirmTotp(
       'The code is wrong. Check that the clock of the device is right, and send the next code.',
     )
   return await asOwner(context, actor, async (act, owner) => {
-    // It was begun while there was another factor, or by an instance that asked for no code.
+    // The app was added while there was another factor, which needs no mailed code.
     if (mustProveMailbox(owner) && !app.mailboxProven)
       throw invalidField(
         'code',
@@ -96,7 +92,7 @@ const notWaiting = () =>
     'This authenticator app does not wait for its first code: it was confirmed, begun again elsewhere, or is older than an hour. Begin again.',
   )
 
-/** What a browser makes a passkey with. @throws Problem permission_denied, session_ended */
+/** @throws Problem permission_denied, session_ended */
 export async function beginPasskey(context: Context, actor: Actor): Promise<{ passkeyOptions: object }> {
   const { db, system, config } = context
   const { session } = actor
@@ -106,7 +102,7 @@ export async function beginPasskey(context: Context, actor: Actor): Promise<{ pa
   const handle = await repository.giveHandle(db, companyId, userId, system.randomBytes(HANDLE_BYTES))
   if (!handle) throw sessionEnded()
   const about = { purpose: 'enrolment', isPasswordProven: false } as const
-  const challenge = await challengeOfSession(context, session, about, actor)
+  const challenge = await issueSessionChallenge(context, session, about, actor)
   const factors = await repository.listFactors(db, companyId, userId)
   const existing = factors.filter((factor): factor is Passkey => factor.kind === 'passkey')
   return {
@@ -114,10 +110,7 @@ export async function beginPasskey(context: Context, actor: Actor): Promise<{ pa
   }
 }
 
-/**
- * Adds a passkey. Returns recovery codes if it is the first factor.
- * @throws Problem invalid_request, quota_reached, session_ended
- */
+/** Returns recovery codes if it is the first factor. @throws Problem invalid_request, quota_reached, session_ended */
 export async function addPasskey(
   context: Context,
   actor: Actor,
@@ -145,13 +138,13 @@ export async function addPasskey(
     return { id, recoveryCodes: await settleAdded(context, act, actor, owner, added) }
   })
   return await adding.catch((error: unknown) => {
-    // Somebody has this passkey already. Nobody is told who.
+    // Some member has this passkey already. The answer does not say who.
     if (isUniqueViolation(error)) throw notAccepted()
     throw error
   })
 }
 
-/** The one answer to a registration that is not in order, whatever is wrong with it. */
+/** One answer, whatever is wrong. */
 const notAccepted = () =>
   invalidField(
     'response',
@@ -176,7 +169,7 @@ async function requireRoom(tx: Act['tx'], { companyId, userId }: Session, kind: 
   )
 }
 
-/** What follows an added factor. Returns recovery codes if it is the first. */
+/** Returns recovery codes if it is the first factor. */
 async function settleAdded(
   context: Context,
   act: Act,
@@ -190,9 +183,9 @@ async function settleAdded(
   const factors = await repository.listFactors(tx, companyId, userId)
   await repository.storeKinds(tx, companyId, userId)
   const codes = factors.length === 1 ? await storeNewCodes(context, tx, session) : undefined
-  await consumeCode(tx, companyId, userId)
+  await consumeMailedCode(tx, companyId, userId)
   await settle(act, actor, owner, 'second_factor_add', added)
-  // The session has proven the new factor; the time of its proof stays that of the password before.
+  // The session has proven the new factor. The time of its proof stays: the password was proven then.
   const amr = [...new Set([...methodsOf(session), ...methodValuesOf(added), 'mfa'])]
   await storeMethods(tx, companyId, sessionId, amr)
   return codes

@@ -1,8 +1,6 @@
 import type { AssertionResponse } from '../crypto/passkeys.ts'
 import type { FactorKind } from '../database/schema.ts'
 
-/** A member's factors, as the rows have them. */
-
 interface Common {
   factorId: string
   name: string
@@ -30,16 +28,14 @@ export interface Passkey extends Common {
 
 export type Factor = AuthenticatorApp | Passkey
 
-/** What a sign-in or a proof can be completed by. */
 export const METHODS = ['passkey', 'totp', 'recovery_code'] as const
 export type Method = (typeof METHODS)[number]
 
-/** What a member sends. */
 export type GivenProof =
   | { method: 'totp' | 'recovery_code'; code: string }
   | { method: 'passkey'; response: AssertionResponse }
 
-/** Values of `amr` (RFC 8176) for a factor: a passkey's key is in hardware unless it can be copied, and its user was verified. */
+/** Values of `amr` (RFC 8176). The key of a passkey is in hardware unless it can be copied; the device verified its user. */
 export function methodValuesOf(factor: { kind: FactorKind; backupEligible?: boolean | undefined }): string[] {
   if (factor.kind === 'totp') return ['otp']
   return [factor.backupEligible ? 'swk' : 'hwk', 'user']

@@ -4,21 +4,18 @@ import type { Context } from '../context.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
-import { withdrawSecondFactor } from '../session/proof-repository.ts'
+import { withdrawSecondFactor } from '../session/repository.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
+import { replaceRecoveryCodes } from './codes-repository.ts'
 import { digestsOfCode, newRecoveryCodes } from './recovery-codes.ts'
-import { replaceRecoveryCodes } from './recovery-codes-repository.ts'
 import * as repository from './repository.ts'
 
 /**
- * A member changes factors of their own. Each change is decided while the row of the member is held, ends the other
- * sessions, and is audited and mailed in its transaction (ASVS 6.3.7, 7.4.3).
+ * Members change their own factors. Each change locks the member, ends the other sessions, and is audited and mailed in its
+ * transaction (ASVS 6.3.7, 7.4.3).
  */
 
-/**
- * Removes one of the member's factors; with the last one, the recovery codes are void.
- * @throws Problem not_found, factor_required, session_ended
- */
+/** With the last factor, the recovery codes are void. @throws Problem not_found, factor_required, session_ended */
 export async function removeFactor(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId, userId, sessionId } = actor.session
   await countChange(context, actor)
@@ -41,7 +38,7 @@ export async function removeFactor(context: Context, actor: Actor, id: string): 
   })
 }
 
-/** New recovery codes, which void the old ones. @throws Problem factor_required, session_ended */
+/** The old recovery codes become void. @throws Problem factor_required, session_ended */
 export async function renewRecoveryCodes(context: Context, actor: Actor): Promise<string[]> {
   const { ipAddress } = actor.client
   await countChange(context, actor)
@@ -55,14 +52,14 @@ export async function renewRecoveryCodes(context: Context, actor: Actor): Promis
   })
 }
 
-/** Runs the work on one's own account, which is held. @throws Problem session_ended */
+/** Locks the member for the work. @throws Problem session_ended */
 export async function asOwner<Result>(
   context: ActContext,
   actor: Actor,
   work: (act: Act, owner: repository.Owner) => Promise<Result>,
 ): Promise<Result> {
   const { userId } = actor.session
-  const lock = async (tx: Act['tx'], companyId: string) => await repository.holdOwner(tx, companyId, userId)
+  const lock = async (tx: Act['tx'], companyId: string) => await repository.lockOwner(tx, companyId, userId)
   return await perform(context, actor, { permission: null, lock }, async (act, owner) => {
     if (!owner) throw sessionEnded()
     return await work(act, owner)
@@ -76,7 +73,7 @@ export interface Changed {
   backupEligible?: boolean
 }
 
-/** Ends the other sessions, tells the member, and audits. @throws Problem session_ended */
+/** @throws Problem session_ended */
 export async function settle(
   { tx, audit, mail }: Act,
   { session: { companyId, userId, sessionId }, client: { ipAddress } }: Actor,

@@ -4,7 +4,7 @@ import { noSuchCompany } from '../company/problems.ts'
 import type { Executor } from '../database/connect.ts'
 import type { SecondFactorPolicy } from '../database/schema.ts'
 
-/** The policy of a company: whose sessions must have proven a second factor. It holds from the next request on. */
+/** The policy of a company says whose sessions must have proven a second factor. It takes effect at the next request. */
 
 /** @throws Problem not_found */
 export async function requireSecurity(db: Executor, companyId: string): Promise<repository.Security> {
@@ -14,22 +14,19 @@ export async function requireSecurity(db: Executor, companyId: string): Promise<
 }
 
 /** @throws Problem not_found */
-async function holdPolicy(tx: Act['tx'], companyId: string): Promise<SecondFactorPolicy> {
-  const policy = await repository.holdPolicy(tx, companyId)
+async function lockPolicy(tx: Act['tx'], companyId: string): Promise<SecondFactorPolicy> {
+  const policy = await repository.lockPolicy(tx, companyId)
   if (policy === undefined) throw noSuchCompany()
   return policy
 }
 
-/**
- * Changes the policy, and tells the admins. One that is the same already changes nothing.
- * @throws Problem permission_denied, session_ended, not_found
- */
+/** @throws Problem permission_denied, session_ended, not_found */
 export async function changePolicy(
   context: ActContext,
   actor: Actor | Operator,
   policy: SecondFactorPolicy,
 ): Promise<void> {
-  const terms = { permission: 'members:manage', lock: holdPolicy }
+  const terms = { permission: 'members:manage', lock: lockPolicy }
   await perform(context, actor, terms, async ({ tx, companyId, audit, mail }, before) => {
     if (before === policy) return
     await repository.storePolicy(tx, companyId, policy)

@@ -1,15 +1,13 @@
 import type { Digests, KeyedDigest } from '../crypto/digests.ts'
 import type { System } from '../system.ts'
 
-/** Recovery codes: ten of 120 random bits, each of which works once. Shown when they are made, and never again. */
-
 const CODES = 10
 const BYTES = 15
 /** Crockford's base32: without letters that look like digits, or like each other. */
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const LENGTH = 24
 
-/** In groups of four, such as `7QK2-…`. */
+/** Ten codes of 120 random bits, in groups of four letters. */
 export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): string[] {
   return Array.from({ length: CODES }, () => {
     const bits = [...randomBytes(BYTES)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
@@ -18,7 +16,7 @@ export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): 
   })
 }
 
-/** The digests by which a code is stored and found; none if the text cannot be a code. Case, spaces and dashes do not matter. */
+/** The digests by which a code is stored and found; none if the text cannot be a code. */
 export function digestsOfCode(
   digests: Digests,
   { companyId, userId }: { companyId: string; userId: string },

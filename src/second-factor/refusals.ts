@@ -1,11 +1,44 @@
-import { newEntry } from '../audit/entry.ts'
+import { newEntry, type RefusalReason } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
-import type { FactorRefusal, MemberIds, Received } from './context.ts'
+import { Problem, type RefusalContext } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { LimitState } from '../limits/list.ts'
 import type { Method } from './factor.ts'
 
-/** Appends the entry of a second factor that was refused. */
-export async function recordRefusal(
+/** A second factor that is refused: its answer and its audit entry. */
+
+/** Where a request comes from, and when in milliseconds. */
+export interface Received {
+  client: Client
+  now: number
+}
+
+export interface MemberIds {
+  companyId: string
+  userId: string
+}
+
+/** The last ones are for sign-in by passkey alone. */
+export type FactorRefusal =
+  | 'challenge_void'
+  | 'unknown_passkey'
+  | 'wrong_factor'
+  | Extract<RefusalReason, 'company_suspended' | 'user_disabled'>
+
+/** One answer, whatever is wrong; the log says more. */
+export function invalidSecondFactor(
+  logContext: RefusalContext & { reason: FactorRefusal },
+  limit?: LimitState,
+): Problem {
+  return new Problem(
+    'invalid_second_factor',
+    'The second factor is wrong, or its challenge is used or expired. Try again, or sign in again.',
+    { logContext, ...(limit && { limit }) },
+  )
+}
+
+export async function auditRefusal(
   { db, system }: Pick<Context, 'db' | 'system'>,
   { companyId, userId: actor }: MemberIds,
   details: { method: Method | 'mailed_code'; reason?: FactorRefusal },

@@ -4,9 +4,8 @@ import type { Executor, Transaction } from '../database/connect.ts'
 import type { FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
 import type { Factor, Passkey } from './factor.ts'
 
-/** Authenticator apps and passkeys of a member. What changes them holds the row of the member. */
+/** Authenticator apps and passkeys of a member. To change them, lock the row of the member first. */
 
-/** The owner of factors, as the transaction holds them. */
 export interface Owner {
   email: string
   name: string
@@ -17,8 +16,8 @@ export interface Owner {
   secondFactorPolicy: SecondFactorPolicy
 }
 
-/** Holds a member and, before, the policy of the company until the transaction ends; undefined unless both are active. */
-export async function holdOwner(
+/** Locks the company, for its policy, and then the member; undefined unless both are active. */
+export async function lockOwner(
   tx: Transaction,
   companyId: string,
   userId: string,
@@ -48,10 +47,9 @@ export async function listFactors(db: Executor, companyId: string, userId: strin
   return rows
 }
 
-/** A passkey, and whether its owner can sign in. */
 export type FoundPasskey = Passkey & Pick<Account, 'companyId' | 'userId' | 'userStatus' | 'companyStatus'>
 
-/** Finds a passkey by its credential id, since it does not name its company. */
+/** A credential id does not name its company. */
 export async function findPasskeyAcrossCompanies(
   db: Executor,
   credentialId: Buffer,
@@ -94,28 +92,25 @@ export async function insertTotp(
     .execute()
 }
 
-/** An authenticator app that is being set up since `since` or later. */
+/** An authenticator app that waits for its first code since `since` or later. */
 export async function findUnconfirmedTotp(
   db: Executor,
   companyId: string,
   userId: string,
   { factorId, since }: { factorId: string; since: Date },
-): Promise<{ sealedSecret: string; mailboxProven: boolean } | undefined> {
-  const row = await db
+) {
+  return await db
     .selectFrom('second_factors')
-    .select(['sealed_secret', 'mailbox_proven as mailboxProven'])
+    .select(['sealed_secret as sealedSecret', 'mailbox_proven as mailboxProven'])
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('factor_id', '=', factorId)
     .where('confirmed_at', 'is', null)
     .where('created_at', '>', since)
     .executeTakeFirst()
-  return row?.sealed_secret
-    ? { sealedSecret: row.sealed_secret, mailboxProven: row.mailboxProven }
-    : undefined
 }
 
-/** Puts an authenticator app in force; `step` is that of its first code, which is used up. False if it was before. */
+/** `step` is that of the first code, which is consumed. False if the app was confirmed before. */
 export async function confirmTotp(
   tx: Transaction,
   companyId: string,
@@ -134,21 +129,14 @@ export async function confirmTotp(
   return confirmed !== undefined
 }
 
-/** A unique constraint refuses a credential that is known. */
+type NewPasskey = Pick<Passkey, 'credentialId' | 'publicKey' | 'signCount' | 'backupEligible' | 'transports'>
+
+/** A unique constraint refuses a credential that exists. */
 export async function insertPasskey(
   tx: Transaction,
   companyId: string,
   userId: string,
-  passkey: {
-    factorId: string
-    name: string
-    credentialId: Buffer
-    publicKey: Buffer
-    signCount: number
-    backupEligible: boolean
-    transports: string[]
-    at: Date
-  },
+  passkey: NewPasskey & { factorId: string; name: string; at: Date },
 ): Promise<void> {
   await tx
     .insertInto('second_factors')
@@ -170,20 +158,17 @@ export async function insertPasskey(
 }
 
 /** Removes a factor, confirmed or not; undefined if the member has none with this id. */
-export async function deleteFactor(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  factorId: string,
-): Promise<{ kind: FactorKind; name: string; isConfirmed: boolean } | undefined> {
-  const { rows } = await sql<{ kind: FactorKind; name: string; isConfirmed: boolean }>`
-    delete from second_factors
-    where company_id = ${companyId} and user_id = ${userId} and factor_id = ${factorId}
-    returning kind, name, confirmed_at is not null as "isConfirmed"`.execute(tx)
-  return rows[0]
+export async function deleteFactor(tx: Transaction, companyId: string, userId: string, factorId: string) {
+  return await tx
+    .deleteFrom('second_factors')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .where('factor_id', '=', factorId)
+    .returning(({ eb }) => ['kind', 'name', eb('confirmed_at', 'is not', null).as('isConfirmed')])
+    .executeTakeFirst()
 }
 
-/** Writes the kinds of the member's factors beside the member, and returns them. */
+/** Stores the kinds of the member's factors in the member's row, and returns them. */
 export async function storeKinds(tx: Transaction, companyId: string, userId: string): Promise<FactorKind[]> {
   const { rows } = await sql<{ kinds: FactorKind[] }>`
     update users u set second_factors = array(
@@ -196,7 +181,7 @@ export async function storeKinds(tx: Transaction, companyId: string, userId: str
   return rows[0]?.kinds ?? []
 }
 
-/** The user handle of an active member's passkeys, which is `handle` unless there is one. */
+/** Returns the user handle of the member's passkeys: `handle`, unless there was one. Undefined for inactive members. */
 export async function giveHandle(
   db: Executor,
   companyId: string,
@@ -214,10 +199,7 @@ export async function giveHandle(
   return rows[0]?.handle ?? undefined
 }
 
-/**
- * Uses up the codes of an authenticator app until `step` (RFC 6238, section 5.2); false if that one was used, or a later
- * one, or the app was removed.
- */
+/** Consumes all codes until `step` (RFC 6238, section 5.2). False if it was consumed before, or the app was removed. */
 export async function consumeTotp(
   tx: Transaction,
   companyId: string,
@@ -233,20 +215,16 @@ export async function consumeTotp(
 }
 
 /**
- * Stores the use of a passkey; false if its counter has not grown (WebAuthn, section 6.1.1), so that there can be a copy of
- * it, if its backup eligibility is another one, or if it was removed.
+ * False if the counter has not grown (WebAuthn, section 6.1.1: there can be a copy of the passkey), if its backup eligibility
+ * has changed, or if it was removed.
  */
 export async function consumePasskey(
   tx: Transaction,
   companyId: string,
   userId: string,
-  {
-    factorId,
-    signCount,
-    backupEligible,
-    at,
-  }: { factorId: string; signCount: number; backupEligible: boolean; at: Date },
+  use: { factorId: string; signCount: number; backupEligible: boolean; at: Date },
 ): Promise<boolean> {
+  const { factorId, signCount, backupEligible, at } = use
   const { rows } = await sql`
     update second_factors set sign_count = ${signCount}, last_used_at = ${at}
     where company_id = ${companyId} and user_id = ${userId} and factor_id = ${factorId}
@@ -254,4 +232,29 @@ export async function consumePasskey(
       and (sign_count < ${signCount} or (sign_count = 0 and ${signCount}::bigint = 0))
     returning factor_id`.execute(tx)
   return rows.length > 0
+}
+
+/** The next authenticator apps after `last`. */
+export async function listSealedAcrossCompanies(
+  db: Executor,
+  last: { companyId: string; factorId: string },
+  max: number,
+) {
+  const { rows } = await sql<{ companyId: string; factorId: string; sealedSecret: string }>`
+    select company_id as "companyId", factor_id as "factorId", sealed_secret as "sealedSecret" from second_factors
+    where (company_id, factor_id) > (${last.companyId}::uuid, ${last.factorId}::uuid) and kind = 'totp'
+    order by company_id, factor_id limit ${max}`.execute(db)
+  return rows
+}
+
+/** Does nothing if the secret is not `before` any more. */
+export async function resealSecret(
+  db: Executor,
+  companyId: string,
+  factorId: string,
+  { before, after }: { before: string; after: string },
+): Promise<void> {
+  await sql`
+    update second_factors set sealed_secret = ${after}
+    where company_id = ${companyId} and factor_id = ${factorId} and sealed_secret = ${before}`.execute(db)
 }

@@ -1,9 +1,7 @@
 import { sql } from 'kysely'
 import type { Transaction } from '../database/connect.ts'
 
-/** What a reset removes, or another e-mail. */
-
-/** Removes all factors, recovery codes, challenges and mailed codes of a member, who is held first. */
+/** Lock the member first. */
 export async function deleteAllOf(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`
     update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
@@ -19,14 +17,14 @@ export async function deleteAllOf(tx: Transaction, companyId: string, userId: st
     )
 }
 
-/** Leaves a member without a password, until a mailed link gives another one. */
+/** No password matches an empty hash. */
 export async function clearPassword(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`
     update users set password_hash = '', locked_out_at = null
     where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }
 
-/** Forgets what the mailbox of a member has proven, since they have another one: the code, and an app that is not in force. */
+/** For a member who gets another e-mail: what the old mailbox has proven. */
 export async function forgetMailboxProofs(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
   await sql`

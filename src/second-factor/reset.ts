@@ -5,9 +5,8 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { clearPassword, deleteAllOf } from './reset-repository.ts'
 
 /**
- * For a member who has lost their factors: factors and password are void, the sessions end, and a link is mailed to choose
- * another password (ASVS 6.4.4, 6.4.6: nobody else chooses it). Before, in a statement that waits for nothing of this
- * transaction, the caller makes older links void, and then holds the row of the member.
+ * For a member who has lost their factors: factors and password are void, and only a mailed link sets another password
+ * (ASVS 6.4.4, 6.4.6). Before it, the caller makes older links void, and then locks the member: mails come before users.
  */
 export async function resetFactors(
   { tx, companyId, mail }: Act,

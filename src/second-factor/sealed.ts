@@ -1,6 +1,6 @@
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
-import { listSealedAcrossCompanies, resealSecret } from './sealed-repository.ts'
+import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
 /** The secrets of authenticator apps are sealed under the master key. */
 
@@ -12,7 +12,7 @@ export function sealingContext(companyId: string, factorId: string): string {
   return `authenticator-app:${companyId}:${factorId}`
 }
 
-/** Seals the secrets of former master keys again; returns how many there were. @throws DecryptionError */
+/** Seals the secrets of former master keys again, and returns their number. @throws DecryptionError */
 export async function resealFactorsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
   let resealed = 0
   for (let last = { companyId: NIL, factorId: NIL }; ; ) {

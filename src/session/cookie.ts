@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem } from '../errors.ts'
 
-/** The session cookie (RFC 6265bis): no script can read it, no other site send it, no subdomain set it. */
+/** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
 export const COOKIE_NAME = '__Host-session'
-/** It opens nothing. It shows that somebody has signed in with this browser: see known-clients.ts. */
+/** It opens nothing: it says that somebody has signed in with this browser. See known-clients.ts. */
 const DEVICE_COOKIE_NAME = '__Host-device'
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
@@ -13,10 +13,7 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/**
- * Makes the browser delete the cookie and its copies of answers (ASVS 14.3.1). Not all cookies: that would reach
- * sibling domains, and the device cookie. Not the storage, where a page can remember the company.
- */
+/** Not all cookies (ASVS 14.3.1): that would delete those of sibling domains, and the device cookie. */
 export function clearSessionCookie(reply: FastifyReply): void {
   reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
   reply.header('clear-site-data', '"cache"')
@@ -26,7 +23,6 @@ export function setDeviceCookie(reply: FastifyReply, device: string): void {
   reply.setCookie(DEVICE_COOKIE_NAME, device, { ...ATTRIBUTES, maxAge: DEVICE_MAX_AGE_SECONDS })
 }
 
-/** The device cookie; undefined if there is none, or more than one. */
 export function readDeviceCookie(request: FastifyRequest): string | undefined {
   const [device, ...others] = readCookies(request, DEVICE_COOKIE_NAME)
   return others.length > 0 ? undefined : device
@@ -36,20 +32,16 @@ export function readSessionCookies(request: FastifyRequest): string[] {
   return readCookies(request, COOKIE_NAME)
 }
 
-/** The values of cookies with exactly this name: attackers can plant cookies with almost the same name. */
+/** The values of cookies with exactly this name: attackers can plant cookies whose names are almost the same. */
 function readCookies({ headers }: FastifyRequest, name: string): string[] {
   const pairs = (headers.cookie ?? '').split(';')
-  // Spaces before the name do not belong to it; any other character there makes it another cookie.
   return pairs
     .map((pair) => pair.replace(/^[ \t]+/, ''))
     .filter((pair) => pair.startsWith(`${name}=`))
     .map((pair) => pair.slice(name.length + 1))
 }
 
-/**
- * The session cookie of a request. Of two, an attacker planted one, and the service cannot know which.
- * @throws Problem invalid_token
- */
+/** Of two session cookies, an attacker planted one, and nothing shows which. @throws Problem invalid_token */
 export function readSessionCookie(request: FastifyRequest): string | undefined {
   const [cookie, ...others] = readSessionCookies(request)
   if (others.length > 0)
@@ -57,12 +49,7 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
   return cookie
 }
 
-/**
- * Refuses requests that another site made a browser send (ASVS 3.5.1). A request with neither header does not
- * come from a browser that supports these cookies. The session guard calls it for all methods but GET and HEAD,
- * and sign-in calls it in cookie mode.
- * @throws Problem cross_site_request
- */
+/** Against requests that other sites make browsers send (ASVS 3.5.1). @throws Problem cross_site_request */
 export function requireSameSite(
   { headers }: FastifyRequest,
   { publicUrl, dashboardOrigins }: { publicUrl: string; dashboardOrigins: string[] },
@@ -76,7 +63,7 @@ export function requireSameSite(
   )
 }
 
-/** Whether the page is of another site than this service, so that no cookie of the answer is stored. */
+/** Whether the browser drops all cookies of the answer, because its page is of another site. */
 export function isFromAnotherSite({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'
 }

@@ -1,14 +1,13 @@
 import type { FastifyRequest } from 'fastify'
 import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
+import { headerValues } from '../header-values.ts'
 import type { VerifiedClaims } from '../token/service.ts'
-import { readBearer } from './bearer.ts'
 import { COOKIE_NAME, readSessionCookie, requireSameSite } from './cookie.ts'
 
-/** What a request proves its session with. Only the database says whether that is live. */
+/** What names the session of a request. Only the database says whether that is live. */
 export type Credential = { claims: VerifiedClaims } | { cookie: string }
 
-/** The problems of routes that ask for a credential. */
 export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'missing_credentials',
   'invalid_token',
@@ -17,10 +16,7 @@ export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'cross_site_request',
 ]
 
-/**
- * Reads the credential of a request, and verifies an access token.
- * @throws Problem missing_credentials, invalid_token, token_expired, invalid_request, cross_site_request
- */
+/** @throws Problem missing_credentials, invalid_token, token_expired, invalid_request, cross_site_request */
 export async function readCredential(
   request: FastifyRequest,
   { tokens, config }: Pick<Context, 'tokens' | 'config'>,
@@ -35,4 +31,14 @@ export async function readCredential(
   }
   if (request.method !== 'GET' && request.method !== 'HEAD') requireSameSite(request, config)
   return { cookie }
+}
+
+/** Of the only `Authorization: Bearer` header (RFC 6750, section 2.1). @throws Problem missing_credentials */
+export function readBearer(request: FastifyRequest): string {
+  const [token = '', ...others] = headerValues(request.raw, 'authorization')
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(token) ?? []
+  if (!bearer || others.length > 0) {
+    throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
+  }
+  return bearer
 }

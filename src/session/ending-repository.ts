@@ -4,12 +4,9 @@ import type { Executor, Transaction } from '../database/connect.ts'
 import type { EndReason } from '../database/schema.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
-/**
- * Ends sessions. An end is final: no statement updates a row that has `ended_at`, and no epoch moves back. Each
- * function that ends all sessions locks in the order of sign-in: company, user, session.
- */
+/** An end is final: no row with `ended_at` is updated, and no epoch moves back. Lock order: company, user, session. */
 
-/** Clocks differ: a session that has just expired can be live for another instance, which could extend it. */
+/** Clocks differ: another instance could still extend a session that has expired by this clock. */
 const CLOCK_SLACK = sql`interval '1 hour'`
 
 interface Ending {
@@ -32,12 +29,10 @@ export async function endCompanySessions(
   return moved !== undefined
 }
 
-/** Locks a company, for `endOtherCompanySessions`: before users, as a sign-in does. */
 export async function lockCompany(tx: Transaction, companyId: string): Promise<void> {
   await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
 }
 
-/** Ends all sessions of a company except one, which moves on with it. */
 export async function endOtherCompanySessions(
   tx: Transaction,
   companyId: string,
@@ -56,7 +51,6 @@ export async function endOtherCompanySessions(
       and s.company_epoch = m.session_epoch - 1`.execute(tx)
 }
 
-/** Ends all sessions of all companies in one write; returns the number of companies. */
 export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     with locked as (select company_id from companies order by company_id for no key update)
@@ -82,10 +76,7 @@ export async function endUserSessions(
   return moved !== undefined
 }
 
-/**
- * Ends all sessions of a user except one, which moves on with its user; false if that one has ended. Then roll back:
- * the others have ended too.
- */
+/** Ends all sessions of a user except one, which gets the new epoch. False if that one has ended: then roll back. */
 export async function endOtherSessions(
   tx: Transaction,
   companyId: string,
@@ -109,7 +100,7 @@ export async function endOtherSessions(
 
 const ENDED_COLUMNS = { companyId: 'company_id', sessionId: 'session_id', userId: 'user_id' } as const
 
-/** Ends the live session of a cookie; undefined if there is none. */
+/** Undefined if the cookie has no live session. */
 export async function endCookieSessionAcrossCompanies(
   db: Executor,
   cookieHash: Buffer,
@@ -124,7 +115,7 @@ export async function endCookieSessionAcrossCompanies(
   return rows[0]
 }
 
-/** Ends a live session of a user; false if the user has none with this id. */
+/** False if the user has no live session with this id. */
 export async function endOwnSession(
   db: Executor,
   companyId: string,

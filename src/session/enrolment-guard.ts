@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { addProblems } from '../http/responses.ts'
-import { isHeld } from './held.ts'
+import { isHeld } from './session.ts'
 
 /** Admits sessions that meet the policy of their company on second factors, at this moment (ASVS 6.3.3). */
 async function plugin(app: FastifyInstance): Promise<void> {

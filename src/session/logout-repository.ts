@@ -7,7 +7,7 @@ import { isKeyInForce } from '../token/fragments.ts'
 import type { EndState } from './session.ts'
 import { endReason, hasEnded } from './session-fragments.ts'
 
-/** Logout: one statement checks a credential, ends its session or all of the user's, and records it. */
+/** Logout: one statement checks a credential, ends its session or all of the user's, and audits it. */
 
 interface About {
   now: Date
@@ -15,7 +15,6 @@ interface About {
   ipAddress: string
 }
 
-/** The session of an access token, by the ids in it. */
 export interface TokenLogout extends About {
   companyId: string
   sessionId: string
@@ -23,12 +22,10 @@ export interface TokenLogout extends About {
   keyId: string
 }
 
-/** The session of a cookie. */
 export interface CookieLogout extends About {
   cookieHash: Buffer
 }
 
-/** The session as the statement found it, and whether it was live, so that it has ended it. */
 export interface LoggedOut extends EndState {
   companyId: string
   sessionId: string
@@ -57,19 +54,14 @@ const cookieTable = itemTable<CookieLogout>({
   ...about,
 })
 
-/** Joins the sessions `s` to the items `i` of their tokens. */
 const byToken = sql`join sessions s on s.company_id = i.company_id and s.session_id = i.session_id
   and s.user_id = i.user_id and s.kind = 'token' and ${isKeyInForce(sql`i.key_id`)}`
 
 const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
 
-/** Whether only the session ends, or all of its user. */
 export type LogoutScope = 'session' | 'all'
 
-/**
- * Ends sessions by their access tokens. One outcome per item, in order; null if there is no such session, or the key of
- * the token is revoked. Two items must not name the same session.
- */
+/** Null: no such session, or a revoked key. Two items must not name the same session. */
 export async function logOutTokens(
   db: Executor,
   items: TokenLogout[],
@@ -78,7 +70,7 @@ export async function logOutTokens(
   return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ENDS[scope]))
 }
 
-/** The same by cookies. A cookie does not name its company. */
+/** The same. A cookie does not name its company. */
 export async function logOutCookiesAcrossCompanies(
   db: Executor,
   items: CookieLogout[],
@@ -89,9 +81,7 @@ export async function logOutCookiesAcrossCompanies(
 
 interface End {
   action: RawBuilder<unknown>
-  /** How the found sessions are locked, until the statement has decided and ended them. */
   lock: RawBuilder<unknown>
-  /** Ends what `found` has, where it is live. */
   update: RawBuilder<unknown>
 }
 

@@ -13,23 +13,16 @@ interface LogoutRequest {
   now: number
 }
 
-/**
- * Ends the session of a credential, or all sessions of its user. When it resolves, no instance accepts their
- * credentials.
- * @throws Problem session_ended or invalid_token
- */
-export type LogOut = (
-  credential: Credential,
-  request: LogoutRequest,
-) => Promise<Pick<repository.LoggedOut, 'companyId' | 'userId' | 'sessionId'>>
+/** When it resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
+export type LogOut = ReturnType<typeof createLogout>
 
 export function createLogout({
   db,
   system,
   tokens,
   measureBatch,
-}: Pick<Context, 'db' | 'system' | 'tokens' | 'measureBatch'>): LogOut {
-  // In batches, since whoever sends a cookie, genuine or not, causes a statement.
+}: Pick<Context, 'db' | 'system' | 'tokens' | 'measureBatch'>) {
+  // In batches, since anybody can send a false cookie, and each one causes a statement.
   const byToken = (scope: repository.LogoutScope) =>
     createBatch<repository.TokenLogout, repository.LoggedOut | null>({
       keyOf: ({ companyId, sessionId }) => `${companyId} ${sessionId}`,
@@ -55,7 +48,7 @@ export function createLogout({
     if ('claims' in credential) {
       const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims
       const found = await endByToken[scope]({ companyId, sessionId, userId, keyId, ...about })
-      // Rows outlive their tokens, so the key was revoked.
+      // The row outlives the token, so its key was revoked.
       if (!found) tokens.reloadKeys()
       return found
     }
@@ -63,7 +56,7 @@ export function createLogout({
     return cookieHash && (await endByCookie[scope]({ cookieHash, ...about }))
   }
 
-  return async (credential, request) => {
+  return async (credential: Credential, request: LogoutRequest) => {
     const found = await logOut(credential, request)
     if (!found) throw invalidToken()
     const { companyId, userId, sessionId, wasLive } = found

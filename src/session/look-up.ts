@@ -7,37 +7,26 @@ import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
-/** Finds the session of a credential, with the rights that its user has at this moment. */
 
-/** Use renews a cookie session, but writes its row at most once per minute. */
+/** Each use extends a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
 
-export interface SessionLookUp {
-  /** The session of an access token. @throws Problem session_ended or invalid_token */
-  byToken(claims: VerifiedClaims, now: number): Promise<Session>
-  /** The session of a cookie, extended by this use. @throws Problem session_ended or invalid_token */
-  byCookie(cookie: string, now: number): Promise<Session>
-}
-
-/** Sessions that are remembered, about 2 KB each. */
+/** About 2 KB each. */
 const MAX_REMEMBERED = 10_000
 
-/**
- * Sessions by token id or cookie hash, with the version of their state. A remembered session is used only if the
- * statement of the request has found the same version. It saves reading it again.
- */
+/** Its functions throw Problem session_ended or invalid_token. */
+export type SessionLookUp = ReturnType<typeof createSessionLookUp>
+
+/** Sessions by id or cookie hash. One is used only if the statement of the request has found the same version of it. */
 function createMemory() {
-  const remembered = new LruMap<{ version: string; session: Session }>(MAX_REMEMBERED)
-  return async (
-    key: string,
-    find: (known: string | null) => Promise<repository.FoundSession | null>,
-  ): Promise<Session | null> => {
-    const known = remembered.get(key)
-    const found = await find(known?.version ?? null)
+  const sessions = new LruMap<{ version: string; session: Session }>(MAX_REMEMBERED)
+  return async (key: string, find: (version: string | null) => Promise<repository.FoundSession | null>) => {
+    const remembered = sessions.get(key)
+    const found = await find(remembered?.version ?? null)
     if (!found) return null
     const { version, session } = found
-    if (!session) return known?.session ?? null
-    remembered.set(key, { version, session })
+    if (!session) return remembered?.session ?? null
+    sessions.set(key, { version, session })
     return session
   }
 }
@@ -48,8 +37,8 @@ export function createSessionLookUp({
   tokens,
   system,
   measureBatch,
-}: Pick<Context, 'db' | 'config' | 'tokens' | 'system' | 'measureBatch'>): SessionLookUp {
-  // Nobody else knows it, so nobody can bring two states of a session to the same version.
+}: Pick<Context, 'db' | 'config' | 'tokens' | 'system' | 'measureBatch'>) {
+  // Secret, so that nobody can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
   const find = createBatch<repository.TokenItem, repository.FoundSession | null>({
     run: measureBatch('sessions', (items) => repository.findSessions(db, items, seed)),
@@ -73,19 +62,23 @@ export function createSessionLookUp({
   }
 
   return {
-    async byToken(claims, now) {
+    async byToken(claims: VerifiedClaims, now: number): Promise<Session> {
       const { cid: companyId, sid: sessionId, keyId } = claims
-      const session = await ofToken(sessionId, (known) => find({ companyId, sessionId, keyId, known }))
-      // Rows outlive their tokens, so the key was revoked.
+      const session = await ofToken(sessionId, (remembered) =>
+        find({ companyId, sessionId, keyId, remembered }),
+      )
+      // The row outlives the token, so its key was revoked.
       if (!session) tokens.reloadKeys()
       if (session?.kind !== 'token' || session.userId !== claims.sub) throw invalidToken()
       return requireLive(session, now)
     },
-    async byCookie(cookie, now) {
+    async byCookie(cookie: string, now: number): Promise<Session> {
       const cookieHash = hashOpaque(cookie)
       const session =
         cookieHash &&
-        (await ofCookie(cookieHash.toString('base64'), (known) => findByCookie({ cookieHash, known })))
+        (await ofCookie(cookieHash.toString('base64'), (remembered) =>
+          findByCookie({ cookieHash, remembered }),
+        ))
       if (!session) throw invalidToken()
       requireLive(session, now)
       return now - session.issuedAt.getTime() < RENEW_AFTER_MS ? session : await renew(session, now)

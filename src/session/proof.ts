@@ -5,18 +5,15 @@ import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Transaction } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
 import type { Client } from '../limits/client.ts'
-import { proveByCookie } from './proof-repository.ts'
+import { proveByCookie } from './repository.ts'
 import { policyOf, type Refreshed, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
 import { type Session, sessionEnded } from './session.ts'
 
-/**
- * A user has proven again who they are. The session gets new credentials with it, so that those of before, which somebody
- * can have copied, have no part in the proof (ASVS 7.2.4).
- */
+/** A session gets new credentials with each proof, so that copies of the old ones gain nothing from it (ASVS 7.2.4). */
 
 export interface ProofRequest {
-  /** The session cookie of the request; undefined with an access token. */
+  /** Undefined with an access token. */
   cookie: string | undefined
   idempotencyKey: string | undefined
   client: Client
@@ -25,24 +22,18 @@ export interface ProofRequest {
 
 export type Renewed = { cookie: string } | Refreshed
 
-/** Consumes what the user has proven, with the user locked; false if it is worth nothing any more. */
+/** Locks the user, and consumes what they have proven; false if it is not valid any more. */
 export type Consume = (tx: Transaction) => Promise<boolean>
 
 interface Proof {
-  /** By which methods it was given (RFC 8176). */
   amr: string[]
-  /** Consumes what was proven. */
   consume?: Consume | undefined
 }
 
-/** What the credentials are renewed by. A proof that was given before can only have its answer repeated. */
+/** For a proof that was given before, the answer can only be repeated. */
 type Cause = Proof | 'given_before'
 
-/**
- * Returns a new cookie, whose predecessor is dead, or the next pair of tokens, as a refresh does; null if what was proven
- * could not be consumed. Then nothing has changed.
- * @throws Problem session_ended, idempotency_conflict, rate_limited
- */
+/** Null, with nothing changed, if the proof could not be consumed. @throws Problem as a refresh */
 export async function renewCredentials(
   context: Context,
   session: Session,

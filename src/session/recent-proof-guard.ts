@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { addProblems } from '../http/responses.ts'
 import type { System } from '../system.ts'
-import { requireRecentProof } from './recent-proof.ts'
+import { requireRecentProof } from './session.ts'
 
 const READS = ['GET', 'HEAD']
 

@@ -3,10 +3,7 @@ import { isUsedUp } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
 import { hasEnded } from './session-fragments.ts'
 
-/**
- * The verdict on a refresh token, as SQL over `l`, the locked session with the columns of the request, and
- * `a`, its account. The README shows the states in its section "A session's states".
- */
+/** The verdict on a refresh token, as SQL over `l`, the locked session with the request's columns, and `a`, its account. */
 
 export interface RotationPolicy {
   ttlSeconds: number
@@ -36,13 +33,12 @@ export type Verdict =
   | 'reused'
   | 'unknown'
 
-/** The window that counts the rotations of a session, and the harmless repeats. */
 const rotations = { age: sql`l.window_age`, uses: sql`l.window_rotations` }
 
 const isCurrent = sql`l.token_generation = l.generation`
 const isPredecessor = sql`l.token_generation = l.generation - 1`
 
-/** Key and time of the rotation that used the token; null if it had no key, or too many followed it. */
+/** Key and time of the rotation that used the token; null if it had no key, or too many have followed. */
 const rotationsSince = sql`(l.generation - 1 - l.token_generation)`
 const keyOfUse = sql`l.recent_keys[cardinality(l.recent_keys) - ${rotationsSince}]`
 const timeOfUse = sql`l.recent_spent_at[cardinality(l.recent_spent_at) - ${rotationsSince}]`
@@ -51,40 +47,33 @@ const timeOfUse = sql`l.recent_spent_at[cardinality(l.recent_spent_at) - ${rotat
 const keyIsTaken = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = any(l.recent_keys) and l.age < ${idempotencyWindowSeconds})`
 
-/** The client that used the token repeats the request, because it lost the answer. */
+/** The client that used the token lost the answer, and repeats the request. */
 const isRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${keyOfUse} and l.age < ${idempotencyWindowSeconds})`
 
-/** The same for a client without keys, if the configuration allows it. */
+/** The same for a client that sends no keys, if the configuration allows it. */
 const isWithinGrace = ({ graceSeconds }: RotationPolicy) =>
   sql`(l.key is null and ${keyOfUse} is null and l.age < ${graceSeconds})`
 
-/**
- * The token was used less than `raceSeconds` ago, or while this statement waited for the lock: its snapshot
- * still shows the token as current.
- */
+/** Used less than `raceSeconds` ago, or while this statement waited for the lock: in its snapshot the token is current. */
 const isStraggler = ({ raceSeconds }: RotationPolicy) =>
   sql`(l.age < ${raceSeconds} or l.token_generation = (
     select seen.generation from sessions seen
     where seen.company_id = l.company_id and seen.session_id = l.session_id
   ))`
 
-/**
- * A retry that was stuck somewhere while another attempt of the same client went on, by however many generations. A
- * thief does not have the key.
- */
+/** A retry that arrives after other attempts of the same client, by any number of generations. A thief lacks the key. */
 const isLateRetry = ({ idempotencyWindowSeconds }: RotationPolicy) =>
   sql`(l.key = ${keyOfUse} and l.db_now < ${timeOfUse} + make_interval(secs => ${idempotencyWindowSeconds}))`
 
 /**
- * The generation that a proof moves on from, over the session `s` and the item `i`: the current one, or for a retry, which
- * has the key of the last rotation, the one before. Of a refresh with that key, the times differ: then it is a conflict.
+ * The generation that a proof starts from: the current one, or for a retry (it has the key of the last rotation) the one
+ * before. If a refresh used that key, `auth_time` and `issued_at` differ, and it is a conflict.
  */
 export const generationOfProof = ({ idempotencyWindowSeconds }: RotationPolicy) => sql`
   s.generation - coalesce(i.key = s.recent_keys[cardinality(s.recent_keys)]
     and s.auth_time = s.issued_at and s.rotated_at > i.db_now - make_interval(secs => ${idempotencyWindowSeconds}), false)::int`
 
-/** The verdict if the session's limit allows it. */
 function unlimited(policy: RotationPolicy) {
   return sql`case
     when ${hasEnded('l', 'a', sql`l.now`)} then 'ended'
@@ -101,7 +90,6 @@ function unlimited(policy: RotationPolicy) {
 /** Verdicts that consume a use of the session's limit. */
 export const isCounted = (name: string) => sql`${sql.ref(name)} in ('rotated', 'repeated', 'raced')`
 
-/** A select with one column, `verdict`. */
 export function verdict(policy: RotationPolicy) {
   return sql`
     select case

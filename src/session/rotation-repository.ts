@@ -22,12 +22,12 @@ export interface Rotation {
   companyId: string
   sessionId: string
   userId: string
-  /** The generation of the refresh token that was sent; null for a proof, which comes with an access token. */
+  /** Null for a proof, which comes with an access token. */
   generation: number | null
-  /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal; null without a key. */
+  /** Hash of the Idempotency-Key, a signed 64-bit integer in decimal. */
   key: string | null
   now: Date
-  /** The id of the audit entry if the verdict is reused or raced, and of the mail if it is reused. */
+  /** Of the audit entry if the verdict is reused or raced, and of the mail if it is reused. */
   auditId: string
   ipAddress: string
 }
@@ -43,21 +43,18 @@ const rotationTable = itemTable<Rotation>({
   ip: ['text', ({ ipAddress }) => ipAddress],
 })
 
-/** `used` and `resetSeconds` are the state of the session's rotation limit. */
 export interface RotationOutcome {
   verdict: Verdict
-  /** The state after the rotation. */
   session: Session
   used: number
   resetSeconds: number
 }
 
-/** What a rotation does besides: a proof stores when and how the user has proven who they are. */
+/** A rotation by a proof also stores when and how the user has proven who they are. */
 export interface Proof {
   amr: string[]
 }
 
-/** How many rotations a session remembers: their keys and times. */
 const MAX_REMEMBERED = 64
 
 const sessionAfter = aliased('d', {
@@ -70,12 +67,8 @@ const sessionAfter = aliased('d', {
 })
 
 /**
- * Returns a function that refreshes sessions. One outcome per item, in order; null if the session is unknown.
- * Two items must not name the same session. The age of a use is measured by the database's clock, because the
- * clocks of instances can differ by more than `raceSeconds`.
- *
- * Each row is locked before `decided` reads it, so the verdict stays true. `after` has the values of the row
- * after the rotation; the later parts only write them.
+ * One outcome per item, in order; null if there is no such session. Two items must not name the same session. Ages are by the
+ * database's clock: those of instances differ by more than `raceSeconds`. `locked` comes first, so the verdict stays true.
  */
 export function createRotation(db: Executor, policy: RotationPolicy, proof?: Proof) {
   const decision = rotationOf(policy, proof)
@@ -92,7 +85,7 @@ export function createRotation(db: Executor, policy: RotationPolicy, proof?: Pro
 
 type RotationRow = Session & Omit<RotationOutcome, 'session'> & { ord: number }
 
-/** The statement after its items. It does not depend on them, so it is composed once. */
+/** Composed once, since it does not depend on the items. */
 function rotationOf(policy: RotationPolicy, proof?: Proof) {
   const window = currentWindow(policy.limit, { age: sql`d.window_age`, uses: sql`d.window_rotations` })
   return sql`
@@ -136,7 +129,6 @@ const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
 
 const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
 
-/** Moves the rotated sessions to their next generation. */
 function updated({ idempotencyWindowSeconds }: RotationPolicy, proof?: Proof) {
   const remembered = (column: string, added: string) => {
     const [list, one] = [sql.ref(column), sql.ref(added)]
@@ -157,7 +149,6 @@ function updated({ idempotencyWindowSeconds }: RotationPolicy, proof?: Proof) {
     where s.company_id = d.company_id and s.session_id = d.session_id and d.verdict = 'rotated'`
 }
 
-/** Counts the repeats that change nothing else. */
 const countedOnly = sql`
   update sessions s set window_started_at = ${newWindowStart}, window_rotations = d.used
   from after d

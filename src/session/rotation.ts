@@ -26,11 +26,7 @@ export interface Refreshed {
   limit: LimitState
 }
 
-/**
- * Exchanges a refresh token for its successor.
- * @throws Problem session_ended, refresh_token_reused, idempotency_conflict, invalid_token, rate_limited,
- * overloaded
- */
+/** @throws Problem session_ended, refresh_token_reused, idempotency_conflict, invalid_token, rate_limited, overloaded */
 export type Refresh = (claims: RefreshClaims, request: RefreshRequest) => Promise<Refreshed>
 
 export function createRefresh(context: Context): Refresh {
@@ -40,7 +36,7 @@ export function createRefresh(context: Context): Refresh {
     run: measureBatch('refreshes', createRotation(db, policyOf(config))),
     schedule: setImmediate,
   })
-  /** Refreshes in progress, by token: concurrent requests with the same token share one answer. */
+  /** By token: requests at the same time with the same token share one answer. */
   const refreshing = new Map<string, Promise<Refreshed>>()
 
   return async (claims, request) => {

@@ -6,8 +6,8 @@ import { ipAddressOf } from '../limits/client.ts'
 import type { System } from '../system.ts'
 import { clearSessionCookie } from './cookie.ts'
 import type { OwnSessions } from './own-sessions.ts'
-import { requireRecentProof } from './recent-proof.ts'
 import { SessionParams, SessionsReply } from './schemas.ts'
+import { requireRecentProof } from './session.ts'
 
 interface Options {
   system: System

@@ -1,23 +1,16 @@
 import { type RawBuilder, sql } from 'kysely'
 
-/**
- * Whether a session has ended, as SQL over its row and its account. Each session carries the epochs of its user and
- * its company. All sessions of either end when its epoch moves on: one write, whatever their number.
- */
+/** A session has the epochs of its user and its company: one write to an epoch ends all sessions of the older one. */
 
-/**
- * Whether an epoch of the session is over. A session of a later epoch than its account was changed after the
- * statement's snapshot, so it is live.
- */
+/** A session of a later epoch than its account was changed after the statement's snapshot, so it is live. */
 const isOver = (epoch: 'user_epoch' | 'company_epoch', s: string, a: string) =>
   sql`${sql.ref(`${s}.${epoch}`)} < ${sql.ref(`${a}.${epoch}`)}`
 
-/** Whether the session has not ended with all sessions of its user or company. */
 export function isOfThisEpoch(s: string, a: string) {
   return sql`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)}))`
 }
 
-/** Why a statement has ended the session; null if none has. Expiry is not looked at. */
+/** Why a statement has ended the session; null if none has. Says nothing of expiry. */
 export function endReason(s: string, a: string) {
   return sql`coalesce(
     ${sql.ref(`${s}.end_reason`)},
@@ -26,17 +19,14 @@ export function endReason(s: string, a: string) {
   )`
 }
 
-/** Whether the session `s` cannot be used any more: it has ended, or its user or company is not active. */
+/** Whether session `s` has ended, or its user or company is not active. */
 export function hasEnded(s: string, a: string, now: RawBuilder<unknown>) {
   return sql`(${sql.ref(`${s}.ended_at`)} is not null or ${sql.ref(`${s}.expires_at`)} <= ${now}
     or not ${isOfThisEpoch(s, a)}
     or ${sql.ref(`${a}.user_status`)} <> 'active' or ${sql.ref(`${a}.company_status`)} <> 'active')`
 }
 
-/**
- * Whether no statement has ended the session by itself. By this column: with `ended_at`, the planner could take the index
- * of live sessions for one that is looked up by its id, and read all that the company has.
- */
+/** Not by `ended_at`: the planner could take the index of live sessions for an id, and read all that the company has. */
 export function isNotEnded(s: string) {
   return sql`${sql.ref(`${s}.end_reason`)} is null`
 }

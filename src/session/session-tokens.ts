@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import type { Session } from './session.ts'
 
-/** Both tokens, and their lifetimes in seconds. */
+/** The lifetimes are in seconds. `auth_time` and `amr`: RFC 9068, section 2.2.1. */
 export interface IssuedTokens {
   accessToken: string
   refreshToken: string
@@ -9,7 +9,7 @@ export interface IssuedTokens {
   refreshExpiresIn: number
 }
 
-/** Issues the tokens of a session's generation. A repetition gives the same refresh token, byte for byte. */
+/** A repetition gives the same refresh token, byte for byte: all its claims come from the session's row. */
 export async function issueTokens(
   { tokens, config }: Pick<Context, 'tokens' | 'config'>,
   session: Session,
@@ -19,7 +19,6 @@ export async function issueTokens(
   const nowSeconds = toSeconds(now)
   const refreshExp = toSeconds(session.expiresAt.getTime())
   const accessExp = Math.min(nowSeconds + config.accessTokenTtlSeconds, refreshExp)
-  // All claims come from the session's row, so a repetition gives the same bytes.
   const refreshToken = tokens.signRefresh({
     ...owner,
     gen: session.generation,
@@ -32,7 +31,6 @@ export async function issueTokens(
       role: session.role,
       perms: session.permissions,
       ...(session.amr && { amr: session.amr }),
-      // RFC 9068, section 2.2.1
       ...(session.provenAt && { auth_time: toSeconds(session.provenAt.getTime()) }),
       iat: nowSeconds,
       exp: accessExp,

@@ -1,9 +1,8 @@
-import type { Account } from '../company/account.ts'
+import { type Account, isConcerned } from '../company/account.ts'
 import type { RowOf } from '../database/columns.ts'
 import type { EndReason } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 
-/** A session with its account, read in one statement, and the rule that decides whether it is live. */
 
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
@@ -21,36 +20,57 @@ export const SESSION_COLUMNS = {
 
 export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
   Account & {
-    /** Why a statement has ended it, alone or with all sessions of its user or company; null if none has. */
+    /** Null if no statement has ended it, alone or with all sessions of its user or company. */
     endReason: EndReason | null
   }
 
-/** When the user last proved who they are, in milliseconds; 0, which is never recent, if that is not known. */
+/** When the user last proved who they are, in milliseconds; 0, which is never recent, if the session does not say. */
 export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>): number {
   return provenAt?.getTime() ?? 0
 }
 
-/** By which methods they did (RFC 8176). */
+/** RFC 8176 */
 export function methodsOf({ amr }: Pick<Session, 'amr'>): string[] {
   return amr ?? ['pwd']
 }
 
-/** Whether a second factor was proven, as the policy of a company can ask for. */
 export function hasSecondFactor(session: Pick<Session, 'amr'>): boolean {
   return methodsOf(session).includes('mfa')
 }
 
-/** What decides whether a session is live. */
+/** Whether the policy of its company needs a second factor, which the session has not proven. Then it may not act. */
+export function isHeld(session: Session): boolean {
+  return isConcerned(session) && !hasSecondFactor(session)
+}
+
+const RECENT_MS = 15 * 60_000
+
+/**
+ * A session alone is not enough for what could do lasting harm (ASVS 7.5.1, 7.5.3). Service members have nobody to prompt.
+ * @throws Problem reauthentication_required
+ */
+export function requireRecentProof(
+  { session, provenAt }: { session: Pick<Session, 'userKind' | 'amr' | 'secondFactors'>; provenAt: number },
+  now: number,
+): void {
+  const isWhole = session.secondFactors.length === 0 || hasSecondFactor(session)
+  if (session.userKind === 'service' || (isWhole && now - provenAt <= RECENT_MS)) return
+  throw new Problem(
+    'reauthentication_required',
+    'This needs you to prove again who you are, since that was more than 15 minutes ago, or without your second factor: POST /auth/reauthenticate, then try again.',
+  )
+}
+
 export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 'companyStatus'>
 
-/** Returns the session if it is live. @throws Problem session_ended */
+/** @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {
   const reason = endReasonOf(session, now)
   if (reason) throw sessionEnded(reason)
   return session
 }
 
-/** Why a session has ended; null if it is live. Expiry follows from the clock, so no statement stores it. */
+/** Null if the session is live. Expiry follows from the clock, so no statement stores it. */
 export function endReasonOf(session: EndState, now: number): EndReason | null {
   if (session.endReason) return session.endReason
   if (session.expiresAt.getTime() <= now) return 'expired'
@@ -64,7 +84,6 @@ export function sessionEnded(reason?: EndReason): Problem {
   return new Problem('session_ended', 'The session has ended; sign in again.', reason && { reason })
 }
 
-/** The part of a session that goes into log lines. */
 export function logContextOf({ companyId, userId, sessionId }: Session) {
   return { companyId, userId, sessionId }
 }

@@ -4,17 +4,13 @@ import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus } from '../database/schema.ts'
-import { type KnownUntil, knownUntilColumns } from './known-clients-fragments.ts'
-
-/** The look-up of a sign-in: who it is, and whether they are known here. */
+import { type KnownUntil, knownUntilColumns } from './known-clients-repository.ts'
 
 export interface SignInItem {
   companyId: string
-  /** In its stored form. */
   email: string
-  /** The digests of the client's network. */
+  /** Digests, as the next one. */
   networks: Buffer[]
-  /** The digest of the client's device cookie. */
   device: Buffer | null
 }
 
@@ -24,7 +20,6 @@ const signInTable = itemTable<SignInItem>({
   device: ['bytea', ({ device }) => device],
 })
 
-/** What there is of an account, and whether network and device of the client are known for it. */
 export interface Candidate {
   /** Null if there is no such company. */
   companyStatus: CompanyStatus | null
@@ -35,7 +30,7 @@ export interface Candidate {
 type Row = { ord: number; statusOfCompany: CompanyStatus | null } & KnownUntil &
   (Identity | { [Name in keyof Identity]: null })
 
-/** Finds accounts by e-mail. One outcome per item, in order, of one row each, whether or not there is an account. */
+/** One outcome per item, in order, of one row each, whether or not there is an account. */
 export async function findCandidates(db: Executor, items: SignInItem[]): Promise<(Candidate | null)[]> {
   const networks = items.flatMap((item, index) => item.networks.map((digest) => ({ ord: index + 1, digest })))
   const { rows } = await sql<Row>`

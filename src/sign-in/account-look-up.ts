@@ -1,21 +1,11 @@
 import type { Identity } from '../company/identity-fragments.ts'
 import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
-import type { CompanyStatus, SessionKind } from '../database/schema.ts'
-import type { Client } from '../limits/client.ts'
+import type { CompanyStatus } from '../database/schema.ts'
 import { type Candidate, findCandidates, type SignInItem } from './account-look-up-repository.ts'
-import type { KnownClients, Recognition } from './known-clients.ts'
+import type { Attempt, KnownClients, Recognition } from './known-clients.ts'
 
-/** Looks up whom a sign-in names, and whether its client is known for them. */
-
-interface Attempt {
-  companyId: string
-  email: string
-  mode: SessionKind
-  device: string | undefined
-  client: Client
-  now: number
-}
+/** Finds the account that a sign-in names, and whether its client is known for it. */
 
 export interface Found {
   /** Null if the company has nobody with this e-mail. */
@@ -25,7 +15,7 @@ export interface Found {
   recognized: Recognition
 }
 
-export type LookUpAccount = (attempt: Attempt) => Promise<Found>
+export type LookUpAccount = (attempt: Attempt & { companyId: string; email: string }) => Promise<Found>
 
 const NOTHING = {
   identity: null,

@@ -1,43 +1,66 @@
 import type { Context } from '../context.ts'
-import { withLogContext } from '../errors.ts'
-import { rateLimited } from '../limits/answer.ts'
+import { Problem, type RefusalContext, withLogContext } from '../errors.ts'
+import { createUsedUpMemory, rateLimited } from '../limits/answer.ts'
 import type { LimitState } from '../limits/list.ts'
-import { byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
+import { byDevice, byNetwork, type Quota, quotasOf, tightest } from '../limits/subject.ts'
 
-/**
- * Guesses of a password: the one rule for sign-in, password change and recent proof. They share two counts, of one network
- * or device, and of all together. When the second one is used up, every password from an unknown network is refused, so
- * guesses from many networks do not help.
- */
+/** The limits of sign-in: attempts, right or wrong, by network; and guesses of a password, the wrong ones alone. */
+
+interface Place {
+  network: string
+  /** If known: others of its network cannot use up its attempts. */
+  device: string | undefined
+  logContext?: RefusalContext
+}
+
+export type CountAttempt = ReturnType<typeof createAttempts>
+
+export function createAttempts({ counters, config }: Pick<Context, 'counters' | 'config'>) {
+  const { signInAttempts } = config.limits
+  const usedUp = createUsedUpMemory()
+  /** An attempt that fails by our fault does not count. A flood from one network causes no statement. @throws Problem rate_limited */
+  return async <Result>(
+    { network, device, logContext = {} }: Place,
+    now: number,
+    attempt: (limit: LimitState) => Promise<Result>,
+  ): Promise<Result> => {
+    const subject = device === undefined ? byNetwork(network) : byDevice(device, network)
+    const quotas = quotasOf(signInAttempts, subject)
+    const remembered = usedUp.find(quotas, now)
+    if (remembered) throw withLogContext(remembered, logContext)
+    const attempting = counters.consumeFor(signInAttempts, subject, now, attempt)
+    return await attempting.catch((error: unknown) => {
+      if (!(error instanceof Problem) || error.code !== 'rate_limited') throw error
+      const quota = quotas.find(({ limit }) => limit.name === error.extras.limit?.name)
+      if (!quota) throw error
+      usedUp.note(quota, error, now)
+      throw withLogContext(error, logContext)
+    })
+  }
+}
 
 interface Guesser {
   companyId: string
   email: string
-  /** Of the account; undefined if there is none. */
   userId: string | undefined
-  /** The network of the client, or its device if that is known for the member. */
   networkOrDevice: string
-  /** Whether network or device are known for the member. */
   isKnown: boolean
   now: number
 }
 
 export interface Guess {
-  /** The count of the network or device. */
   ofPlace: LimitState
-  /** The count of all together; null if it was used up before. */
+  /** Null if the limit was used up before. */
   ofAccount: LimitState | null
-  /** Whether no password counts. The attempt must fail after the work of a wrong guess. */
+  /** Whether any password fails, after the work of a wrong one. */
   isBarred: boolean
-  /** The counters that have counted it. */
   uses: Quota[]
 }
 
 /**
- * Counts a guess, runs the attempt, and gives the guess back unless it was wrong: null. It is counted first, so that
- * parallel guesses cannot exceed a limit. An attempt that throws is not a guess. `isRefunded` tells which results have
- * given it back themselves.
- * @throws Problem rate_limited
+ * The one rule for sign-in, password change and recent proof. A guess is counted first, so that parallel ones cannot exceed a
+ * limit, and refunded unless it was wrong (null). When all networks together have used up the account's limit, only known
+ * clients can sign in. @throws Problem rate_limited
  */
 export async function countGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,
@@ -52,7 +75,7 @@ export async function countGuess<Result>(
     isSettled = result === null || isRefunded(result)
     return { ...guess, result }
   } finally {
-    // The attempt has had its effect, so a failed refund must not turn it into an error.
+    // The attempt has taken effect, so a failed refund must not make it an error.
     if (!isSettled) await context.counters.refund(guess.uses).catch(() => {})
   }
 }
@@ -63,10 +86,9 @@ async function consumeGuess(
 ): Promise<Guess> {
   const place = quotasOf(limits.signInFailures, byNetwork(networkOrDevice, companyId, email))
   const quotas = [...place, ...quotasOf(limits.accountFailures, [companyId, email])]
-  const { states, usedUp } = await counters.consumeInTurn(quotas, now)
+  const { states, usedUp } = await counters.consumeInOrder(quotas, now)
   const uses = quotas.slice(0, states.length)
   if (usedUp && states.length < place.length) {
-    // A refused guess takes nothing.
     await counters.refund(uses).catch(() => {})
     throw withLogContext(rateLimited(usedUp), { companyId, ...(userId && { userId }), reason: 'locked_out' })
   }

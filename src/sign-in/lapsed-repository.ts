@@ -1,9 +1,14 @@
 import { sql } from 'kysely'
 import type { Executor, Transaction } from '../database/connect.ts'
 
-/** Challenges that nobody has answered in time. */
+/** Challenges that have expired without an answer. */
 
-/** Members with challenges that have expired, in the order of their keys after `last`, at most `max`. */
+interface MemberKey {
+  companyId: string
+  userId: string
+}
+
+/** Their members, in the order of their keys, after `last`. */
 export async function listLapsedAcrossCompanies(
   db: Executor,
   now: Date,
@@ -17,24 +22,14 @@ export async function listLapsedAcrossCompanies(
   return rows
 }
 
-interface MemberKey {
-  companyId: string
-  userId: string
-}
-
-/** A sign-in that has begun with the right password. */
 export interface Begun {
-  /** Of the member. */
   email: string
   network: string
   ipAddress: string
   createdAt: Date
 }
 
-/**
- * Deletes the challenges of a member that have expired; returns whence and when the sign-ins among them were begun whose
- * password still holds. The member is held.
- */
+/** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
 export async function deleteLapsed(
   tx: Transaction,
   companyId: string,
@@ -50,7 +45,7 @@ export async function deleteLapsed(
   return rows.filter(({ isOpen }) => isOpen)
 }
 
-/** Notes that a member is told of such a sign-in, at most once a day; the e-mail to tell, or undefined. */
+/** The e-mail, if the member is to be told: at most once a day. */
 export async function noteTold(
   tx: Transaction,
   companyId: string,

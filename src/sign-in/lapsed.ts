@@ -1,21 +1,17 @@
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import { holdUser } from '../company/service.ts'
+import { lockUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { queueMail } from '../mail/service.ts'
-import type { MemberIds } from '../second-factor/context.ts'
+import type { MemberIds } from '../second-factor/refusals.ts'
 import { newId, type System } from '../system.ts'
 import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
-/** Sign-ins whose second factor never came. Who began one knows the password, so its member is told, once a day. */
+/** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
 
 const MAX = 200
 const NIL = '00000000-0000-0000-0000-000000000000'
 
-/**
- * Deletes the challenges that have expired, and tells the members, until the signal aborts. One member that fails does not
- * keep the others from their turn.
- * @throws the first error, at the end
- */
+/** If one member fails, the others still follow. @throws the first error, at the end */
 export async function settleLapsedAcrossCompanies(
   context: Pick<Context, 'db' | 'system'>,
   now: number,
@@ -35,18 +31,18 @@ export async function settleLapsedAcrossCompanies(
   if (failures.length > 0) throw failures[0]
 }
 
-/** The member is held first, as in a sign-in, so that the two never deadlock. */
 async function settle(
   { db, system }: Pick<Context, 'db' | 'system'>,
   { companyId, userId }: MemberIds,
   now: number,
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
-    await holdUser(tx, companyId, userId)
+    // In the lock order of a sign-in: the user, then the challenges.
+    await lockUser(tx, companyId, userId)
     const begun = await deleteLapsed(tx, companyId, userId, new Date(now))
     const [first] = begun
     if (!first) return
-    // Into minutes that have passed: nobody who holds their sums waits for this member.
+    // Their minutes are over, so no sign-in waits for the locks of these sums.
     await recordRefusedSignIns(
       tx,
       begun.map((one) => refusalOf(system, { companyId, userId }, one)),
@@ -59,7 +55,6 @@ async function settle(
   })
 }
 
-/** Who knows the password is no stranger. */
 function refusalOf(
   system: System,
   member: MemberIds,

@@ -6,7 +6,7 @@ import type { SessionKind } from '../database/schema.ts'
 import { refundIfAny } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
 import { isNotEnded } from '../session/session-fragments.ts'
-import { type KnownClient, learning } from './known-clients-fragments.ts'
+import { type KnownClient, learning } from './known-clients-repository.ts'
 
 export interface NewSession {
   sessionId: string
@@ -16,41 +16,31 @@ export interface NewSession {
   createdAt: Date
   expiresAt: Date
   maxExpiresAt: Date
-  /** How the user proved who they are (RFC 8176). */
   amr: string[] | null
   userAgent: string | null
   ipAddress: string
   network: string
-  /** The hash against which a password was checked that is all the user has; null if the transaction has consumed more. */
+  /** The hash that the password matched; null if the transaction has consumed another proof. */
   passwordHash: string | null
-  /** Networks and devices that become known, and until when. */
   learns: KnownClient[]
   knownUntil: Date
-  /** The id of the audit entry of a superseded session. */
   supersededAuditId: string
-  /** Counters of wrong guesses that get their use back. */
   refunds: Quota[]
 }
 
-/**
- * - opened: the session is live
- * - refused: user or company is not active, or what was checked is no longer what sign-in asks for
- * - raced: another session of the user was opened at the same moment, so this statement could not count the live
- *   ones; nothing was changed. Call `lockMember` first, in a transaction.
- */
+/** `raced`: with another session of the user, so nothing was changed. Call `lockMember` first, in a transaction. */
 type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
-/** The most sessions that one sign-in ends: only after `maxSessions` was lowered there is more than one. */
+/** The most sessions that one sign-in ends. More than one only after `maxSessions` was lowered. */
 const MAX_SUPERSEDED = 1_000
 
-/** A password alone opens a session as long as it is the same, and the user has no second factor. */
+/** The password is enough if it is the same, and the user has no second factor. */
 const isStillEnough = (passwordHash: string | null) =>
   passwordHash === null ? sql`true` : sql`u.password_hash = ${passwordHash} and u.second_factors = '{}'`
 
 /**
- * Opens a session with its audit entry, gives back what its guess has used, and ends the one longest unused of the network that holds most, if the user
- * has `maxSessions` already. User and company stay locked until the commit: whatever ends all sessions either comes
- * first, and its epoch is in the new session, or comes later and ends the new session too.
+ * Ends the longest unused session of the network that has most, if the user has `maxSessions`. User and company stay locked:
+ * what ends all sessions comes before, and its epoch is in the new session, or later, and ends that too.
  */
 export async function insertSession(
   db: Executor,
@@ -97,7 +87,7 @@ export async function insertSession(
   return member.isAlone ? 'opened' : 'raced'
 }
 
-/** The user's live sessions. `place` is 1 for the one of its network that was used last. */
+/** `place` is 1 for the session of its network that was used last. */
 const liveSessions = (now: Date) => sql`
   select s.company_id, s.session_id, s.issued_at,
     row_number() over (partition by coalesce(s.network, s.ip_address) order by s.issued_at desc) as place
@@ -105,7 +95,7 @@ const liveSessions = (now: Date) => sql`
   join sessions s on s.company_id = o.company_id and s.user_id = o.user_id and s.user_epoch = o.user_epoch
   where s.ended_at is null and s.expires_at > ${now} and s.company_epoch = o.company_epoch`
 
-/** Ends what is more than the maximum, in key order, so that two statements never deadlock. */
+/** In key order, so that two statements never deadlock. */
 const supersede = ({ createdAt: now }: NewSession, maxSessions: number) => sql`
   update sessions s set ended_at = ${now}, end_reason = 'superseded'
   from (
@@ -133,7 +123,7 @@ const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession
     ipAddress: sql`${ipAddress}`,
   })
 
-/** Locks company and user until the commit, so that `insertSession` does not race in this transaction. */
+/** So that `insertSession` does not race in this transaction. */
 export async function lockMember(tx: Transaction, companyId: string, userId: string): Promise<void> {
   await sql`
     with company as (select company_id from companies where company_id = ${companyId} for share)

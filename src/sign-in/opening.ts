@@ -28,31 +28,23 @@ interface Opening {
   formerCookie: string | undefined
   client: Client
   recognized: Recognition
-  /** By which methods the user has proven who they are (RFC 8176). */
   amr: string[]
-  /** Counters that counted the right password or code as a guess. */
   refunds: Quota[]
   now: number
 }
 
-/** A session, and what carries it. */
 export interface Opened {
   session: Session
   credential: { tokens: IssuedTokens } | { cookie: string; device: string | null }
 }
 
 export interface SignedIn extends Opened {
-  /** The limit that counted the request, if one did. */
   limit: LimitState | undefined
 }
 
-/** Opens the session by its one statement. */
 type Insert = (db: Executor) => ReturnType<typeof repository.insertSession>
 
-/**
- * Opens a session. Without `consume`, for a password that was verified and is all that the user has: the statement confirms
- * both. With it, in the transaction that consumes what was proven. Null if that, user or company is not valid any more.
- */
+/** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
 export async function openSession(
   context: Context,
   account: Identity,
@@ -77,7 +69,7 @@ export async function openSession(
   return { session, credential }
 }
 
-/** A browser's alone: what has tokens keeps its cookie. */
+/** In token mode, a browser keeps the session of its cookie. */
 function formerOf({ mode, formerCookie }: Opening): Buffer | null {
   return mode === 'token' || formerCookie === undefined ? null : hashOpaque(formerCookie)
 }
@@ -113,7 +105,6 @@ function userAgentOf({ userAgent }: Client): string | undefined {
   return userAgent?.slice(0, MAX_USER_AGENT)
 }
 
-/** Opens a session, clears the lockout with a mail, and ends the former session, in one transaction. */
 async function openInTransaction(
   context: Context,
   account: Identity,
@@ -126,7 +117,6 @@ async function openInTransaction(
   return await transact(context.db, async (tx, rollBack) => {
     await repository.lockMember(tx, companyId, userId)
     if (consume && !(await consume(tx))) throw rollBack(false)
-    // First, since it makes room: then the new session supersedes none.
     if (former !== null) await endFormerSession(context, tx, former, opening)
     if ((await insert(tx)) !== 'opened') throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')
@@ -135,7 +125,7 @@ async function openInTransaction(
   })
 }
 
-/** The browser does not use its former cookie again, so a copy of it must not stay valid (ASVS 7.2.4). */
+/** The browser drops its former cookie, so a copy of it must not stay valid (ASVS 7.2.4). */
 async function endFormerSession(
   { system }: Context,
   tx: Transaction,
@@ -150,7 +140,7 @@ async function endFormerSession(
   await appendAudit(tx, companyId, newEntry(system, now, about))
 }
 
-/** A sign-in after a lockout can be a successful guess, so the user gets a mail (ASVS 6.3.5). */
+/** A sign-in after a lockout can be a right guess (ASVS 6.3.5). */
 async function tellOfLockout(
   { system }: Context,
   tx: Transaction,

@@ -6,18 +6,13 @@ import type { Context } from '../context.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
 import { countGuess } from './guesses.ts'
 
-/** Whether a user with a session knows the password. Wrong guesses count together with those at sign-in. */
 
 /** A user with a session is known, from every network. */
 export function turnOf({ client }: Pick<Actor, 'client'>) {
   return { network: client.network, isKnown: true }
 }
 
-/**
- * Returns the hash that the password matches; null if it is wrong. The last guess within the limit marks the lockout: the
- * next sign-in sends a mail.
- * @throws Problem rate_limited, overloaded
- */
+/** The hash that the password matches; null if it is wrong. @throws Problem rate_limited, overloaded */
 export async function matchOwnPassword(
   context: Pick<Context, 'db' | 'system' | 'hasher' | 'counters' | 'config'>,
   actor: Actor,

@@ -4,19 +4,15 @@ import { replacePasswordHash } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 
-/** Whether a password is that of an account. */
-
 interface Attempt {
   account: Identity | null
-  /** Reads the account again. */
   find(): Promise<Identity | null>
   password: string
   hasher: PasswordHasher
-  /** Whether no password counts. The work is that of a wrong one. */
+  /** Whether any password fails, after the work of a wrong one. */
   isBarred: boolean
 }
 
-/** The active account that the password matches. Renews a hash that was made with other parameters. */
 export async function matchPassword(
   context: Pick<Context, 'db'>,
   attempt: Attempt,
@@ -24,7 +20,7 @@ export async function matchPassword(
   const { account, find, password, hasher, isBarred } = attempt
   const matched = (await verify(hasher, account, password)) && !isBarred ? account : null
   const isDue = matched?.emailVerifiedAt && isActive(matched) && hasher.isOutdated(matched.passwordHash)
-  // One of several concurrent renewals succeeds; the others must match the hash that it stored.
+  // Of several renewals at the same time one succeeds; the others must match the hash that it has stored.
   const current =
     matched && isDue ? ((await renewHash(context, matched, attempt)) ?? (await matchAgain())) : matched
   return current && isActive(current) ? current : null
@@ -39,7 +35,7 @@ async function verify(hasher: PasswordHasher, account: Identity | null, password
   return await hasher.verify(account?.passwordHash, password)
 }
 
-/** Stores a hash with the current parameters; null if the stored hash has changed meanwhile. */
+/** Null if the stored hash has changed meanwhile. */
 async function renewHash(
   { db }: Pick<Context, 'db'>,
   account: Identity,

@@ -1,30 +1,30 @@
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
-import { countWrongCode, forgetWrongCodes } from '../company/wrong-codes-repository.ts'
+import { clearGuessedPassword, countWrongCode, forgetWrongCodes } from '../company/wrong-codes-repository.ts'
 import type { Context } from '../context.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import { readAssertion } from '../crypto/passkeys.ts'
 import { matchTotp } from '../crypto/totp.ts'
 import type { Transaction } from '../database/connect.ts'
+import { transact } from '../database/transact.ts'
 import type { LimitState } from '../limits/list.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
-import { countTry } from '../second-factor/challenges-repository.ts'
-import type { MemberIds, Received } from '../second-factor/context.ts'
+import { deleteResetTokens } from '../one-time-token/repository.ts'
+import { countTry, deletePasswordProven } from '../second-factor/challenges-repository.ts'
+import { consumeRecoveryCode } from '../second-factor/codes-repository.ts'
 import { type GivenProof, methodValuesOf, type Passkey } from '../second-factor/factor.ts'
 import { digestsOfCode } from '../second-factor/recovery-codes.ts'
-import { consumeRecoveryCode } from '../second-factor/recovery-codes-repository.ts'
-import { recordRefusal } from '../second-factor/refusals.ts'
+import { auditRefusal, type MemberIds, type Received } from '../second-factor/refusals.ts'
 import * as repository from '../second-factor/repository.ts'
 import { sealingContext } from '../second-factor/sealed.ts'
-import { voidPassword } from './guessing.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
 
-/**
- * A second factor that a member gives in answer to a challenge: it is verified first, and consumed by the transaction of its
- * effect. Tries are counted before, by challenge and codes also by member, so that parallel guesses cannot exceed a limit.
- */
+/** A second factor that answers a challenge. Tries are counted first, so that parallel guesses cannot exceed a limit. */
 
-/** What was verified, and is still to be consumed. `amr` in the words of RFC 8176. */
+const MAX_WRONG_CODES = 30
+
+/** Not yet consumed. `amr` has values of RFC 8176. */
 export type Verified = { amr: string[] } & (
   | { method: 'totp'; factorId: string; step: number }
   | { method: 'recovery_code'; digests: KeyedDigest[] }
@@ -34,46 +34,39 @@ export type Verified = { amr: string[] } & (
 interface Attempt extends Received {
   member: MemberIds & { email: string }
   given: GivenProof
-  /** The challenge that it answers, and the hash by which that is stored. */
   challenge: string
   hash: Buffer
-  /** The session that proves again who its user is. */
   sessionId?: string
 }
 
-/** Why nothing came of a second factor: its challenge is not good, or it is itself wrong, which is recorded. */
-export type Refused = { refused: 'challenge' | 'wrong'; limit: LimitState | undefined }
+export type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefined }
 
-/** What a transaction makes of a second factor that was verified. `used` is one that was used before, or was removed. */
+/** `used`: the factor was used before, or was removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
 
-/**
- * Counts a try, verifies what was given, and runs `effect`, which consumes challenge and factor.
- * @throws Problem rate_limited
- */
+/** `effect` must consume challenge and factor. @throws Problem rate_limited */
 export async function answerChallenge<Result extends object>(
   context: Context,
   attempt: Attempt,
   effect: (verified: Verified) => Promise<Effect<Result>>,
-): Promise<{ result: Result; limit: LimitState | undefined } | Refused> {
+): Promise<{ result: Result; limit: LimitState | undefined } | Failed> {
   const { member, given, hash, now } = attempt
   const { counters, config } = context
   const [codes, subject] = [config.limits.secondFactorCodes, [member.companyId, member.userId]]
   const limit = given.method === 'passkey' ? undefined : await counters.consume(codes, subject, now)
   let isGuess = false
   try {
-    if (!(await countTry(context.db, member, hash, new Date(now)))) return { refused: 'challenge', limit }
+    if (!(await countTry(context.db, member, hash, new Date(now)))) return { failed: 'challenge', limit }
     const verified = await verify(context, attempt)
     const result = verified ? await effect(verified) : 'wrong'
     if (typeof result === 'object') return { result, limit }
-    // Another request has answered it meanwhile, which can be the same one again.
-    if (result === 'challenge_gone') return { refused: 'challenge', limit }
-    // A code of an app that was used is not guessed. A recovery code that was used is not known any more.
+    if (result === 'challenge_gone') return { failed: 'challenge', limit }
+    // The right code of an app, used before, is no guess. Used recovery codes are deleted, so they look like wrong ones.
     isGuess = given.method === 'recovery_code' || (given.method === 'totp' && result === 'wrong')
     await recordWrong(context, attempt, isGuess)
-    return { refused: 'wrong', limit }
+    return { failed: 'wrong', limit }
   } finally {
-    // The answer stands, whether or not the use of the limit can be given back.
+    // A failed refund must not change the answer.
     if (limit && !isGuess) await counters.refund(quotasOf(codes, subject)).catch(() => {})
   }
 }
@@ -104,7 +97,6 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
   return null
 }
 
-/** Verifies the use of a passkey; null unless all of it is in order. */
 export async function verifyPasskey(
   { config }: Pick<Context, 'config'>,
   use: Parameters<typeof readAssertion>[1] & { passkey: Pick<Passkey, 'kind' | 'factorId'> },
@@ -114,7 +106,7 @@ export async function verifyPasskey(
   return assertion && { method: 'passkey', amr: methodValuesOf(use.passkey), factorId, ...assertion }
 }
 
-/** Consumes what was verified; false if it was used before, or its factor was removed. The member is held. */
+/** False if the factor was used before, or was removed. Lock the member first. */
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
   tx: Transaction,
@@ -126,36 +118,55 @@ export async function consumeProof(
   if (verified.method === 'passkey')
     return await repository.consumePasskey(tx, companyId, userId, { ...verified, at })
   if (verified.method === 'totp') {
-    if (!(await repository.consumeTotp(tx, companyId, userId, { ...verified, at }))) return false
-  } else {
-    const codesLeft = await consumeRecoveryCode(tx, companyId, userId, verified.digests)
-    if (codesLeft === undefined) return false
-    const data = { ipAddress, codesLeft }
-    // That of this moment: it can have been changed since the challenge was found.
-    const recipient = await forgetWrongCodes(tx, companyId, userId)
-    await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
-    const about = {
-      action: 'recovery_code',
-      outcome: 'done',
-      actor: userId,
-      ipAddress,
-      details: { codesLeft },
-    }
-    await appendAudit(tx, companyId, newEntry(system, at, about))
-    return true
+    const isConsumed = await repository.consumeTotp(tx, companyId, userId, { ...verified, at })
+    if (isConsumed) await forgetWrongCodes(tx, companyId, userId)
+    return isConsumed
   }
-  await forgetWrongCodes(tx, companyId, userId)
+  const codesLeft = await consumeRecoveryCode(tx, companyId, userId, verified.digests)
+  if (codesLeft === undefined) return false
+  // The e-mail can have changed since the challenge was found.
+  const recipient = await forgetWrongCodes(tx, companyId, userId)
+  const data = { ipAddress, codesLeft }
+  await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
+  const about = { action: 'recovery_code', outcome: 'done', actor: userId, ipAddress, details: { codesLeft } }
+  await appendAudit(tx, companyId, newEntry(system, at, about))
   return true
 }
 
-/** Records what was wrong. Too many wrong codes in a row make the password void: somebody else knows it. */
 async function recordWrong(
   context: Context,
   { member, given: { method }, sessionId, client, now }: Attempt,
   isGuess: boolean,
 ): Promise<void> {
-  await recordRefusal(context, member, { method }, { client, now }, sessionId)
+  await auditRefusal(context, member, { method }, { client, now }, sessionId)
   if (!isGuess) return
   const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)
   await voidPassword(context, member, wrongCodes, { client, now })
+}
+
+/**
+ * Only somebody who has the password can guess codes, so after too many in a row the password is void, with the challenges that
+ * came after it; all sessions end, since one can be the attacker's.
+ */
+export async function voidPassword(
+  { db, system }: Pick<Context, 'db' | 'system'>,
+  { companyId, userId, email: recipient }: MemberIds & { email: string },
+  wrongCodes: number,
+  { client: { ipAddress }, now }: Received,
+): Promise<void> {
+  if (wrongCodes < MAX_WRONG_CODES) return
+  await transact<void>(db, async (tx, rollBack) => {
+    // Lock order: mails, tokens, users.
+    await deleteResetTokens(tx, companyId, recipient)
+    // False: another request has done it, and the mails that it queued must stay.
+    if (!(await clearGuessedPassword(tx, companyId, userId, MAX_WRONG_CODES))) throw rollBack()
+    await deletePasswordProven(tx, companyId, userId)
+    await endUserSessions(tx, companyId, userId, 'password_reset')
+    const notice = { kind: 'code_guessing', recipient, data: { ipAddress }, now } as const
+    await queueMail(tx, system, companyId, notice)
+    const link = { kind: 'password_reset', recipient, data: { isPasswordVoid: true }, now } as const
+    await queueMail(tx, system, companyId, link)
+    const about = { action: 'password_void', outcome: 'done', actor: null, subject: userId, ipAddress }
+    await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+  })
 }

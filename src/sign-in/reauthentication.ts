@@ -3,27 +3,20 @@ import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
-import { askForProof } from '../second-factor/challenges.ts'
+import { issueProofChallenge } from '../second-factor/challenges.ts'
 import { answerProof, findProof } from '../second-factor/challenges-repository.ts'
 import type { GivenProof } from '../second-factor/factor.ts'
-import { holdOwner } from '../second-factor/repository.ts'
+import { lockOwner } from '../second-factor/repository.ts'
 import { type ProofRequest, type Renewed, renewCredentials } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
 import { matchOwnPassword } from './own-password.ts'
 import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
 
-/**
- * Recent proof: a user with a session proves again who they are, by what a sign-in would ask of them. What is wrong is
- * refused at its field: 401 would mean to clients that the session has ended.
- */
+/** Recent proof. What is wrong is 400 at its field: by 401, clients would take it that the session has ended. */
 
 /** RFC 8176 */
 const BY_PASSWORD = ['pwd']
 
-/**
- * Proves by password. A user who has a second factor is asked for that.
- * @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded
- */
 export async function proveByPassword(
   context: Context,
   session: Session,
@@ -32,25 +25,24 @@ export async function proveByPassword(
 ): Promise<Renewed | SecondFactorRequest> {
   if ((await matchOwnPassword(context, { session, ...request }, password, 'reauthenticate')) === null)
     throw invalidField('password', 'is wrong')
-  if (session.secondFactors.length > 0) return await askForProof(context, session, true, request)
+  if (session.secondFactors.length > 0) return await issueProofChallenge(context, session, true, request)
   const renewed = await renewCredentials(context, session, request, {
     amr: BY_PASSWORD,
-    // This session itself can have added a factor meanwhile.
+    // The same session can have added a factor meanwhile.
     consume: async (tx) => {
-      const owner = await holdOwner(tx, session.companyId, session.userId)
+      const owner = await lockOwner(tx, session.companyId, session.userId)
       return owner?.secondFactors.length === 0
     },
   })
-  return renewed ?? (await askForProof(context, session, true, request))
+  return renewed ?? (await issueProofChallenge(context, session, true, request))
 }
 
-/** Begins a proof by passkey, without the password. @throws Problem factor_required, session_ended */
 export async function beginProofByPasskey(
   context: Context,
   session: Session,
   request: Pick<ProofRequest, 'client' | 'now'>,
 ): Promise<{ challenge: string; passkeyOptions: object }> {
-  const { challenge, passkeyOptions } = await askForProof(context, session, false, request)
+  const { challenge, passkeyOptions } = await issueProofChallenge(context, session, false, request)
   if (!passkeyOptions) throw new Problem('factor_required', 'You have no passkey; prove it by your password.')
   return { challenge, passkeyOptions }
 }
@@ -62,10 +54,7 @@ export type ProveBySecondFactor = (
   request: ProofRequest,
 ) => Promise<Renewed>
 
-/**
- * Completes a proof by the second factor. The same request again, with the same Idempotency-Key, has the same answer; while
- * the first is being worked on, it shares it, and is no try of its own.
- */
+/** The same request, with the same Idempotency-Key, has the same answer, and is no try of its own. */
 export function createProofBySecondFactor(context: Context): ProveBySecondFactor {
   const proving = new Map<string, Promise<Renewed>>()
   return async (session, given, request) => {
@@ -103,36 +92,34 @@ async function proveBySecondFactor(
     renew,
   )
   if ('result' in answered) return answered.result
-  // Another attempt of the same client can have completed it meanwhile.
   const after = await findProof(context.db, session, hash, new Date(now))
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
-  const { refused, limit } = answered
-  if (refused === 'challenge') throw deadChallenge(limit)
+  const { failed, limit } = answered
+  if (failed === 'challenge') throw deadChallenge(limit)
   throw given.method === 'passkey'
     ? wrongAt('response', 'is not accepted')
     : wrongAt('code', 'is wrong', limit)
 
   async function renew(verified: Verified): Promise<Effect<Renewed>> {
-    let refused: 'challenge_gone' | 'used' = 'used'
+    let failed: 'challenge_gone' | 'used' = 'used'
     const renewed = await renewCredentials(context, session, request, {
       amr: [...methods, ...verified.amr, 'mfa'],
       consume: async (tx) => {
         const answer = { userId, hash: challengeHash, answeredBy, now: new Date(now) }
-        const isOwner = await holdOwner(tx, companyId, userId)
+        const isOwner = await lockOwner(tx, companyId, userId)
         if (isOwner && (await answerProof(tx, companyId, answer)))
           return await consumeProof(context, tx, session, verified, request)
-        refused = 'challenge_gone'
+        failed = 'challenge_gone'
         return false
       },
     })
-    return renewed ?? refused
+    return renewed ?? failed
   }
 
   function isAnswer(digest: Buffer | null): boolean {
     return answeredBy.length > 0 && digest !== null && digest.equals(answeredBy)
   }
 
-  /** The session has moved on by this proof already, so there is nothing left to consume. */
   async function repeat(): Promise<Renewed> {
     const renewed = await renewCredentials(context, session, request, 'given_before')
     if (!renewed) throw deadChallenge()
@@ -140,10 +127,7 @@ async function proveBySecondFactor(
   }
 }
 
-/**
- * What a request must repeat to be the same one; empty if it can not be repeated. Nobody can work a code out of it without
- * the client's key.
- */
+/** Empty if the request cannot be repeated. Without the client's key, nobody can find the code in the hash. */
 function digestOf(given: GivenProof, { idempotencyKey, cookie }: ProofRequest): Buffer {
   if (idempotencyKey === undefined || cookie !== undefined) return Buffer.alloc(0)
   return createHash('sha256')

@@ -8,8 +8,6 @@ import { newId } from '../system.ts'
 import type { Found } from './account-look-up.ts'
 import type { Guess } from './guesses.ts'
 
-/** Sign-ins by password that are refused: why, and their record. */
-
 interface Attempt {
   companyId: string
   email: string
@@ -17,17 +15,14 @@ interface Attempt {
   now: number
 }
 
-/**
- * Resolves when the refused sign-in is committed, with what the log tells of it. The answer must wait for it. A wrong `guess`
- * marks a lockout if it was the last one within the limit.
- */
+/** Resolves after the commit, with what the log says. The last wrong guess within the limit notes a lockout. */
 export type RecordRefusal = (
   attempt: Attempt,
   found: Found,
   refused: { reason: RefusalReason; guess?: Guess },
 ) => Promise<RefusalContext>
 
-/** A flood writes one statement at a time, so that it does not occupy the connections. */
+/** One statement at a time, so that a flood does not occupy the connections. */
 export function createRefusals({
   db,
   system,
@@ -59,12 +54,11 @@ export function createRefusals({
   }
 }
 
-/** What the log tells of a refused sign-in, and the client is not told. */
 export function logContextOf(companyId: string, { account }: Found, reason: RefusalReason): RefusalContext {
   return { companyId, ...(account && { userId: account.userId }), reason }
 }
 
-/** Why a password opened no session. Where the right one would have opened none, it does not tell whether it was. */
+/** Where the right password would have opened no session either, the reason does not say whether it was right. */
 export function reasonOf({ account, companyStatus }: Found, { isBarred }: Guess): RefusalReason {
   if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
   if (companyStatus === 'suspended') return 'company_suspended'

@@ -6,19 +6,19 @@ import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
 import { type AssertionResponse, requestOptions } from '../crypto/passkeys.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { Problem, withLogContext } from '../errors.ts'
+import { issueUnstored, readUnstored } from '../second-factor/challenges.ts'
 import * as challenges from '../second-factor/challenges-repository.ts'
+import type { GivenProof } from '../second-factor/factor.ts'
 import {
+  auditRefusal,
   type FactorRefusal,
   invalidSecondFactor,
   type MemberIds,
   type Received,
-} from '../second-factor/context.ts'
-import type { GivenProof } from '../second-factor/factor.ts'
-import { recordRefusal } from '../second-factor/refusals.ts'
+} from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
-import { issueUnstored, readUnstored } from '../second-factor/unstored-challenge.ts'
 import { newId } from '../system.ts'
-import type { CountAttempt } from './attempts.ts'
+import type { CountAttempt } from './guesses.ts'
 import type { KnownClients } from './known-clients.ts'
 import { openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
@@ -31,20 +31,15 @@ export interface SignInContext extends Context {
 }
 
 export interface SignInRequest extends Received {
-  /** The session cookie of the request; the new session replaces its session. */
+  /** Its session ends when the new one opens. */
   formerCookie: string | undefined
-  /** The device cookie of the request. */
   device: string | undefined
-  /** The mode that the request asks for; undefined if it does not say. It must be that of the challenge. */
+  /** If the request names one, it must be that of the challenge. */
   mode: SessionKind | undefined
-  /** Refuses pages of other sites. For cookies. @throws Problem cross_site_request */
   requireSameSite(): void
 }
 
-/**
- * Completes a sign-in that has begun with the right password.
- * @throws Problem invalid_request, invalid_second_factor, cross_site_request, rate_limited
- */
+/** @throws Problem invalid_request, invalid_second_factor, cross_site_request, rate_limited */
 export async function completeSignIn(
   context: SignInContext,
   { challenge, ...given }: GivenProof & { challenge: string },
@@ -62,31 +57,31 @@ export async function completeSignIn(
     context,
     { member: identity, given, challenge, hash, client, now },
     async (verified) => {
-      let refused: 'challenge_gone' | 'used' = 'used'
+      let failed: 'challenge_gone' | 'used' = 'used'
       const amr = ['pwd', ...verified.amr, 'mfa']
       const opening = { ...request, mode, recognized, amr, refunds: [] }
       const opened = await openSession(context, identity, opening, async (tx) => {
         const consumed = { userId, hash, network: client.network, now: new Date(now) }
         if (await challenges.consumeSignIn(tx, companyId, consumed))
           return await consumeProof(context, tx, identity, verified, request)
-        refused = 'challenge_gone'
+        failed = 'challenge_gone'
         return false
       })
-      return opened ?? refused
+      return opened ?? failed
     },
   )
   const answered = await answering.catch((error: unknown) => {
     const isLockedOut = error instanceof Problem && error.code === 'rate_limited'
     throw isLockedOut ? withLogContext(error, { companyId, userId, reason: 'locked_out' }) : error
   })
-  if ('refused' in answered) {
-    const reason = answered.refused === 'challenge' ? 'challenge_void' : 'wrong_factor'
+  if ('failed' in answered) {
+    const reason = answered.failed === 'challenge' ? 'challenge_void' : 'wrong_factor'
     throw invalidSecondFactor({ companyId, userId, reason }, answered.limit)
   }
   return { ...answered.result, limit: answered.limit }
 }
 
-/** Begins a sign-in by passkey alone. Nothing is stored, since anybody can ask for it. */
+/** Nothing is stored, since anybody can begin a sign-in. */
 export function beginByPasskey(
   { config, system, digests }: Pick<Context, 'config' | 'system' | 'digests'>,
   mode: SessionKind,
@@ -96,7 +91,7 @@ export function beginByPasskey(
   return { challenge, passkeyOptions: requestOptions(config.passkeys, challenge) }
 }
 
-/** What is worked with where nobody has a passkey, so that the time of the answer does not tell. */
+/** For passkeys that nobody has: the same work, so that the time of the answer tells nothing. */
 const NOBODYS = {
   companyId: PLATFORM,
   userId: PLATFORM,
@@ -107,10 +102,7 @@ const NOBODYS = {
   backupEligible: false,
 } as const
 
-/**
- * Signs in by passkey, which says who it is and in which company.
- * @throws Problem invalid_second_factor, cross_site_request, rate_limited
- */
+/** The passkey says whose it is. @throws Problem invalid_second_factor, cross_site_request, rate_limited */
 export async function signInByPasskey(
   context: SignInContext,
   { challenge, response }: { challenge: string; response: AssertionResponse },
@@ -133,8 +125,8 @@ export async function signInByPasskey(
     if (identity) {
       const opening = { ...request, mode, recognized, amr: [...verified.amr, 'mfa'], refunds: [] }
       const opened = await openSession(context, identity, opening, async (tx) => {
-        if (!(await challenges.useUnstored(tx, begun.hash, begun.expiresAt))) return false
-        // Somebody who gave the password before and took the passkey then is here.
+        if (!(await challenges.consumeUnstored(tx, begun.hash, begun.expiresAt))) return false
+        // The member can have begun with the password, and then taken the passkey.
         await challenges.deleteWaiting(tx, identity.companyId, identity.userId, request.client.network)
         return await consumeProof(context, tx, identity, verified, request)
       })
@@ -144,7 +136,7 @@ export async function signInByPasskey(
   })
 }
 
-/** Records a passkey that was refused, with as much work if nobody has it. Returns what the log says of it. */
+/** Does the same work if nobody has the passkey. */
 async function record(
   context: SignInContext,
   found: FoundPasskey | null | undefined,
@@ -154,7 +146,7 @@ async function record(
   if (found) {
     const { companyId, userId } = found
     const reason = reasonOf(found)
-    await recordRefusal(context, found, { method: 'passkey', reason }, request)
+    await auditRefusal(context, found, { method: 'passkey', reason }, request)
     return { companyId, userId, reason }
   }
   const { network, ipAddress } = request.client
@@ -164,13 +156,12 @@ async function record(
   return { reason: 'unknown_passkey' }
 }
 
-/** Why a passkey that belongs to somebody opened no session. */
 function reasonOf({ companyStatus, userStatus }: FoundPasskey): FactorRefusal {
   if (companyStatus !== 'active') return 'company_suspended'
   return userStatus === 'active' ? 'wrong_factor' : 'user_disabled'
 }
 
-/** @throws Problem invalid_request if the request asks for another mode; cross_site_request */
+/** @throws Problem invalid_request, cross_site_request */
 function requireMode(request: SignInRequest, mode: SessionKind): void {
   if (request.mode !== undefined && request.mode !== mode)
     throw new Problem('invalid_request', `The challenge was asked for in ${mode} mode; send no other.`, {

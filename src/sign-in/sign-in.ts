@@ -1,43 +1,38 @@
 import { normalizeEmail } from '../company/checks.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
-import type { SessionKind } from '../database/schema.ts'
 import type { Turn } from '../edge/turn-queue.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
-import { askForSignIn } from '../second-factor/challenges.ts'
+import { issueSignInChallenge } from '../second-factor/challenges.ts'
 import { createAccountLookUp, type Found, type LookUpAccount } from './account-look-up.ts'
 import { countGuess, type Guess } from './guesses.ts'
+import type { Attempt } from './known-clients.ts'
 import { type Opened, openSession, type SignedIn } from './opening.ts'
 import { matchPassword } from './password-match.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { SignInContext } from './second-step.ts'
 
-/** Sign-in by password; second-step.ts opens sessions too. A refusal does not reveal which of the values was wrong. */
+/**
+ * Sign-in by password: count the attempt, find the account, count a guess, match the password, open a session. Every
+ * `invalid_credentials` comes after the same work (one look-up, one verification, one recorded refusal), so that neither
+ * answer nor time tells which value was wrong.
+ */
 
 interface Parts extends SignInContext {
   lookUp: LookUpAccount
   recordRefusal: RecordRefusal
 }
 
-interface SignInAttempt {
+interface SignInAttempt extends Attempt {
   companyId: string
   email: string
   password: string
-  mode: SessionKind
-  /** The session cookie of the request; the new session replaces its session. */
   formerCookie: string | undefined
-  /** The device cookie of the request. */
-  device: string | undefined
   client: Client
-  now: number
 }
 
-/**
- * Opens a session for the right password, unless the user has a second factor. Every `invalid_credentials` comes after the
- * same work: one look-up, one verification, one recorded refusal.
- * @throws Problem invalid_request, invalid_credentials, second_factor_required, email_not_verified, rate_limited, overloaded
- */
+/** @throws Problem invalid_request, permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
 export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
 
 export function createSignIn(context: SignInContext): SignIn {
@@ -57,10 +52,7 @@ export function createSignIn(context: SignInContext): SignIn {
   }
 }
 
-/**
- * Before anything is counted, it is looked up whether the client is known where that matters: with a device cookie, since a
- * known device has attempts of its own, and where the queue has no place for strangers.
- */
+/** Before counting, for those whom a flood must not lock out: known devices and, if the queue is full, known networks. */
 async function lookUpEarly({ hasher, lookUp }: Parts, attempt: SignInAttempt): Promise<Found | undefined> {
   const { device, client } = attempt
   if (device === undefined && hasher.hasPlace({ network: client.network, isKnown: false })) return undefined
@@ -73,12 +65,6 @@ function turnOf({ client: { network } }: SignInAttempt, { recognized: { device, 
   return { network, device, isKnown }
 }
 
-/** Refusals of who knows the password. */
-const NOT_NOW = {
-  email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
-  token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
-} as const
-
 async function signIn(
   parts: Parts,
   attempt: SignInAttempt,
@@ -89,16 +75,14 @@ async function signIn(
   const { device, isKnown } = found.recognized
   const userId = found.account?.userId
   const guesser = { companyId, email, userId, networkOrDevice: device ?? client.network, isKnown, now }
-  const guess = await countGuess(
+  const { result, ...guess } = await countGuess(
     parts,
     guesser,
     (counted) => tryPassword(parts, attempt, found, counted),
-    (result) => typeof result === 'object' && 'session' in result,
+    (tried) => typeof tried === 'object' && 'session' in tried,
   )
-  const { result } = guess
   if (result === null) {
-    const reason = reasonOf(found, guess)
-    const logContext = await parts.recordRefusal(attempt, found, { reason, guess })
+    const logContext = await parts.recordRefusal(attempt, found, { reason: reasonOf(found, guess), guess })
     const detail = 'Company, e-mail address or password is wrong.'
     throw new Problem('invalid_credentials', detail, { limit: guess.ofPlace, logContext })
   }
@@ -116,34 +100,34 @@ async function signIn(
   return { ...result, limit }
 }
 
-/** What comes of a password that was counted as a guess; null if it is wrong. */
+/** Why the right password opens no session. */
+const NOT_NOW = {
+  email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
+  token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
+} as const
+
+/** Null if the password is wrong, or if user, password or factors have changed during the check. */
 async function tryPassword(
   parts: Parts,
   attempt: SignInAttempt,
   found: Found,
   { isBarred, uses: refunds }: Guess,
 ): Promise<Opened | SecondFactorRequest | keyof typeof NOT_NOW | null> {
-  const { password, mode, formerCookie, client, now } = attempt
   const account = await matchPassword(parts, {
     account: found.account,
     find: async () => (await parts.lookUp(attempt)).account,
-    password,
+    password: attempt.password,
     hasher: parts.hasher.inTurn(turnOf(attempt, found)),
     isBarred,
   })
   if (!account) return null
   if (!account.emailVerifiedAt) return 'email_not_verified'
-  if (account.userKind === 'service' && mode === 'cookie') return 'token_mode_only'
-  if (account.secondFactors.length > 0) return await askForSignIn(parts, account, attempt)
-  // Null if the user was disabled, or the password was changed, while this one was checked.
-  const { recognized } = found
+  if (account.userKind === 'service' && attempt.mode === 'cookie') return 'token_mode_only'
+  if (account.secondFactors.length > 0) return await issueSignInChallenge(parts, account, attempt)
   return await openSession(parts, account, {
-    mode,
-    formerCookie,
-    client,
-    recognized,
+    ...attempt,
+    recognized: found.recognized,
     amr: ['pwd'],
     refunds,
-    now,
   })
 }

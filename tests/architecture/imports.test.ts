@@ -51,12 +51,10 @@ const DOORS: Record<string, string[]> = {
     'session.ts',
     'acting.ts',
     'ending-repository.ts',
-    'recent-proof.ts',
+    'repository.ts',
     'session-tokens.ts',
     'session-fragments.ts',
     'proof.ts',
-    'proof-repository.ts',
-    'held.ts',
     // For the routes of sign-in and recent proof.
     'cookie.ts',
     'replies.ts',
@@ -69,19 +67,16 @@ const DOORS: Record<string, string[]> = {
     'reset.ts',
     'reset-repository.ts',
     'policy.ts',
-    'restored.ts',
     'sealed.ts',
-    // For sign-in and recent proof, which verify and consume factors.
-    'context.ts',
+    // For sign-in and recent proof, which verify and consume factors. Challenges also for restored backups.
     'challenges.ts',
     'challenges-repository.ts',
+    'codes-repository.ts',
     'factor.ts',
     'passkey-schemas.ts',
     'recovery-codes.ts',
-    'recovery-codes-repository.ts',
     'refusals.ts',
     'repository.ts',
-    'unstored-challenge.ts',
   ],
   'sign-in': ['own-password.ts', 'known-clients-repository.ts'],
   ingest: [],
@@ -268,9 +263,7 @@ describe('each thing has one place:', () => {
   test('requests and replies are no concern of services, repositories and what they stand on', () => {
     const isOfHttp = (path: string) =>
       ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
-      /^(?:limits\/(?:client|memory)|session\/(?:cookie|bearer|credential)|sign-in\/login-answer)\.ts$/.test(
-        path,
-      ) ||
+      /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential)|sign-in\/login-answer)\.ts$/.test(path) ||
       isRoutes(path) ||
       isGuard(path) ||
       isPlugin(path) ||

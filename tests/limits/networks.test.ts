@@ -123,7 +123,7 @@ describe('counters in Postgres', () => {
         { limit: own, values: [`place ${index % 4}`] },
         { limit: shared, values: ['all'] },
       ]
-      const { states, usedUp } = await (index % 8 < 4 ? counters : elsewhere).consumeInTurn(
+      const { states, usedUp } = await (index % 8 < 4 ? counters : elsewhere).consumeInOrder(
         quotas,
         service.clock.now(),
       )

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { deleteUser, resetSecondFactors } from '../../src/operator/users.ts'
-import { voidPassword } from '../../src/sign-in/guessing.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
+import { voidPassword } from '../../src/sign-in/proofs.ts'
 import { useService } from '../support/onboarding.ts'
 import { releaseTogether as release } from '../support/races.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'

@@ -1,0 +1,114 @@
+import { sql } from 'kysely'
+import type { KeyedDigest } from '../crypto/digests.ts'
+import type { Executor, Transaction } from '../database/connect.ts'
+
+/** Codes of a member, as keyed digests: recovery codes, and the one mailed code that proves the mailbox. */
+
+const MAX_TRIES = 5
+
+/** Returns how many are left; undefined if there is none with such a digest. */
+export async function consumeRecoveryCode(
+  tx: Transaction,
+  companyId: string,
+  userId: string,
+  digests: KeyedDigest[],
+): Promise<number | undefined> {
+  const { rows } = await sql`
+    delete from recovery_codes
+    where company_id = ${companyId} and user_id = ${userId}
+      and digest = any(${digests.map(({ digest }) => digest)}::bytea[])
+    returning digest`.execute(tx)
+  if (rows.length === 0) return undefined
+  const keyIds = digests.map(({ keyId }) => keyId)
+  return await countRecoveryCodes(tx, companyId, userId, keyIds)
+}
+
+/** Without those under master keys that are not configured any more. */
+export async function countRecoveryCodes(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  keyIds: string[],
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int from recovery_codes
+    where company_id = ${companyId} and user_id = ${userId} and key_id = any(${keyIds}::text[])`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+export async function replaceRecoveryCodes(
+  tx: Transaction,
+  companyId: string,
+  userId: string,
+  codes: KeyedDigest[],
+): Promise<void> {
+  await tx
+    .deleteFrom('recovery_codes')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .execute()
+  if (codes.length === 0) return
+  const rows = codes.map(({ digest, keyId }) => ({
+    company_id: companyId,
+    user_id: userId,
+    digest,
+    key_id: keyId,
+  }))
+  await tx.insertInto('recovery_codes').values(rows).execute()
+}
+
+/** Replaces an older code. */
+export async function storeMailedCode(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  { digest, expiresAt }: { digest: Buffer; expiresAt: Date },
+): Promise<void> {
+  await sql`
+    insert into mailbox_codes (company_id, user_id, digest, expires_at)
+    values (${companyId}, ${userId}, ${digest}, ${expiresAt})
+    on conflict (company_id, user_id) do update set digest = excluded.digest, tries = 0,
+      expires_at = excluded.expires_at`.execute(db)
+}
+
+/** Returns the digest to compare with; undefined if there is no code, or it has had its last try. */
+export async function countMailedCodeTry(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  now: Date,
+): Promise<Buffer | undefined> {
+  const { rows } = await sql<{ digest: Buffer }>`
+    update mailbox_codes set tries = tries + 1
+    where company_id = ${companyId} and user_id = ${userId} and tries < ${MAX_TRIES} and expires_at > ${now}
+    returning digest`.execute(db)
+  return rows[0]?.digest
+}
+
+/** For a right code. */
+export async function refundMailedCodeTry(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  digest: Buffer,
+): Promise<void> {
+  await sql`
+    update mailbox_codes set tries = greatest(0, tries - 1)
+    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(db)
+}
+
+export async function isCurrentMailedCode(
+  tx: Transaction,
+  companyId: string,
+  userId: string,
+  digest: Buffer,
+): Promise<boolean> {
+  const { rows } = await sql`
+    select from mailbox_codes
+    where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(tx)
+  return rows.length > 0
+}
+
+export async function consumeMailedCode(tx: Transaction, companyId: string, userId: string): Promise<void> {
+  await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+}
