@@ -8,7 +8,7 @@ import { byNetwork } from '../limits/subject.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
 import { sessionEnded } from '../session/session.ts'
-import { matchOwnPassword, turnOf } from '../sign-in/own-password.ts'
+import { matchOwnPassword, turnOf } from '../sign-in/passwords.ts'
 
 /**
  * Changes the password of a user who knows the current one, and ends the other sessions of the user. Wrong

@@ -47,11 +47,7 @@ export async function insertSignIn(
 }
 
 /** False if the session has ended. */
-export async function insertOfSession(
-  db: Executor,
-  companyId: string,
-  challenge: NewChallenge,
-): Promise<boolean> {
+export async function insertOfSession(db: Executor, companyId: string, challenge: NewChallenge) {
   const { numAffectedRows } = await sql`
     with member as (
       select u.company_id, u.user_id, u.session_epoch
@@ -93,11 +89,7 @@ interface SignInChallenge {
 }
 
 /** A challenge does not name its company. Undefined if it is not valid. */
-export async function findSignInAcrossCompanies(
-  db: Executor,
-  hash: Buffer,
-  now: Date,
-): Promise<SignInChallenge | undefined> {
+export async function findSignInAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
   const { rows } = await sql<Identity & { mode: SessionKind }>`
     select h.mode, ${identityColumns}
     from second_factor_challenges h ${ownerOf('h')}
@@ -109,10 +101,7 @@ export async function findSignInAcrossCompanies(
 }
 
 /** A credential id does not name its company. */
-export async function findOwnerOfPasskeyAcrossCompanies(
-  db: Executor,
-  credentialId: Buffer,
-): Promise<Identity | undefined> {
+export async function findOwnerOfPasskeyAcrossCompanies(db: Executor, credentialId: Buffer) {
   const { rows } = await sql<Identity>`
     select ${identityColumns}
     from second_factors f ${ownerOf('f')}
@@ -229,12 +218,7 @@ export async function consumeUnstored(tx: Transaction, hash: Buffer, expiresAt: 
 }
 
 /** The sign-ins of a member that wait for a second factor in one network. */
-export async function deleteWaiting(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  network: string,
-): Promise<void> {
+export async function deleteWaiting(tx: Transaction, companyId: string, userId: string, network: string) {
   await sql`
     delete from second_factor_challenges
     where company_id = ${companyId} and user_id = ${userId} and purpose = 'sign_in' and network = ${network}`.execute(
@@ -242,11 +226,7 @@ export async function deleteWaiting(
   )
 }
 
-export async function deletePasswordProven(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-): Promise<void> {
+export async function deletePasswordProven(tx: Transaction, companyId: string, userId: string) {
   await sql`
     delete from second_factor_challenges
     where company_id = ${companyId} and user_id = ${userId} and password_proven`.execute(tx)

@@ -24,12 +24,7 @@ export async function consumeRecoveryCode(
 }
 
 /** Without those under master keys that are not configured any more. */
-export async function countRecoveryCodes(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  keyIds: string[],
-): Promise<number> {
+export async function countRecoveryCodes(db: Executor, companyId: string, userId: string, keyIds: string[]) {
   const { rows } = await sql<{ count: number }>`
     select count(*)::int from recovery_codes
     where company_id = ${companyId} and user_id = ${userId} and key_id = any(${keyIds}::text[])`.execute(db)
@@ -42,19 +37,10 @@ export async function replaceRecoveryCodes(
   userId: string,
   codes: KeyedDigest[],
 ): Promise<void> {
-  await tx
-    .deleteFrom('recovery_codes')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .execute()
-  if (codes.length === 0) return
-  const rows = codes.map(({ digest, keyId }) => ({
-    company_id: companyId,
-    user_id: userId,
-    digest,
-    key_id: keyId,
-  }))
-  await tx.insertInto('recovery_codes').values(rows).execute()
+  await sql`delete from recovery_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
+  const ids = { company_id: companyId, user_id: userId }
+  const rows = codes.map(({ digest, keyId }) => ({ ...ids, digest, key_id: keyId }))
+  if (rows.length > 0) await tx.insertInto('recovery_codes').values(rows).execute()
 }
 
 /** Replaces an older code. */
@@ -72,12 +58,7 @@ export async function storeMailedCode(
 }
 
 /** Returns the digest to compare with; undefined if there is no code, or it has had its last try. */
-export async function countMailedCodeTry(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  now: Date,
-): Promise<Buffer | undefined> {
+export async function countMailedCodeTry(db: Executor, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<{ digest: Buffer }>`
     update mailbox_codes set tries = tries + 1
     where company_id = ${companyId} and user_id = ${userId} and tries < ${MAX_TRIES} and expires_at > ${now}
@@ -86,12 +67,7 @@ export async function countMailedCodeTry(
 }
 
 /** For a right code. */
-export async function refundMailedCodeTry(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  digest: Buffer,
-): Promise<void> {
+export async function refundMailedCodeTry(db: Executor, companyId: string, userId: string, digest: Buffer) {
   await sql`
     update mailbox_codes set tries = greatest(0, tries - 1)
     where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(db)

@@ -30,11 +30,7 @@ const HANDLE_BYTES = 64
 const APP_NAME = 'Authenticator app'
 
 /** Adds an authenticator app, not yet in force. @throws Problem invalid_request, permission_denied, quota_reached */
-export async function addTotp(
-  context: Context,
-  actor: Actor,
-  mailCode: string | undefined,
-): Promise<{ id: string; secret: string; uri: string }> {
+export async function addTotp(context: Context, actor: Actor, mailCode: string | undefined) {
   const { session, now } = actor
   const { system, sealer } = context
   const { companyId, userId, email, companyName } = session

@@ -21,11 +21,7 @@ async function lockPolicy(tx: Act['tx'], companyId: string): Promise<SecondFacto
 }
 
 /** @throws Problem permission_denied, session_ended, not_found */
-export async function changePolicy(
-  context: ActContext,
-  actor: Actor | Operator,
-  policy: SecondFactorPolicy,
-): Promise<void> {
+export async function changePolicy(context: ActContext, actor: Actor | Operator, policy: SecondFactorPolicy) {
   const terms = { permission: 'members:manage', lock: lockPolicy }
   await perform(context, actor, terms, async ({ tx, companyId, audit, mail }, before) => {
     if (before === policy) return

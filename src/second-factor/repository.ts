@@ -17,11 +17,7 @@ export interface Owner {
 }
 
 /** Locks the company, for its policy, and then the member; undefined unless both are active. */
-export async function lockOwner(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-): Promise<Owner | undefined> {
+export async function lockOwner(tx: Transaction, companyId: string, userId: string) {
   const { rows } = await sql<Owner>`
     with company as (select * from companies where company_id = ${companyId} and status = 'active' for share)
     select u.email, u.name, u.role, u.kind as "userKind", c.name as "companyName",
@@ -50,10 +46,7 @@ export async function listFactors(db: Executor, companyId: string, userId: strin
 export type FoundPasskey = Passkey & Pick<Account, 'companyId' | 'userId' | 'userStatus' | 'companyStatus'>
 
 /** A credential id does not name its company. */
-export async function findPasskeyAcrossCompanies(
-  db: Executor,
-  credentialId: Buffer,
-): Promise<FoundPasskey | undefined> {
+export async function findPasskeyAcrossCompanies(db: Executor, credentialId: Buffer) {
   const { rows } = await sql<FoundPasskey>`
     select ${factorColumns}, f.company_id as "companyId", f.user_id as "userId", u.status as "userStatus",
       c.status as "companyStatus"
@@ -71,12 +64,9 @@ export async function insertTotp(
   userId: string,
   app: { factorId: string; name: string; sealedSecret: string; mailboxProven: boolean; at: Date },
 ): Promise<void> {
-  await tx
-    .deleteFrom('second_factors')
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('confirmed_at', 'is', null)
-    .execute()
+  await sql`
+    delete from second_factors
+    where company_id = ${companyId} and user_id = ${userId} and confirmed_at is null`.execute(tx)
   await tx
     .insertInto('second_factors')
     .values({
@@ -182,12 +172,7 @@ export async function storeKinds(tx: Transaction, companyId: string, userId: str
 }
 
 /** Returns the user handle of the member's passkeys: `handle`, unless there was one. Undefined for inactive members. */
-export async function giveHandle(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  handle: Buffer,
-): Promise<Buffer | undefined> {
+export async function giveHandle(db: Executor, companyId: string, userId: string, handle: Buffer) {
   await sql`
     update users set passkey_handle = ${handle}
     where company_id = ${companyId} and user_id = ${userId} and passkey_handle is null and status = 'active'`.execute(

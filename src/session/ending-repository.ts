@@ -15,11 +15,7 @@ interface Ending {
 }
 
 /** Ends all sessions of a company in one write; false if there is no such company. */
-export async function endCompanySessions(
-  db: Executor,
-  companyId: string,
-  reason: EndReason,
-): Promise<boolean> {
+export async function endCompanySessions(db: Executor, companyId: string, reason: EndReason) {
   const moved = await db
     .updateTable('companies')
     .set(({ eb }) => ({ session_epoch: eb('session_epoch', '+', 1), session_epoch_reason: reason }))
@@ -60,12 +56,7 @@ export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason
 }
 
 /** Ends all sessions of a user in one write; false if the company has no such user. */
-export async function endUserSessions(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  reason: EndReason,
-): Promise<boolean> {
+export async function endUserSessions(db: Executor, companyId: string, userId: string, reason: EndReason) {
   const moved = await db
     .updateTable('users')
     .set(({ eb }) => ({ session_epoch: eb('session_epoch', '+', 1), session_epoch_reason: reason }))

@@ -62,20 +62,12 @@ const byCookie = sql`join sessions s on s.cookie_hash = i.cookie_hash`
 export type LogoutScope = 'session' | 'all'
 
 /** Null: no such session, or a revoked key. Two items must not name the same session. */
-export async function logOutTokens(
-  db: Executor,
-  items: TokenLogout[],
-  scope: LogoutScope,
-): Promise<(LoggedOut | null)[]> {
+export async function logOutTokens(db: Executor, items: TokenLogout[], scope: LogoutScope) {
   return inOrder(items.length, await logOut(db, tokenTable(items), byToken, ENDS[scope]))
 }
 
 /** The same. A cookie does not name its company. */
-export async function logOutCookiesAcrossCompanies(
-  db: Executor,
-  items: CookieLogout[],
-  scope: LogoutScope,
-): Promise<(LoggedOut | null)[]> {
+export async function logOutCookiesAcrossCompanies(db: Executor, items: CookieLogout[], scope: LogoutScope) {
   return inOrder(items.length, await logOut(db, cookieTable(items), byCookie, ENDS[scope]))
 }
 

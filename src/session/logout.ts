@@ -40,10 +40,7 @@ export function createLogout({
   const endByToken = { session: byToken('session'), all: byToken('all') }
   const endByCookie = { session: byCookie('session'), all: byCookie('all') }
 
-  async function logOut(
-    credential: Credential,
-    { scope, ipAddress, now }: LogoutRequest,
-  ): Promise<repository.LoggedOut | null> {
+  async function logOut(credential: Credential, { scope, ipAddress, now }: LogoutRequest) {
     const about = { now: new Date(now), auditId: newId(system), ipAddress }
     if ('claims' in credential) {
       const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims

@@ -7,7 +7,6 @@ import { isKeyInForce } from '../token/fragments.ts'
 import { SESSION_COLUMNS, type Session } from './session.ts'
 import { endReason, isNotEnded } from './session-fragments.ts'
 
-
 /** `version` is a keyed hash of the state. `session` is null if the process remembers this version. */
 export interface FoundSession {
   version: string
@@ -37,11 +36,7 @@ const tokenTable = itemTable<TokenItem>({
   remembered: ['text', ({ remembered }) => remembered],
 })
 
-export async function findSessions(
-  db: Executor,
-  items: TokenItem[],
-  seed: string,
-): Promise<(FoundSession | null)[]> {
+export async function findSessions(db: Executor, items: TokenItem[], seed: string) {
   const { rows } = await sql<Row>`
     select i.ord::int, v.version, f.*
     from ${tokenTable(items)}
@@ -62,11 +57,7 @@ const cookieTable = itemTable<CookieItem>({
 })
 
 /** One outcome per item, in order. A cookie does not name its company. */
-export async function findSessionsByCookieAcrossCompanies(
-  db: Executor,
-  items: CookieItem[],
-  seed: string,
-): Promise<(FoundSession | null)[]> {
+export async function findSessionsByCookieAcrossCompanies(db: Executor, items: CookieItem[], seed: string) {
   const { rows } = await sql<Row>`
     select i.ord::int, v.version, f.*
     from ${cookieTable(items)}

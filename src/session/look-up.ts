@@ -7,7 +7,6 @@ import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
-
 /** Each use extends a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
 

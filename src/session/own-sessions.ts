@@ -6,7 +6,6 @@ import { endOwnSession } from './ending-repository.ts'
 import { listSessions } from './repository.ts'
 import type { Session } from './session.ts'
 
-
 export type OwnSessions = ReturnType<typeof createOwnSessions>
 
 /** A server that signs in again instead of refreshing can have very many sessions. */

@@ -55,12 +55,7 @@ function entryOf(
   return newEntry(system, new Date(now), { ...about, details })
 }
 
-async function nextPair(
-  context: Context,
-  session: Session,
-  request: ProofRequest,
-  cause: Cause,
-): Promise<Refreshed | null> {
+async function nextPair(context: Context, session: Session, request: ProofRequest, cause: Cause) {
   const { companyId, sessionId, userId } = session
   const { idempotencyKey, client, now } = request
   const proof = cause === 'given_before' ? { amr: [] } : cause
@@ -79,12 +74,7 @@ async function nextPair(
   return outcome === 'not_consumed' ? null : await toAnswer(context, outcome, now)
 }
 
-async function nextCookie(
-  context: Context,
-  session: Session,
-  request: ProofRequest,
-  proof: Proof,
-): Promise<{ cookie: string } | null> {
+async function nextCookie(context: Context, session: Session, request: ProofRequest, proof: Proof) {
   const { db, system } = context
   const { companyId, sessionId } = session
   const cookie = generateOpaque(system.randomBytes)

@@ -3,7 +3,6 @@ import type { RowOf } from '../database/columns.ts'
 import type { EndReason } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 
-
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
   sessionId: 'session_id',

@@ -9,12 +9,7 @@ interface MemberKey {
 }
 
 /** Their members, in the order of their keys, after `last`. */
-export async function listLapsedAcrossCompanies(
-  db: Executor,
-  now: Date,
-  last: MemberKey,
-  max: number,
-): Promise<MemberKey[]> {
+export async function listLapsedAcrossCompanies(db: Executor, now: Date, last: MemberKey, max: number) {
   const { rows } = await sql<MemberKey>`
     select distinct company_id as "companyId", user_id as "userId" from second_factor_challenges
     where expires_at <= ${now} and (company_id, user_id) > (${last.companyId}::uuid, ${last.userId}::uuid)
@@ -30,12 +25,7 @@ export interface Begun {
 }
 
 /** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
-export async function deleteLapsed(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  now: Date,
-): Promise<Begun[]> {
+export async function deleteLapsed(tx: Transaction, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<Begun & { isOpen: boolean }>`
     delete from second_factor_challenges h using users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
@@ -46,12 +36,7 @@ export async function deleteLapsed(
 }
 
 /** The e-mail, if the member is to be told: at most once a day. */
-export async function noteTold(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  now: Date,
-): Promise<string | undefined> {
+export async function noteTold(tx: Transaction, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<{ email: string }>`
     update users set factor_missing_told_at = ${now}
     where company_id = ${companyId} and user_id = ${userId} and status = 'active'

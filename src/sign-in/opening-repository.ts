@@ -28,7 +28,10 @@ export interface NewSession {
   refunds: Quota[]
 }
 
-/** `raced`: with another session of the user, so nothing was changed. Call `lockMember` first, in a transaction. */
+/**
+ * - refused: user or company is not active, or the password that was checked is not enough any more
+ * - raced: with another session of the user, so nothing was changed. Call `lockMember` first, in a transaction
+ */
 type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
 /** The most sessions that one sign-in ends. More than one only after `maxSessions` was lowered. */

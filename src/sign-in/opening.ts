@@ -29,6 +29,7 @@ interface Opening {
   client: Client
   recognized: Recognition
   amr: string[]
+  /** The counters that have counted the right password as a guess. */
   refunds: Quota[]
   now: number
 }
@@ -117,6 +118,7 @@ async function openInTransaction(
   return await transact(context.db, async (tx, rollBack) => {
     await repository.lockMember(tx, companyId, userId)
     if (consume && !(await consume(tx))) throw rollBack(false)
+    // First, so that the new session need not supersede another one.
     if (former !== null) await endFormerSession(context, tx, former, opening)
     if ((await insert(tx)) !== 'opened') throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')

@@ -9,7 +9,7 @@ import type { GivenProof } from '../second-factor/factor.ts'
 import { lockOwner } from '../second-factor/repository.ts'
 import { type ProofRequest, type Renewed, renewCredentials } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
-import { matchOwnPassword } from './own-password.ts'
+import { matchOwnPassword } from './passwords.ts'
 import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
 
 /** Recent proof. What is wrong is 400 at its field: by 401, clients would take it that the session has ended. */
@@ -92,6 +92,7 @@ async function proveBySecondFactor(
     renew,
   )
   if ('result' in answered) return answered.result
+  // Another attempt of the same client can have answered it meanwhile.
   const after = await findProof(context.db, session, hash, new Date(now))
   if (isAnswer(after?.answeredBy ?? null)) return await repeat()
   const { failed, limit } = answered
@@ -120,6 +121,7 @@ async function proveBySecondFactor(
     return answeredBy.length > 0 && digest !== null && digest.equals(answeredBy)
   }
 
+  /** The proof has renewed the credentials before, so there is nothing left to consume. */
   async function repeat(): Promise<Renewed> {
     const renewed = await renewCredentials(context, session, request, 'given_before')
     if (!renewed) throw deadChallenge()

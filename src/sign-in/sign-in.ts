@@ -9,7 +9,7 @@ import { createAccountLookUp, type Found, type LookUpAccount } from './account-l
 import { countGuess, type Guess } from './guesses.ts'
 import type { Attempt } from './known-clients.ts'
 import { type Opened, openSession, type SignedIn } from './opening.ts'
-import { matchPassword } from './password-match.ts'
+import { matchPassword } from './passwords.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { SignInContext } from './second-step.ts'
 

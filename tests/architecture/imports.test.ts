@@ -78,7 +78,7 @@ const DOORS: Record<string, string[]> = {
     'refusals.ts',
     'repository.ts',
   ],
-  'sign-in': ['own-password.ts', 'known-clients-repository.ts'],
+  'sign-in': ['passwords.ts', 'known-clients-repository.ts'],
   ingest: [],
   member: ['acting.ts', 'changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
