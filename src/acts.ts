@@ -4,7 +4,7 @@ import { type AuditEntry, newEntry } from './audit/entry.ts'
 import { appendAudit } from './audit/repository.ts'
 import type { Context } from './context.ts'
 import type { Database } from './database/schema.ts'
-import { type Client, clientOf } from './limits/client.ts'
+import { type Client, clientOf, type Received } from './limits/client.ts'
 import { type NewMail, queueMail } from './mail/service.ts'
 import { requireActor } from './session/acting.ts'
 import type { Session } from './session/session.ts'
@@ -19,10 +19,8 @@ import type { System } from './system.ts'
 export type ActContext = Pick<Context, 'db' | 'system'>
 
 /** A user who acts by a session. */
-export interface Actor {
+export interface Actor extends Received {
   session: Session
-  client: Client
-  now: number
 }
 
 /** An operator, who may do everything. */

@@ -20,10 +20,12 @@ export const ACCOUNT_COLUMNS = {
   secondFactorPolicy: 'second_factor_policy',
 } as const
 
-export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS> {
+export interface MemberIds {
   companyId: string
   userId: string
 }
+
+export interface Account extends RowOf<'accounts', typeof ACCOUNT_COLUMNS>, MemberIds {}
 
 export const DEFAULT_ASSIGNMENTS = ['environment:production']
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Kysely, type Transaction as KyselyTransaction, PostgresDialect, sql } from 'kysely'
+import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely'
 import pg from 'pg'
 import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
@@ -9,8 +9,8 @@ import { types } from './values.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
 export type Executor = Kysely<Database>
-/** For functions that need a transaction: the compiler refuses the pool. */
-export type Transaction = KyselyTransaction<Database>
+/** For what needs a transaction. */
+export type Tx = Transaction<Database>
 
 export interface Connection {
   db: Kysely<Database>

@@ -7,6 +7,12 @@ export interface Client {
   userAgent: string | undefined
 }
 
+/** `now` is in milliseconds. */
+export interface Received {
+  client: Client
+  now: number
+}
+
 export function clientOf(request: FastifyRequest): Client {
   const { 'user-agent': userAgent } = request.headers
   return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent }

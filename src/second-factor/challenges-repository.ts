@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
+import type { MemberIds } from '../company/account.ts'
 import { type Identity, identityColumns } from '../company/identity-fragments.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 
 /**
@@ -83,11 +84,6 @@ const ownerOf = (table: 'h' | 'f') => sql`
   ) u
   join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`
 
-interface SignInChallenge {
-  identity: Identity
-  mode: SessionKind
-}
-
 /** A challenge does not name its company. Undefined if it is not valid. */
 export async function findSignInAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
   const { rows } = await sql<Identity & { mode: SessionKind }>`
@@ -112,7 +108,7 @@ export async function findOwnerOfPasskeyAcrossCompanies(db: Executor, credential
 /** `answeredBy` is the digest of the request that has answered it. Undefined if it is not of this session, or has expired. */
 export async function findProof(
   db: Executor,
-  { companyId, userId, sessionId }: { companyId: string; userId: string; sessionId: string },
+  { companyId, userId, sessionId }: MemberIds & { sessionId: string },
   hash: Buffer,
   now: Date,
 ) {
@@ -129,12 +125,7 @@ export async function findProof(
 }
 
 /** False if the challenge has had its last try, or is not valid. Parallel tries cannot exceed the count. */
-export async function countTry(
-  db: Executor,
-  { companyId, userId }: { companyId: string; userId: string },
-  hash: Buffer,
-  now: Date,
-): Promise<boolean> {
+export async function countTry(db: Executor, { companyId, userId }: MemberIds, hash: Buffer, now: Date) {
   const { rows } = await sql`
     update second_factor_challenges h set tries = h.tries + 1
     from users u
@@ -158,7 +149,7 @@ const isStillValid = (now: Date) => sql`h.expires_at > ${now} and h.answered_by 
  * Lock the member first: then one of several requests finds it.
  */
 export async function consumeSignIn(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   { userId, hash, network, now }: { userId: string; hash: Buffer; network: string; now: Date },
 ): Promise<boolean> {
@@ -178,7 +169,7 @@ export async function consumeSignIn(
 
 /** False if the challenge is not valid any more. */
 export async function answerProof(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   { userId, hash, answeredBy, now }: { userId: string; hash: Buffer; answeredBy: Buffer; now: Date },
 ): Promise<boolean> {
@@ -191,7 +182,7 @@ export async function answerProof(
 
 /** False if the session has no such challenge. */
 export async function consumeEnrolment(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   { userId, sessionId, hash, now }: { userId: string; sessionId: string; hash: Buffer; now: Date },
 ): Promise<boolean> {
@@ -207,7 +198,7 @@ export async function consumeEnrolment(
 const EVERY_HASH = Buffer.alloc(0)
 
 /** False if the challenge was consumed before. */
-export async function consumeUnstored(tx: Transaction, hash: Buffer, expiresAt: Date): Promise<boolean> {
+export async function consumeUnstored(tx: Tx, hash: Buffer, expiresAt: Date): Promise<boolean> {
   const { rows } = await sql`
     insert into used_passkey_challenges (challenge_hash, expires_at)
     select ${hash}::bytea, ${expiresAt}::timestamptz where not exists (
@@ -218,7 +209,7 @@ export async function consumeUnstored(tx: Transaction, hash: Buffer, expiresAt: 
 }
 
 /** The sign-ins of a member that wait for a second factor in one network. */
-export async function deleteWaiting(tx: Transaction, companyId: string, userId: string, network: string) {
+export async function deleteWaiting(tx: Tx, companyId: string, userId: string, network: string) {
   await sql`
     delete from second_factor_challenges
     where company_id = ${companyId} and user_id = ${userId} and purpose = 'sign_in' and network = ${network}`.execute(
@@ -226,7 +217,7 @@ export async function deleteWaiting(tx: Transaction, companyId: string, userId: 
   )
 }
 
-export async function deletePasswordProven(tx: Transaction, companyId: string, userId: string) {
+export async function deletePasswordProven(tx: Tx, companyId: string, userId: string) {
   await sql`
     delete from second_factor_challenges
     where company_id = ${companyId} and user_id = ${userId} and password_proven`.execute(tx)
@@ -234,7 +225,7 @@ export async function deletePasswordProven(tx: Transaction, companyId: string, u
 
 /** Consumes all challenges of passkeys that expire until then, and all codes of authenticator apps until that step. */
 export async function consumeUntilAcrossCompanies(
-  tx: Transaction,
+  tx: Tx,
   { expiresAt, step }: { expiresAt: Date; step: number },
 ): Promise<void> {
   await sql`

@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto'
+import type { MemberIds } from '../company/account.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { requestOptions } from '../crypto/passkeys.ts'
 import { lastStepAt } from '../crypto/totp.ts'
-import type { Transaction } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { SecondFactorRequest } from '../errors.ts'
+import type { Received } from '../limits/client.ts'
 import { type Session, sessionEnded } from '../session/session.ts'
 import * as repository from './challenges-repository.ts'
 import { countRecoveryCodes } from './codes-repository.ts'
 import type { Factor, Method, Passkey } from './factor.ts'
-import type { MemberIds, Received } from './refusals.ts'
 import { listFactors } from './repository.ts'
 
 /**
@@ -130,7 +131,7 @@ const SKEW_MS = 60_000
  * A restored backup does not have what was used since. So challenges of passkeys, and codes of authenticator apps, that were
  * made until now are void; for two minutes at most, new ones are void too.
  */
-export async function voidEarlierProofsAcrossCompanies(tx: Transaction, now: number): Promise<void> {
+export async function voidEarlierProofsAcrossCompanies(tx: Tx, now: number): Promise<void> {
   const expiresAt = new Date(now + CHALLENGE_MS + SKEW_MS)
   await repository.consumeUntilAcrossCompanies(tx, { expiresAt, step: lastStepAt(now + SKEW_MS) })
 }

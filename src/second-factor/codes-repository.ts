@@ -1,18 +1,13 @@
 import { sql } from 'kysely'
 import type { KeyedDigest } from '../crypto/digests.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 
 /** Codes of a member, as keyed digests: recovery codes, and the one mailed code that proves the mailbox. */
 
 const MAX_TRIES = 5
 
 /** Returns how many are left; undefined if there is none with such a digest. */
-export async function consumeRecoveryCode(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  digests: KeyedDigest[],
-): Promise<number | undefined> {
+export async function consumeRecoveryCode(tx: Tx, companyId: string, userId: string, digests: KeyedDigest[]) {
   const { rows } = await sql`
     delete from recovery_codes
     where company_id = ${companyId} and user_id = ${userId}
@@ -31,12 +26,7 @@ export async function countRecoveryCodes(db: Executor, companyId: string, userId
   return rows[0]?.count ?? 0
 }
 
-export async function replaceRecoveryCodes(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  codes: KeyedDigest[],
-): Promise<void> {
+export async function replaceRecoveryCodes(tx: Tx, companyId: string, userId: string, codes: KeyedDigest[]) {
   await sql`delete from recovery_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
   const ids = { company_id: companyId, user_id: userId }
   const rows = codes.map(({ digest, keyId }) => ({ ...ids, digest, key_id: keyId }))
@@ -73,18 +63,13 @@ export async function refundMailedCodeTry(db: Executor, companyId: string, userI
     where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(db)
 }
 
-export async function isCurrentMailedCode(
-  tx: Transaction,
-  companyId: string,
-  userId: string,
-  digest: Buffer,
-): Promise<boolean> {
+export async function isCurrentMailedCode(tx: Tx, companyId: string, userId: string, digest: Buffer) {
   const { rows } = await sql`
     select from mailbox_codes
     where company_id = ${companyId} and user_id = ${userId} and digest = ${digest}`.execute(tx)
   return rows.length > 0
 }
 
-export async function consumeMailedCode(tx: Transaction, companyId: string, userId: string): Promise<void> {
+export async function consumeMailedCode(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }

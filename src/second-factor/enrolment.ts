@@ -5,6 +5,7 @@ import { hashOpaque } from '../crypto/opaque.ts'
 import type { RegistrationResponse } from '../crypto/passkeys.ts'
 import { challengeIn, creationOptions, readRegistration } from '../crypto/passkeys.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../crypto/totp.ts'
+import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
@@ -155,7 +156,7 @@ function requirePerson({ userKind }: Session): void {
 }
 
 /** @throws Problem quota_reached */
-async function requireRoom(tx: Act['tx'], { companyId, userId }: Session, kind: FactorKind): Promise<void> {
+async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorKind): Promise<void> {
   const factors = await repository.listFactors(tx, companyId, userId)
   if (factors.filter((factor) => factor.kind === kind).length < MAX[kind]) return
   const what = kind === 'totp' ? 'authenticator apps' : 'passkeys'

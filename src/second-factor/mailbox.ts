@@ -1,8 +1,8 @@
 import { type Actor, actIn, countChange } from '../acts.ts'
-import type { Account } from '../company/account.ts'
+import type { Account, MemberIds } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import type { Digests } from '../crypto/digests.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import type { Session } from '../session/session.ts'
@@ -20,10 +20,9 @@ import type { Owner } from './repository.ts'
 const LIFETIME_MS = 600_000
 const DIGITS = 8
 
-export const CODE_USES = ['factor', 'email'] as const
-export type CodeUse = (typeof CODE_USES)[number]
-type CodeMail = (typeof MAILS)[CodeUse]
 const MAILS = { factor: 'mailbox_code', email: 'email_change_code' } as const
+export type CodeUse = keyof typeof MAILS
+type CodeMail = (typeof MAILS)[CodeUse]
 const PURPOSES: Record<CodeMail, string> = {
   mailbox_code: 'mailbox code',
   email_change_code: 'mailbox code for another e-mail',
@@ -58,7 +57,7 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
 /** Eight digits (ASVS 6.5.4) for 10 minutes (ASVS 6.5.5). */
 export async function issueCode(
   { db, system, digests }: { db: Executor; system: System; digests: Digests },
-  { companyId, userId }: { companyId: string; userId: string },
+  { companyId, userId }: MemberIds,
   mail: CodeMail,
   now: number,
 ): Promise<string> {
@@ -68,7 +67,7 @@ export async function issueCode(
   return code
 }
 
-/** 2^48 is so much larger than 10^8 that the remainder favours no code that matters. */
+/** All codes are equally likely but for a bias of 10^8 in 2^48. */
 function randomDigits({ randomBytes }: System): string {
   return String(randomBytes(6).readUIntBE(0, 6) % 10 ** DIGITS).padStart(DIGITS, '0')
 }
@@ -102,7 +101,7 @@ export async function checkMailCode(
  * who needs no code. @throws Problem invalid_request
  */
 export async function proveMailbox(
-  tx: Transaction,
+  tx: Tx,
   { companyId, userId }: Session,
   owner: Owner,
   use: CodeUse,
@@ -115,12 +114,7 @@ export async function proveMailbox(
 }
 
 /** For another e-mail. False if the member has proven a second factor in place of it. @throws Problem invalid_request */
-export async function consumeEmailCode(
-  tx: Transaction,
-  session: Session,
-  owner: Owner,
-  digest: Buffer | null,
-): Promise<boolean> {
+export async function consumeEmailCode(tx: Tx, session: Session, owner: Owner, digest: Buffer | null) {
   const isProven = await proveMailbox(tx, session, owner, 'email', digest)
   if (isProven) await codes.consumeMailedCode(tx, session.companyId, session.userId)
   return isProven

@@ -1,6 +1,7 @@
 import { type Act, type ActContext, type Actor, countChange, perform } from '../acts.ts'
 import { isConcerned } from '../company/account.ts'
 import type { Context } from '../context.ts'
+import type { Tx } from '../database/connect.ts'
 import type { FactorKind } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
@@ -59,7 +60,7 @@ export async function asOwner<Result>(
   work: (act: Act, owner: repository.Owner) => Promise<Result>,
 ): Promise<Result> {
   const { userId } = actor.session
-  const lock = async (tx: Act['tx'], companyId: string) => await repository.lockOwner(tx, companyId, userId)
+  const lock = async (tx: Tx, companyId: string) => await repository.lockOwner(tx, companyId, userId)
   return await perform(context, actor, { permission: null, lock }, async (act, owner) => {
     if (!owner) throw sessionEnded()
     return await work(act, owner)
@@ -92,7 +93,7 @@ export async function settle(
 
 export async function storeNewCodes(
   { system, digests }: Context,
-  tx: Act['tx'],
+  tx: Tx,
   { companyId, userId }: Session,
 ): Promise<string[]> {
   const codes = newRecoveryCodes(system)

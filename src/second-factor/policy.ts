@@ -1,7 +1,7 @@
-import { type Act, type ActContext, type Actor, type Operator, perform } from '../acts.ts'
+import { type ActContext, type Actor, type Operator, perform } from '../acts.ts'
 import * as repository from '../company/policy-repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
-import type { Executor } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { SecondFactorPolicy } from '../database/schema.ts'
 
 /** The policy of a company says whose sessions must have proven a second factor. It takes effect at the next request. */
@@ -14,7 +14,7 @@ export async function requireSecurity(db: Executor, companyId: string): Promise<
 }
 
 /** @throws Problem not_found */
-async function lockPolicy(tx: Act['tx'], companyId: string): Promise<SecondFactorPolicy> {
+async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy> {
   const policy = await repository.lockPolicy(tx, companyId)
   if (policy === undefined) throw noSuchCompany()
   return policy

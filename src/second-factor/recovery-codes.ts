@@ -1,3 +1,4 @@
+import type { MemberIds } from '../company/account.ts'
 import type { Digests, KeyedDigest } from '../crypto/digests.ts'
 import type { System } from '../system.ts'
 
@@ -19,7 +20,7 @@ export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): 
 /** The digests by which a code is stored and found; none if the text cannot be a code. */
 export function digestsOfCode(
   digests: Digests,
-  { companyId, userId }: { companyId: string; userId: string },
+  { companyId, userId }: MemberIds,
   code: string,
 ): KeyedDigest[] {
   const letters = code.toUpperCase().replace(/[\s-]/g, '').replaceAll('O', '0').replace(/[IL]/g, '1')

@@ -1,23 +1,13 @@
 import { newEntry, type RefusalReason } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
+import type { MemberIds } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import { Problem, type RefusalContext } from '../errors.ts'
-import type { Client } from '../limits/client.ts'
+import type { Received } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import type { Method } from './factor.ts'
 
 /** A second factor that is refused: its answer and its audit entry. */
-
-/** Where a request comes from, and when in milliseconds. */
-export interface Received {
-  client: Client
-  now: number
-}
-
-export interface MemberIds {
-  companyId: string
-  userId: string
-}
 
 /** The last ones are for sign-in by passkey alone. */
 export type FactorRefusal =

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { Account } from '../company/account.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind, SecondFactorPolicy, UserKind } from '../database/schema.ts'
 import type { Factor, Passkey } from './factor.ts'
 
@@ -17,7 +17,7 @@ export interface Owner {
 }
 
 /** Locks the company, for its policy, and then the member; undefined unless both are active. */
-export async function lockOwner(tx: Transaction, companyId: string, userId: string) {
+export async function lockOwner(tx: Tx, companyId: string, userId: string) {
   const { rows } = await sql<Owner>`
     with company as (select * from companies where company_id = ${companyId} and status = 'active' for share)
     select u.email, u.name, u.role, u.kind as "userKind", c.name as "companyName",
@@ -59,7 +59,7 @@ export async function findPasskeyAcrossCompanies(db: Executor, credentialId: Buf
 
 /** Adds an authenticator app that is not in force yet, in place of another such one. */
 export async function insertTotp(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   app: { factorId: string; name: string; sealedSecret: string; mailboxProven: boolean; at: Date },
@@ -102,7 +102,7 @@ export async function findUnconfirmedTotp(
 
 /** `step` is that of the first code, which is consumed. False if the app was confirmed before. */
 export async function confirmTotp(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   { factorId, step, at }: { factorId: string; step: number; at: Date },
@@ -123,7 +123,7 @@ type NewPasskey = Pick<Passkey, 'credentialId' | 'publicKey' | 'signCount' | 'ba
 
 /** A unique constraint refuses a credential that exists. */
 export async function insertPasskey(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   passkey: NewPasskey & { factorId: string; name: string; at: Date },
@@ -148,7 +148,7 @@ export async function insertPasskey(
 }
 
 /** Removes a factor, confirmed or not; undefined if the member has none with this id. */
-export async function deleteFactor(tx: Transaction, companyId: string, userId: string, factorId: string) {
+export async function deleteFactor(tx: Tx, companyId: string, userId: string, factorId: string) {
   return await tx
     .deleteFrom('second_factors')
     .where('company_id', '=', companyId)
@@ -159,7 +159,7 @@ export async function deleteFactor(tx: Transaction, companyId: string, userId: s
 }
 
 /** Stores the kinds of the member's factors in the member's row, and returns them. */
-export async function storeKinds(tx: Transaction, companyId: string, userId: string): Promise<FactorKind[]> {
+export async function storeKinds(tx: Tx, companyId: string, userId: string): Promise<FactorKind[]> {
   const { rows } = await sql<{ kinds: FactorKind[] }>`
     update users u set second_factors = array(
       select distinct f.kind from second_factors f
@@ -186,7 +186,7 @@ export async function giveHandle(db: Executor, companyId: string, userId: string
 
 /** Consumes all codes until `step` (RFC 6238, section 5.2). False if it was consumed before, or the app was removed. */
 export async function consumeTotp(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   { factorId, step, at }: { factorId: string; step: number; at: Date },
@@ -204,7 +204,7 @@ export async function consumeTotp(
  * has changed, or if it was removed.
  */
 export async function consumePasskey(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   use: { factorId: string; signCount: number; backupEligible: boolean; at: Date },

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
-import type { Transaction } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 
 /** Lock the member first. */
-export async function deleteAllOf(tx: Transaction, companyId: string, userId: string): Promise<void> {
+export async function deleteAllOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`
     update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null
     where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
@@ -18,14 +18,14 @@ export async function deleteAllOf(tx: Transaction, companyId: string, userId: st
 }
 
 /** No password matches an empty hash. */
-export async function clearPassword(tx: Transaction, companyId: string, userId: string): Promise<void> {
+export async function clearPassword(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`
     update users set password_hash = '', locked_out_at = null
     where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }
 
 /** For a member who gets another e-mail: what the old mailbox has proven. */
-export async function forgetMailboxProofs(tx: Transaction, companyId: string, userId: string): Promise<void> {
+export async function forgetMailboxProofs(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`delete from mailbox_codes where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
   await sql`
     delete from second_factors

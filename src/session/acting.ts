@@ -1,11 +1,11 @@
-import type { Transaction } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import { lockSession } from './repository.ts'
 import { type Session, sessionEnded } from './session.ts'
 
 /** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem */
 export async function requireActor(
-  tx: Transaction,
+  tx: Tx,
   { companyId, userId, sessionId }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>,
   now: number,
   permission: string | null,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { EndReason } from '../database/schema.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
@@ -25,12 +25,12 @@ export async function endCompanySessions(db: Executor, companyId: string, reason
   return moved !== undefined
 }
 
-export async function lockCompany(tx: Transaction, companyId: string): Promise<void> {
+export async function lockCompany(tx: Tx, companyId: string): Promise<void> {
   await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
 }
 
 export async function endOtherCompanySessions(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   keptSessionId: string,
   reason: EndReason,
@@ -69,7 +69,7 @@ export async function endUserSessions(db: Executor, companyId: string, userId: s
 
 /** Ends all sessions of a user except one, which gets the new epoch. False if that one has ended: then roll back. */
 export async function endOtherSessions(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   keptSessionId: string,

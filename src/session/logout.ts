@@ -16,12 +16,7 @@ interface LogoutRequest {
 /** When it resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
 export type LogOut = ReturnType<typeof createLogout>
 
-export function createLogout({
-  db,
-  system,
-  tokens,
-  measureBatch,
-}: Pick<Context, 'db' | 'system' | 'tokens' | 'measureBatch'>) {
+export function createLogout({ db, system, tokens, measureBatch }: Context) {
   // In batches, since anybody can send a false cookie, and each one causes a statement.
   const byToken = (scope: repository.LogoutScope) =>
     createBatch<repository.TokenLogout, repository.LoggedOut | null>({

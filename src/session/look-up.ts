@@ -30,13 +30,7 @@ function createMemory() {
   }
 }
 
-export function createSessionLookUp({
-  db,
-  config,
-  tokens,
-  system,
-  measureBatch,
-}: Pick<Context, 'db' | 'config' | 'tokens' | 'system' | 'measureBatch'>) {
+export function createSessionLookUp({ db, config, tokens, system, measureBatch }: Context) {
   // Secret, so that nobody can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
   const find = createBatch<repository.TokenItem, repository.FoundSession | null>({

@@ -2,9 +2,9 @@ import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import type { Transaction } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
-import type { Client } from '../limits/client.ts'
+import type { Received } from '../limits/client.ts'
 import { proveByCookie } from './repository.ts'
 import { policyOf, type Refreshed, toAnswer, toRotation } from './rotation.ts'
 import { createRotation, type RotationOutcome } from './rotation-repository.ts'
@@ -12,18 +12,16 @@ import { type Session, sessionEnded } from './session.ts'
 
 /** A session gets new credentials with each proof, so that copies of the old ones gain nothing from it (ASVS 7.2.4). */
 
-export interface ProofRequest {
+export interface ProofRequest extends Received {
   /** Undefined with an access token. */
   cookie: string | undefined
   idempotencyKey: string | undefined
-  client: Client
-  now: number
 }
 
 export type Renewed = { cookie: string } | Refreshed
 
 /** Locks the user, and consumes what they have proven; false if it is not valid any more. */
-export type Consume = (tx: Transaction) => Promise<boolean>
+export type Consume = (tx: Tx) => Promise<boolean>
 
 interface Proof {
   amr: string[]

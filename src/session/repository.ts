@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import { hasEnded, isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /** The live sessions of a user: their list, and what acts and proofs do with one of them. */
@@ -32,7 +32,7 @@ export async function listSessions(
 
 /** The permissions at this moment; undefined if the session has ended. Take locks that can be waited for in earlier statements. */
 export async function lockSession(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   { userId, sessionId }: { userId: string; sessionId: string },
   now: Date,
@@ -64,13 +64,13 @@ export async function proveByCookie(
 }
 
 /** Stores by which methods a live session was proven. The time of the proof stays. */
-export async function storeMethods(tx: Transaction, companyId: string, sessionId: string, amr: string[]) {
+export async function storeMethods(tx: Tx, companyId: string, sessionId: string, amr: string[]) {
   await sql`
     update sessions s set amr = ${amr}::text[]
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)
 }
 
-export async function withdrawSecondFactor(tx: Transaction, companyId: string, sessionId: string) {
+export async function withdrawSecondFactor(tx: Tx, companyId: string, sessionId: string) {
   await sql`
     update sessions s set amr = array_remove(s.amr, 'mfa')
     where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}`.execute(tx)

@@ -23,11 +23,8 @@ const NOTHING = {
   known: { networkKnownUntil: null, deviceKnownUntil: null },
 }
 
-export function createAccountLookUp({
-  db,
-  knownClients,
-  measureBatch,
-}: Pick<Context, 'db' | 'measureBatch'> & { knownClients: KnownClients }): LookUpAccount {
+export function createAccountLookUp(context: Context & { knownClients: KnownClients }): LookUpAccount {
+  const { db, knownClients, measureBatch } = context
   const find = createBatch<SignInItem, Candidate | null>({
     run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
   })

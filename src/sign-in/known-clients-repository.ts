@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 
 /** The networks and devices that are known for members, as digests. */
 
@@ -62,7 +62,7 @@ export async function findKnownUntil(
 }
 
 export async function learnClients(
-  tx: Transaction,
+  tx: Tx,
   companyId: string,
   userId: string,
   learns: KnownClient[],
@@ -74,7 +74,7 @@ export async function learnClients(
     select`.execute(tx)
 }
 
-export async function forgetClients(tx: Transaction, companyId: string, userId: string) {
+export async function forgetClients(tx: Tx, companyId: string, userId: string) {
   await sql`
     delete from known_clients where company_id = ${companyId} and user_id = ${userId}`.execute(tx)
 }

@@ -1,8 +1,9 @@
 import { createHmac } from 'node:crypto'
+import type { MemberIds } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
 import type { System } from '../system.ts'
@@ -41,11 +42,6 @@ export interface Attempt {
   now: number
 }
 
-interface User {
-  companyId: string
-  userId: string
-}
-
 export function knownUntil(now: number): Date {
   return new Date(now + KNOWN_MS)
 }
@@ -72,14 +68,14 @@ export function createKnownClients({ config, system }: Pick<Context, 'config' | 
     digestsOf,
     recognize: recognizeBy,
 
-    async learnNetwork(tx: Transaction, { companyId, userId }: User, network: string, now: number) {
+    async learnNetwork(tx: Tx, { companyId, userId }: MemberIds, network: string, now: number) {
       const learns = networksOf(companyId, network)
         .slice(0, 1)
         .map((digest): KnownClient => ({ kind: 'network', digest }))
       await learnClients(tx, companyId, userId, learns, knownUntil(now))
     },
 
-    async lookUp(db: Executor, { companyId, userId }: User, attempt: Attempt): Promise<Recognition> {
+    async lookUp(db: Executor, { companyId, userId }: MemberIds, attempt: Attempt): Promise<Recognition> {
       const digests = digestsOf(companyId, attempt)
       return recognizeBy(await findKnownUntil(db, companyId, userId, digests), digests, attempt)
     },

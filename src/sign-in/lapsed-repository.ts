@@ -1,16 +1,12 @@
 import { sql } from 'kysely'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { MemberIds } from '../company/account.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 
 /** Challenges that have expired without an answer. */
 
-interface MemberKey {
-  companyId: string
-  userId: string
-}
-
 /** Their members, in the order of their keys, after `last`. */
-export async function listLapsedAcrossCompanies(db: Executor, now: Date, last: MemberKey, max: number) {
-  const { rows } = await sql<MemberKey>`
+export async function listLapsedAcrossCompanies(db: Executor, now: Date, last: MemberIds, max: number) {
+  const { rows } = await sql<MemberIds>`
     select distinct company_id as "companyId", user_id as "userId" from second_factor_challenges
     where expires_at <= ${now} and (company_id, user_id) > (${last.companyId}::uuid, ${last.userId}::uuid)
     order by 1, 2 limit ${max}`.execute(db)
@@ -25,7 +21,7 @@ export interface Begun {
 }
 
 /** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
-export async function deleteLapsed(tx: Transaction, companyId: string, userId: string, now: Date) {
+export async function deleteLapsed(tx: Tx, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<Begun & { isOpen: boolean }>`
     delete from second_factor_challenges h using users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
@@ -36,7 +32,7 @@ export async function deleteLapsed(tx: Transaction, companyId: string, userId: s
 }
 
 /** The e-mail, if the member is to be told: at most once a day. */
-export async function noteTold(tx: Transaction, companyId: string, userId: string, now: Date) {
+export async function noteTold(tx: Tx, companyId: string, userId: string, now: Date) {
   const { rows } = await sql<{ email: string }>`
     update users set factor_missing_told_at = ${now}
     where company_id = ${companyId} and user_id = ${userId} and status = 'active'

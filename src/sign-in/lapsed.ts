@@ -1,8 +1,8 @@
+import type { MemberIds } from '../company/account.ts'
 import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { lockUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { queueMail } from '../mail/service.ts'
-import type { MemberIds } from '../second-factor/refusals.ts'
 import { newId, type System } from '../system.ts'
 import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditEach, auditIfAny } from '../audit/fragments.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { refundIfAny } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
@@ -127,7 +127,7 @@ const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession
   })
 
 /** So that `insertSession` does not race in this transaction. */
-export async function lockMember(tx: Transaction, companyId: string, userId: string): Promise<void> {
+export async function lockMember(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`
     with company as (select company_id from companies where company_id = ${companyId} for share)
     select from company c join users u on u.company_id = c.company_id

@@ -1,16 +1,15 @@
+import { actIn } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
-import { appendAudit } from '../audit/repository.ts'
 import type { Identity } from '../company/identity-fragments.ts'
 import { clearLockout } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
-import type { Executor, Transaction } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
-import type { Client } from '../limits/client.ts'
+import type { Client, Received } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import type { Quota } from '../limits/subject.ts'
-import { queueMail } from '../mail/service.ts'
 import { endCookieSessionAcrossCompanies } from '../session/ending-repository.ts'
 import type { Consume } from '../session/proof.ts'
 import type { Session } from '../session/session.ts'
@@ -23,15 +22,13 @@ import * as repository from './opening-repository.ts'
 
 const MAX_USER_AGENT = 256
 
-interface Opening {
+interface Opening extends Received {
   mode: SessionKind
   formerCookie: string | undefined
-  client: Client
   recognized: Recognition
   amr: string[]
   /** The counters that have counted the right password as a guess. */
   refunds: Quota[]
-  now: number
 }
 
 export interface Opened {
@@ -128,30 +125,19 @@ async function openInTransaction(
 }
 
 /** The browser drops its former cookie, so a copy of it must not stay valid (ASVS 7.2.4). */
-async function endFormerSession(
-  { system }: Context,
-  tx: Transaction,
-  cookieHash: Buffer,
-  { client: { ipAddress }, now: ms }: Opening,
-): Promise<void> {
-  const now = new Date(ms)
-  const ended = await endCookieSessionAcrossCompanies(tx, cookieHash, { reason: 'logout', now })
-  if (!ended) return
-  const { companyId, sessionId, userId: actor } = ended
-  const about = { action: 'logout', outcome: 'done', actor, sessionId, ipAddress }
-  await appendAudit(tx, companyId, newEntry(system, now, about))
+async function endFormerSession({ system }: Context, tx: Tx, cookieHash: Buffer, opening: Opening) {
+  const ending = { reason: 'logout', now: new Date(opening.now) } as const
+  const ended = await endCookieSessionAcrossCompanies(tx, cookieHash, ending)
+  if (ended) await actIn(tx, system, ended, opening).audit('logout')
 }
 
 /** A sign-in after a lockout can be a right guess (ASVS 6.3.5). */
-async function tellOfLockout(
-  { system }: Context,
-  tx: Transaction,
-  { companyId, userId, email: recipient, passwordHash }: Identity,
-  { client, now }: Opening,
-): Promise<void> {
+async function tellOfLockout({ system }: Context, tx: Tx, account: Identity, opening: Opening) {
+  const { companyId, userId, email: recipient, passwordHash } = account
   if (!(await clearLockout(tx, companyId, userId, passwordHash))) return
+  const { client } = opening
   const data = { ipAddress: client.ipAddress, userAgent: userAgentOf(client) }
-  await queueMail(tx, system, companyId, { kind: 'sign_in_after_lockout', recipient, data, now })
+  await actIn(tx, system, account, opening).mail({ kind: 'sign_in_after_lockout', recipient, data })
 }
 
 function newSession(

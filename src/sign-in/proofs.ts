@@ -1,12 +1,15 @@
+import { actIn } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
+import type { MemberIds } from '../company/account.ts'
 import { clearGuessedPassword, countWrongCode, forgetWrongCodes } from '../company/wrong-codes-repository.ts'
 import type { Context } from '../context.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import { readAssertion } from '../crypto/passkeys.ts'
 import { matchTotp } from '../crypto/totp.ts'
-import type { Transaction } from '../database/connect.ts'
+import type { Tx } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
+import type { Received } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
@@ -15,7 +18,7 @@ import { countTry, deletePasswordProven } from '../second-factor/challenges-repo
 import { consumeRecoveryCode } from '../second-factor/codes-repository.ts'
 import { type GivenProof, methodValuesOf, type Passkey } from '../second-factor/factor.ts'
 import { digestsOfCode } from '../second-factor/recovery-codes.ts'
-import { auditRefusal, type MemberIds, type Received } from '../second-factor/refusals.ts'
+import { auditRefusal } from '../second-factor/refusals.ts'
 import * as repository from '../second-factor/repository.ts'
 import { sealingContext } from '../second-factor/sealed.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -109,10 +112,10 @@ export async function verifyPasskey(
 /** False if the factor was used before, or was removed. Lock the member first. */
 export async function consumeProof(
   { system }: Pick<Context, 'system'>,
-  tx: Transaction,
+  tx: Tx,
   { companyId, userId }: MemberIds,
   verified: Verified,
-  { client: { ipAddress }, now }: Received,
+  { client, now }: Received,
 ): Promise<boolean> {
   const at = new Date(now)
   if (verified.method === 'passkey')
@@ -126,10 +129,9 @@ export async function consumeProof(
   if (codesLeft === undefined) return false
   // The e-mail can have changed since the challenge was found.
   const recipient = await forgetWrongCodes(tx, companyId, userId)
-  const data = { ipAddress, codesLeft }
-  await queueMail(tx, system, companyId, { kind: 'recovery_code_used', recipient, data, now })
-  const about = { action: 'recovery_code', outcome: 'done', actor: userId, ipAddress, details: { codesLeft } }
-  await appendAudit(tx, companyId, newEntry(system, at, about))
+  const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
+  await mail({ kind: 'recovery_code_used', recipient, data: { ipAddress: client.ipAddress, codesLeft } })
+  await audit('recovery_code', { details: { codesLeft } })
   return true
 }
 

@@ -3,16 +3,14 @@ import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sig
 import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import type { RefusalContext } from '../errors.ts'
-import type { Client } from '../limits/client.ts'
+import type { Received } from '../limits/client.ts'
 import { newId } from '../system.ts'
 import type { Found } from './account-look-up.ts'
 import type { Guess } from './guesses.ts'
 
-interface Attempt {
+interface Attempt extends Received {
   companyId: string
   email: string
-  client: Client
-  now: number
 }
 
 /** Resolves after the commit, with what the log says. The last wrong guess within the limit notes a lockout. */
@@ -23,11 +21,7 @@ export type RecordRefusal = (
 ) => Promise<RefusalContext>
 
 /** One statement at a time, so that a flood does not occupy the connections. */
-export function createRefusals({
-  db,
-  system,
-  measureBatch,
-}: Pick<Context, 'db' | 'system' | 'measureBatch'>): RecordRefusal {
+export function createRefusals({ db, system, measureBatch }: Context): RecordRefusal {
   const record = createBatch<RefusedSignIn, 'recorded'>({
     maxInFlight: 1,
     run: measureBatch('refused_sign_ins', async (items) => {

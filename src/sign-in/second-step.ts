@@ -1,4 +1,5 @@
 import { PLATFORM } from '../audit/entry.ts'
+import type { MemberIds } from '../company/account.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
@@ -6,16 +7,11 @@ import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
 import { type AssertionResponse, requestOptions } from '../crypto/passkeys.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { Problem, withLogContext } from '../errors.ts'
+import type { Received } from '../limits/client.ts'
 import { issueUnstored, readUnstored } from '../second-factor/challenges.ts'
 import * as challenges from '../second-factor/challenges-repository.ts'
 import type { GivenProof } from '../second-factor/factor.ts'
-import {
-  auditRefusal,
-  type FactorRefusal,
-  invalidSecondFactor,
-  type MemberIds,
-  type Received,
-} from '../second-factor/refusals.ts'
+import { auditRefusal, type FactorRefusal, invalidSecondFactor } from '../second-factor/refusals.ts'
 import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/repository.ts'
 import { newId } from '../system.ts'
 import type { CountAttempt } from './guesses.ts'
