@@ -26,7 +26,7 @@ export function rateLimited(limit: LimitState): Problem {
 const REMEMBERED_MS = 1_000
 const MAX_REMEMBERED = 10_000
 
-/** So that a flood causes no statement, and each network of an IPv6 /48 no row. */
+/** By it, a flood causes no statements, and the 65 536 networks of an IPv6 /48 leave no rows. */
 export function createUsedUpMemory() {
   const usedUp = new LruMap<{ at: number; refusal: Problem }>(MAX_REMEMBERED)
   return {

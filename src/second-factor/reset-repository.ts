@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { Tx } from '../database/connect.ts'
 
-/** Lock the member first. */
+/** What a reset of factors, or another e-mail, removes. Lock the member first. */
 export async function deleteAllOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`
     update users set second_factors = '{}', wrong_codes = 0, passkey_handle = null

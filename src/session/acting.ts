@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 import { lockSession } from './repository.ts'
 import { type Session, sessionEnded } from './session.ts'
 
-/** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem */
+/** Call it after all locks of the act: the guards checked session and right before the wait. @throws Problem session_ended, permission_denied */
 export async function requireActor(
   tx: Tx,
   { companyId, userId, sessionId }: Pick<Session, 'companyId' | 'userId' | 'sessionId'>,

@@ -29,6 +29,7 @@ export async function lockCompany(tx: Tx, companyId: string): Promise<void> {
   await sql`select from companies where company_id = ${companyId} for no key update`.execute(tx)
 }
 
+/** Ends all sessions of a company except one, which gets the new epoch. */
 export async function endOtherCompanySessions(
   tx: Tx,
   companyId: string,
@@ -47,6 +48,7 @@ export async function endOtherCompanySessions(
       and s.company_epoch = m.session_epoch - 1`.execute(tx)
 }
 
+/** Returns the number of companies. */
 export async function endSessionsAcrossCompanies(db: Executor, reason: EndReason): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     with locked as (select company_id from companies order by company_id for no key update)

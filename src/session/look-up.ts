@@ -7,6 +7,8 @@ import type { VerifiedClaims } from '../token/service.ts'
 import * as repository from './look-up-repository.ts'
 import { requireLive, type Session } from './session.ts'
 
+/** Finds the session of a credential, with the rights that its user has at this moment. */
+
 /** Each use extends a cookie session, but writes its row at most once per minute. */
 const RENEW_AFTER_MS = 60_000
 

@@ -6,6 +6,8 @@ import { endOwnSession } from './ending-repository.ts'
 import { listSessions } from './repository.ts'
 import type { Session } from './session.ts'
 
+/** Users list and end their own sessions, and no others. */
+
 export type OwnSessions = ReturnType<typeof createOwnSessions>
 
 /** A server that signs in again instead of refreshing can have very many sessions. */
@@ -16,6 +18,7 @@ export function createOwnSessions({ db, system }: Pick<Context, 'db' | 'system'>
     list: async ({ companyId, userId }: Session, now: number) =>
       await listSessions(db, companyId, userId, { now: new Date(now), max: MAX_LISTED }),
 
+    /** @throws Problem not_found */
     async end(
       { companyId, userId }: Session,
       sessionId: string,

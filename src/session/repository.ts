@@ -14,6 +14,7 @@ const OWN_COLUMNS = {
   ipAddress: 'ip_address',
 } as const
 
+/** Last used first. */
 export async function listSessions(
   db: Executor,
   companyId: string,

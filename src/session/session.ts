@@ -3,6 +3,8 @@ import type { RowOf } from '../database/columns.ts'
 import type { EndReason } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 
+/** A session with its account, read in one statement, and the rules about it. */
+
 export const SESSION_COLUMNS = {
   companyId: 'company_id',
   sessionId: 'session_id',

@@ -6,6 +6,8 @@ import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus } from '../database/schema.ts'
 import { type KnownUntil, knownUntilColumns } from './known-clients-repository.ts'
 
+/** Finds the accounts that sign-ins name, and until when their clients are known, in one statement for many. */
+
 export interface SignInItem {
   companyId: string
   email: string

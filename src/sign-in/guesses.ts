@@ -43,6 +43,7 @@ interface Guesser {
   companyId: string
   email: string
   userId: string | undefined
+  /** The device if it is known for the member. */
   networkOrDevice: string
   isKnown: boolean
   now: number
@@ -59,8 +60,8 @@ export interface Guess {
 
 /**
  * The one rule for sign-in, password change and recent proof. A guess is counted first, so that parallel ones cannot exceed a
- * limit, and refunded unless it was wrong (null). When all networks together have used up the account's limit, only known
- * clients can sign in. @throws Problem rate_limited
+ * limit, and refunded unless it was wrong (null) or `isRefunded` by its own statement. When all networks together have used
+ * up the account's limit, only known clients can sign in. An attempt that throws is no guess. @throws Problem rate_limited
  */
 export async function countGuess<Result>(
   context: Pick<Context, 'counters' | 'config'>,

@@ -68,6 +68,7 @@ export function createKnownClients({ config, system }: Pick<Context, 'config' | 
     digestsOf,
     recognize: recognizeBy,
 
+    /** For a user who has proven the network in another way than by sign-in. */
     async learnNetwork(tx: Tx, { companyId, userId }: MemberIds, network: string, now: number) {
       const learns = networksOf(companyId, network)
         .slice(0, 1)

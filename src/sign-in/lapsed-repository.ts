@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { MemberIds } from '../company/account.ts'
+import type { RefusedSignIn } from '../company/refused-sign-ins-repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 
 /** Challenges that have expired without an answer. */
@@ -13,12 +14,7 @@ export async function listLapsedAcrossCompanies(db: Executor, now: Date, last: M
   return rows
 }
 
-export interface Begun {
-  email: string
-  network: string
-  ipAddress: string
-  createdAt: Date
-}
+type Begun = Pick<RefusedSignIn, 'email' | 'network' | 'ipAddress' | 'at'>
 
 /** Deletes those of a locked member, and returns their sign-ins whose password is still valid. */
 export async function deleteLapsed(tx: Tx, companyId: string, userId: string, now: Date) {
@@ -26,7 +22,7 @@ export async function deleteLapsed(tx: Tx, companyId: string, userId: string, no
     delete from second_factor_challenges h using users u
     where h.company_id = ${companyId} and h.user_id = ${userId} and h.expires_at <= ${now}
       and u.company_id = h.company_id and u.user_id = h.user_id
-    returning u.email, h.network, h.ip_address as "ipAddress", h.created_at as "createdAt",
+    returning u.email, h.network, h.ip_address as "ipAddress", h.created_at as at,
       h.purpose = 'sign_in' and u.session_epoch = h.user_epoch as "isOpen"`.execute(tx)
   return rows.filter(({ isOpen }) => isOpen)
 }

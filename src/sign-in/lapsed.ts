@@ -1,15 +1,16 @@
 import type { MemberIds } from '../company/account.ts'
-import { type RefusedSignIn, recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
+import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import { lockUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { queueMail } from '../mail/service.ts'
-import { newId, type System } from '../system.ts'
-import { type Begun, deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
+import { newId } from '../system.ts'
+import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repository.ts'
 
 /** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
 
 const MAX = 200
 const NIL = '00000000-0000-0000-0000-000000000000'
+const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
 
 /** If one member fails, the others still follow. @throws the first error, at the end */
 export async function settleLapsedAcrossCompanies(
@@ -45,21 +46,11 @@ async function settle(
     // Their minutes are over, so no sign-in waits for the locks of these sums.
     await recordRefusedSignIns(
       tx,
-      begun.map((one) => refusalOf(system, { companyId, userId }, one)),
+      begun.map((one) => ({ ...one, ...REFUSAL, companyId, userId, mailId: newId(system) })),
     )
     const recipient = await noteTold(tx, companyId, userId, new Date(now))
     if (!recipient) return
-    const { ipAddress, createdAt } = first
-    const about = { recipient, data: { ipAddress }, now: createdAt.getTime() }
+    const about = { recipient, data: { ipAddress: first.ipAddress }, now: first.at.getTime() }
     await queueMail(tx, system, companyId, { kind: 'second_factor_missing', ...about })
   })
-}
-
-function refusalOf(
-  system: System,
-  member: MemberIds,
-  { email, network, ipAddress, createdAt: at }: Begun,
-): RefusedSignIn {
-  const about = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
-  return { ...member, ...about, email, network, ipAddress, at, mailId: newId(system) }
 }

@@ -2,26 +2,24 @@ import { sql } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditEach, auditIfAny } from '../audit/fragments.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { SessionKind } from '../database/schema.ts'
 import { refundIfAny } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
+import type { Session } from '../session/session.ts'
 import { isNotEnded } from '../session/session-fragments.ts'
 import { type KnownClient, learning } from './known-clients-repository.ts'
 
-export interface NewSession {
-  sessionId: string
-  userId: string
-  kind: SessionKind
+export interface NewSession
+  extends Pick<
+    Session,
+    'sessionId' | 'userId' | 'kind' | 'createdAt' | 'expiresAt' | 'maxExpiresAt' | 'amr'
+  > {
   cookieHash: Buffer | null
-  createdAt: Date
-  expiresAt: Date
-  maxExpiresAt: Date
-  amr: string[] | null
   userAgent: string | null
   ipAddress: string
   network: string
   /** The hash that the password matched; null if the transaction has consumed another proof. */
   passwordHash: string | null
+  /** What becomes known, until `knownUntil`. */
   learns: KnownClient[]
   knownUntil: Date
   supersededAuditId: string

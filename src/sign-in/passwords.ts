@@ -13,6 +13,7 @@ import { countGuess } from './guesses.ts'
 
 interface Attempt {
   account: Identity | null
+  /** Reads the account again. */
   find(): Promise<Identity | null>
   password: string
   hasher: PasswordHasher

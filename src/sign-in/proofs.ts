@@ -38,7 +38,9 @@ interface Attempt extends Received {
   member: MemberIds & { email: string }
   given: GivenProof
   challenge: string
+  /** By which the challenge is stored. */
   hash: Buffer
+  /** Of a recent proof. */
   sessionId?: string
 }
 

@@ -12,11 +12,12 @@ import type { Session } from '../session/session.ts'
 import { matchOwnPassword } from './passwords.ts'
 import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
 
-/** Recent proof. What is wrong is 400 at its field: by 401, clients would take it that the session has ended. */
+/** Recent proof. What is wrong is 400 at its field: 401 would tell clients that the session has ended. */
 
 /** RFC 8176 */
 const BY_PASSWORD = ['pwd']
 
+/** @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded */
 export async function proveByPassword(
   context: Context,
   session: Session,
@@ -37,6 +38,7 @@ export async function proveByPassword(
   return renewed ?? (await issueProofChallenge(context, session, true, request))
 }
 
+/** @throws Problem factor_required, session_ended */
 export async function beginProofByPasskey(
   context: Context,
   session: Session,

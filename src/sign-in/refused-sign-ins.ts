@@ -8,6 +8,8 @@ import { newId } from '../system.ts'
 import type { Found } from './account-look-up.ts'
 import type { Guess } from './guesses.ts'
 
+/** Refused sign-ins by password: their reason and their record. */
+
 interface Attempt extends Received {
   companyId: string
   email: string

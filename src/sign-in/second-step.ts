@@ -32,6 +32,7 @@ export interface SignInRequest extends Received {
   device: string | undefined
   /** If the request names one, it must be that of the challenge. */
   mode: SessionKind | undefined
+  /** @throws Problem cross_site_request */
   requireSameSite(): void
 }
 

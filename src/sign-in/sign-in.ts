@@ -113,21 +113,18 @@ async function tryPassword(
   found: Found,
   { isBarred, uses: refunds }: Guess,
 ): Promise<Opened | SecondFactorRequest | keyof typeof NOT_NOW | null> {
+  const { password, ...request } = attempt
   const account = await matchPassword(parts, {
     account: found.account,
     find: async () => (await parts.lookUp(attempt)).account,
-    password: attempt.password,
+    password,
     hasher: parts.hasher.inTurn(turnOf(attempt, found)),
     isBarred,
   })
   if (!account) return null
   if (!account.emailVerifiedAt) return 'email_not_verified'
-  if (account.userKind === 'service' && attempt.mode === 'cookie') return 'token_mode_only'
-  if (account.secondFactors.length > 0) return await issueSignInChallenge(parts, account, attempt)
-  return await openSession(parts, account, {
-    ...attempt,
-    recognized: found.recognized,
-    amr: ['pwd'],
-    refunds,
-  })
+  if (account.userKind === 'service' && request.mode === 'cookie') return 'token_mode_only'
+  if (account.secondFactors.length > 0) return await issueSignInChallenge(parts, account, request)
+  const { recognized } = found
+  return await openSession(parts, account, { ...request, recognized, amr: ['pwd'], refunds })
 }
