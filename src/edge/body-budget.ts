@@ -2,16 +2,14 @@ import { overloaded, type Problem } from '../errors.ts'
 import { widerNetworkOf } from './network.ts'
 
 /**
- * Bounds the memory that bodies take until their requests are answered, in all and by network. Of a request that has
- * begun, only what has arrived counts: otherwise a slow sender could announce much and take it with a few bytes. When
- * all is in use, the wider network that holds most gives up an unfinished body for one that holds less. So there is
- * room for one more, however many networks fill it.
+ * Bounds the memory of bodies until their requests are answered, in all and by network. Once a request has begun, only
+ * what has arrived counts, since a slow sender could announce much with a few bytes. When all is in use, the wider
+ * network that holds most gives up an unfinished body for one that holds less.
  */
 
 const TOTAL_BYTES = 64 * 1024 * 1024
 const NETWORK_BYTES = TOTAL_BYTES / 4
 
-/** What one request holds of the budget. */
 export interface Holding {
   /** @throws Problem overloaded if there is no room */
   take(bytes: number): void

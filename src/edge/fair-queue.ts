@@ -25,7 +25,6 @@ export interface FairQueue<Entry> {
   take(): Entry | undefined
 }
 
-/** A node of the tree: wider networks, their networks, the devices of these, and the entries of a device. */
 interface Node<Entry> {
   size: number
   /** In the order of their turns. */
@@ -33,7 +32,6 @@ interface Node<Entry> {
   entries: Entry[]
 }
 
-/** `max` bounds all entries, `maxPerWiderNetwork` those of one wider network. */
 export function createFairQueue<Entry>({
   max,
   maxPerWiderNetwork,
@@ -83,7 +81,7 @@ function addTo<Entry>(node: Node<Entry>, [key, ...rest]: string[], entry: Entry)
   addTo(child, rest, entry)
 }
 
-/** Takes the first entry of the child whose turn it is. That child goes to the end. */
+/** Takes the first entry of the child whose turn it is, which goes to the end. */
 function takeFrom<Entry>(node: Node<Entry>): Entry | undefined {
   node.size -= 1
   const [next] = node.children

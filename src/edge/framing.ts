@@ -40,7 +40,6 @@ function isDecodable(url: string): boolean {
   }
 }
 
-/** Why a request is refused; null if nothing is wrong with it. */
 export function faultOf(message: IncomingMessage): Problem | null {
   if (message.rawHeaders.length > 2 * MAX_HEADERS) {
     return new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`)

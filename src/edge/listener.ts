@@ -34,7 +34,8 @@ import { closeUnread } from './unread.ts'
  *   (turn-queue.ts) has two of them: a half of the places for those who are known, and a half for strangers.
  * - A network is proven (proven-networks.ts) for a day after a credential from it held. Here, these are known.
  * - Turns (turns.ts): the event loop begins requests for a millisecond at a time, in the order of a turn queue. So the
- *   database's replies to others are read between the requests of a flood. What finds no place is shed: answered 503.
+ *   database's replies to others are read between the requests of a flood. A flood from many networks has half of the
+ *   turns at most while proven networks wait. What finds no place is shed: answered 503.
  * - The body budget (body-budget.ts) bounds what bodies take of the memory until their requests are answered.
  *   read-body.ts reads them within it, and frees at once what nobody will read.
  * - Framing (framing.ts): messages that Node's parser accepts, but that a proxy could have read differently, are refused.
@@ -56,7 +57,6 @@ export interface ListenerOptions extends AnswerOptions {
   databasePoolSize: number
 }
 
-/** The server, and what the app asks about the requests that it gets from it. */
 export interface Listener {
   serve(handle: RequestListener): Server
   /** Why a request is refused that Node's parser accepts. */
@@ -149,8 +149,7 @@ function serve(handle: RequestListener, options: Options): Server {
       const { status, headers, body } = renderProblem(problem, about, options)
       // Otherwise the next comes at once, which this cannot keep up with.
       response.writeHead(status, { ...headers, connection: 'close' })
-      // To linger is too much work for strangers. Until it is closed, a connection reads a megabyte at once, and all of
-      // it is garbage: with 950 such connections a second, collecting it took half a core.
+      // To linger is too much work for strangers: until it is closed, a connection reads a megabyte at once.
       if (isProven) {
         lingerIfUnread(message)
         response.end(body)

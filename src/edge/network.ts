@@ -11,7 +11,6 @@ export function setIpAddress(message: IncomingMessage, ipAddress: string): void 
   ipAddresses.set(message, ipAddress)
 }
 
-/** The IP address of the client that sent a message. */
 export function ipAddressOfMessage(message: IncomingMessage): string {
   return ipAddresses.get(message) ?? message.socket.remoteAddress ?? 'unknown'
 }
@@ -26,13 +25,13 @@ export function widerNetworkOf(network: string): string {
   return normalize(network, 48)
 }
 
-/** The networks that were computed last, since each request needs its network several times. */
+/** Each request needs its network several times. */
 const computed = { 48: new LruMap<string>(10_000), 64: new LruMap<string>(10_000) }
 
 function normalize(ipAddress: string, bits: 48 | 64): string {
   if (isIP(ipAddress) !== 6) return ipAddress
-  const known = computed[bits].get(ipAddress)
-  if (known !== undefined) return known
+  const cached = computed[bits].get(ipAddress)
+  if (cached !== undefined) return cached
   const network = ipv6Network(ipAddress, bits)
   computed[bits].set(ipAddress, network)
   return network

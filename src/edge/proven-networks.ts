@@ -3,12 +3,11 @@ import type { System } from '../system.ts'
 import { widerNetworkOf } from './network.ts'
 
 /**
- * Networks from which a credential held within a day. Their requests do not wait for those of strangers. Whoever has
- * an account can prove networks too; it only gives them a turn among the others that are proven.
+ * Networks from which a credential held within a day. Their requests do not wait for those of strangers. An attacker
+ * with an account can prove networks, which only gets them a turn among the others that are proven.
  */
 
 const PROVEN_MS = 24 * 3_600_000
-/** Wider networks that are remembered. Beyond that, the one that was seen least recently is forgotten. */
 const MAX_WIDER = 50_000
 /** Networks of each: one customer can have 65 536. */
 const MAX_OF_WIDER = 16

@@ -3,13 +3,10 @@ import type { Socket } from 'node:net'
 import { Problem } from '../errors.ts'
 import type { BodyBudget, Holding } from './body-budget.ts'
 
-/** What a chunk takes besides its bytes. A sender chooses its size, and can send each byte as a chunk. */
+/** What a chunk takes besides its bytes: a sender can send each byte as a chunk. */
 const CHUNK_BYTES = 256
 
-/**
- * Reads a body, as far as the limit of its route and the budget allow.
- * @throws Problem payload_too_large, overloaded, or an error of the connection
- */
+/** @throws Problem payload_too_large, overloaded, or an error of the connection */
 export function readBody(message: IncomingMessage, limit: number, holding: Holding): Promise<Buffer> {
   if (announcedBytes(message) > limit) return Promise.reject(tooLarge())
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
@@ -72,10 +69,7 @@ export function readBody(message: IncomingMessage, limit: number, holding: Holdi
   return promise
 }
 
-/**
- * Sends an answer and closes the connection. What has arrived of the body is freed; the rest is not read, also while the
- * answer waits for an earlier one of the connection.
- */
+/** Sends an answer and closes the connection, without reading the rest of the body. */
 export function endAndClose(response: ServerResponse, answer: string): void {
   const { req: message } = response
   response.end(answer, () => {
@@ -86,15 +80,14 @@ export function endAndClose(response: ServerResponse, answer: string): void {
   })
 }
 
-/** Frees a chunk that nobody will read. Otherwise it stays until V8 collects it: under a flood, after a hundred megabytes. */
+/** Frees a chunk that nobody will read. Under a flood, V8 would do so only after a hundred megabytes. */
 function free({ buffer, byteLength }: Buffer): void {
   // A small chunk can share its memory with others.
   if (buffer instanceof ArrayBuffer && byteLength > 0 && buffer.byteLength === byteLength) buffer.transfer(0)
 }
 
-/** What Node reads of a body that nobody has asked for: two chunks of a socket. */
+/** What Node reads of a body before the app asks for it: two chunks of a socket. */
 const UNASKED_BYTES = 128 * 1024
-/** Less than that is not worth counting. */
 const SMALL_BYTES = 4 * 1024
 
 interface Arriving {
@@ -104,10 +97,7 @@ interface Arriving {
   drop(reason: Problem): void
 }
 
-/**
- * Holds what Node reads of a body while its request waits, until it is released. It counts as announced, since nobody
- * tells when it arrives; so it gives way when others need the room.
- */
+/** Holds what Node reads of a body while its request waits. It counts as announced, since no event tells its arrival. */
 export function holdUnasked(
   message: IncomingMessage,
   response: ServerResponse,
@@ -130,13 +120,10 @@ export function holdUnasked(
   }
 }
 
-/** What the requests of a connection hold. One listener per connection: it can have many requests. */
+/** One listener per connection, which can have many requests. */
 const holdingsOn = new WeakMap<Socket, Set<Holding>>()
 
-/**
- * Releases the holding when its request is answered, or else when the connection ends: on Node 22, an answer that
- * waits for an earlier one does not close then.
- */
+/** Also when the connection ends: on Node 22, an answer that waits for an earlier one does not close then. */
 export function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: Socket): void {
   const holdings = holdingsOn.get(socket) ?? new Set()
   if (!holdingsOn.has(socket)) {
@@ -152,7 +139,6 @@ export function releaseAtEnd(holding: Holding, answer: ServerResponse, socket: S
   })
 }
 
-/** The value of Content-Length; 0 if the sender does not tell. */
 export function announcedBytes({ headers }: IncomingMessage): number {
   return Number(headers['content-length'] ?? 0)
 }
@@ -161,7 +147,6 @@ function tooLarge(): Problem {
   return new Problem('payload_too_large', 'The body is larger than this endpoint takes.')
 }
 
-/** What the budget throws. */
 function refusalFrom(error: unknown): Problem {
   if (error instanceof Problem) return error
   throw error

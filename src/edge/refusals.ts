@@ -21,15 +21,14 @@ export interface AnswerOptions {
   log(): { info(line: object): void }
 }
 
-/** The latest answer on a connection, and the one before it. */
 interface Answers {
   latest: ServerResponse
   before: ServerResponse | undefined
 }
 
 /**
- * Answers the messages that Node's parser refuses, by its error code. Earlier requests of the connection are
- * answered first. Then it is closed, since its further bytes cannot be trusted (RFC 9112, section 11.2).
+ * Answers what Node's parser refuses, after the earlier requests of the connection. Then the connection is closed, since
+ * its further bytes cannot be trusted (RFC 9112, section 11.2).
  */
 export function answerParserErrors(server: Server, options: AnswerOptions): void {
   const answersOn = new WeakMap<Duplex, Answers>()
@@ -49,8 +48,7 @@ export function answerParserErrors(server: Server, options: AnswerOptions): void
     const lingerMs = problem.code === 'request_timeout' ? 0 : LINGER_MS
     const { latest, before } = answersOn.get(socket) ?? {}
     afterClose(latest?.req.complete ? latest : before, () => {
-      // An error before the end of the latest request concerns that request, and this is its answer. If it
-      // has an answer already, the sender would take a second one for the answer to another request.
+      // The error is in a request that has an answer already. A second one would seem to answer the next request.
       if (latest?.headersSent && !latest.req.complete) {
         afterClose(latest, () => end(socket, '', lingerMs))
       } else refuse(socket, problem, lingerMs, options)
@@ -58,7 +56,6 @@ export function answerParserErrors(server: Server, options: AnswerOptions): void
   })
 }
 
-/** Answers on a connection whose further bytes are not read as requests. */
 export function refuse(socket: Duplex, problem: Problem, lingerMs: number, options: AnswerOptions): void {
   // The last answer was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
@@ -70,7 +67,7 @@ export function refuse(socket: Duplex, problem: Problem, lingerMs: number, optio
   end(socket, [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...lines, '', body].join('\r\n'), lingerMs)
 }
 
-/** The answer to what the app never sees, which it cannot log either. */
+/** Also logs it, since the app does not. */
 export function renderProblem(
   problem: Problem,
   about: { ipAddress: string | undefined; method?: string | undefined },
@@ -105,7 +102,6 @@ function end(socket: Duplex, answer: string, lingerMs: number): void {
   socket.end(answer, () => setTimeout(() => socket.destroy(), lingerMs).unref())
 }
 
-/** Calls `act` when the answer is sent; at once if it is sent already or there is none. */
 function afterClose(answer: ServerResponse | undefined, act: () => void): void {
   if (!answer || answer.closed) act()
   else answer.once('close', act)

@@ -6,22 +6,12 @@ import type { ProvenNetworks } from './proven-networks.ts'
 import { holdUnasked } from './read-body.ts'
 import { createTurnQueue, type Turn } from './turn-queue.ts'
 
-/**
- * Shares the event loop between networks. In one turn of the loop, requests are begun for a millisecond; the
- * others wait, and the networks take turns. So a flood from one network does not delay the requests of others,
- * nor the database replies that they wait for. A flood from many networks has half of the turns at most, while
- * networks wait from which a credential held not long ago.
- */
+/** Shares the event loop between networks: see `listener.ts`. */
 
-/** How long requests are begun in a turn of the event loop. */
 const BEGIN_MS = 1
-/**
- * A turn takes longer if more is going on than the loop can do, and all replies come later for it. Then the next turn
- * begins half as many requests of strangers, but one at least; after a shorter turn, one more.
- */
+/** After a turn longer than this, the next one begins half as many requests of strangers; after a shorter one, one more. */
 const LONG_TURN_MS = 4
 const MAX_STRANGERS_PER_TURN = 64
-/** Requests that can wait. They wait for milliseconds, unless they are a flood. */
 const MAX_WAITING = 2_000
 const MAX_WAITING_PER_WIDER_NETWORK = 1_000
 
@@ -48,7 +38,7 @@ export function createTurns(): Turns {
     maxPerWiderNetwork: MAX_WAITING_PER_WIDER_NETWORK,
   })
   const reason = overloaded()
-  /** When the present turn began, from its first request to the next turn; undefined when no request has come. */
+  /** Undefined when no request has come since the last turn. */
   let beganAt: number | undefined
   let strangersPerTurn = MAX_STRANGERS_PER_TURN
   let strangersLeft = strangersPerTurn
@@ -71,7 +61,6 @@ export function createTurns(): Turns {
     beginNext()
   }
 
-  /** Begins what waits, one by one, while requests can begin in this turn. */
   function beginNext(): void {
     while (canBegin()) {
       const next = strangersLeft > 0 ? waiting.take() : waiting.takeKnown()
@@ -102,7 +91,6 @@ export function createTurns(): Turns {
   }
 }
 
-/** How long requests waited. */
 const waits = new WeakMap<IncomingMessage, number>()
 
 /** Milliseconds that a request waited for its turn. */
@@ -110,7 +98,6 @@ export function waitOf(message: IncomingMessage): number {
   return waits.get(message) ?? 0
 }
 
-/** Why a request is refused on arrival: too many wait, or too much of their bodies does. */
 export type Shed = 'turn' | 'body'
 
 interface Options {
@@ -125,7 +112,6 @@ export interface ShedRequest {
   response: ServerResponse
   problem: Problem
   shed: Shed
-  /** Whether a credential held from its network. */
   isProven: boolean
 }
 
@@ -136,7 +122,7 @@ export function inTurns(
 ): RequestListener {
   const turns = createTurns()
   let arrivals = 0
-  /** The request that was refused on a connection. It is closed then, so what came later is not begun. */
+  /** By connection, the request that was refused. The connection is closed, so what came later is not begun. */
   const refusedOn = new WeakMap<Socket, number>()
 
   return (message, response) => {

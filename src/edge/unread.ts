@@ -4,8 +4,8 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import type { System } from '../system.ts'
 
 /**
- * Answers that clients do not take, which occupy memory until they do. Each has ten seconds, and all together have a
- * bound: beyond it, the connection with the largest is closed.
+ * Answers that clients do not take occupy memory. Each has ten seconds; beyond a bound on all together, the connection
+ * with the largest is closed.
  */
 
 /** Enough for the largest answer at 10 KB/s. */
@@ -13,7 +13,6 @@ const LONGEST_MS = 10_000
 const MAX_UNSENT_BYTES = 64 * 1024 * 1024
 const CHECK_EVERY_MS = 250
 
-/** What is asked of a connection: the bytes that it was given, and those of them that are unsent. */
 type Sender = Pick<Socket, 'writableLength' | 'bytesWritten' | 'destroy'>
 
 /** The bytes that a connection was given when it was seen with some that are unsent, and when that was first. */
@@ -39,8 +38,7 @@ export function createUnreadAnswers(maxUnsentBytes = MAX_UNSENT_BYTES): UnreadAn
       const late: Sender[] = []
       const sending: Sender[] = []
       for (const [socket, seen] of open) {
-        // The bytes written include those that are unsent, so they change only with the next answer, which has its own
-        // time. That a client takes some bytes now and then is not enough.
+        // `bytesWritten` includes what is unsent, so it changes only with the next answer, which has its own time.
         const { writableLength, bytesWritten: given } = socket
         if (writableLength === 0) open.set(socket, undefined)
         else if (seen?.given === given && now - seen.since >= LONGEST_MS) late.push(socket)
@@ -62,7 +60,6 @@ export function createUnreadAnswers(maxUnsentBytes = MAX_UNSENT_BYTES): UnreadAn
   }
 }
 
-/** Those with the most unsent bytes, without which the others have at most so many. */
 function largestBeyond(max: number, sockets: Sender[]): Sender[] {
   let sum = sockets.reduce((bytes, { writableLength }) => bytes + writableLength, 0)
   if (sum <= max) return []
