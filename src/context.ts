@@ -1,25 +1,70 @@
-import type { Kysely } from 'kysely'
+import { Histogram, type Registry } from 'prom-client'
 import type { Config } from './config.ts'
-import type { Digests } from './crypto/digests.ts'
+import { createIsBreached } from './crypto/breached-passwords.ts'
+import { createDigests, type Digests } from './crypto/digests.ts'
 import type { IsBreached } from './crypto/password-policy.ts'
-import type { Sealer } from './crypto/sealing.ts'
+import { createSealer, type Sealer } from './crypto/sealing.ts'
 import type { MeasureBatch } from './database/batch.ts'
-import type { Database } from './database/schema.ts'
-import type { Counters } from './limits/counters.ts'
+import type { Connection } from './database/connect.ts'
+import { type Counters, createCounters } from './limits/counters.ts'
 import type { LimitedHasher } from './limits/hashing.ts'
 import type { System } from './system.ts'
 import type { Tokens } from './token/service.ts'
 
-/** What a process opens once and services share. A function asks for its part, by `Pick`. */
-export interface Context {
-  db: Kysely<Database>
+export interface ContextOptions {
   config: Config
+  db: Connection['db']
   system: System
+  hasher: LimitedHasher
+  registry: Registry
+}
+
+/** What a process opens once and services share. A function asks for its part, by `Pick`. */
+export interface Context extends ContextOptions {
   sealer: Sealer
   digests: Digests
   tokens: Tokens
-  hasher: LimitedHasher
   counters: Counters
   measureBatch: MeasureBatch
   isBreached?: IsBreached | undefined
+}
+
+/** All of it but the tokens, which their plugin makes. `notice` warns the operator. */
+export function createContext(
+  { config, db, system, hasher, registry }: ContextOptions,
+  notice: (message: string, details: Record<string, unknown>) => void,
+): Omit<Context, 'tokens'> {
+  const measureBatch = createBatchMeasure(registry)
+  return {
+    config,
+    db,
+    system,
+    hasher,
+    registry,
+    sealer: createSealer(config.masterKeys, system.randomBytes),
+    digests: createDigests(config.masterKeys),
+    counters: createCounters(db, measureBatch),
+    measureBatch,
+    isBreached: createIsBreached(config.breachedPasswordsUrl, (cause) =>
+      notice('the service of breached passwords gives no answer, so passwords pass without it', { cause }),
+    ),
+  }
+}
+
+/** Wraps what runs a batch, and measures how many requests share a statement. */
+function createBatchMeasure(registry: Registry): MeasureBatch {
+  const sizes = new Histogram({
+    name: 'gatehouse_batch_size',
+    help: 'Requests that were sent to Postgres as one statement, by batch',
+    labelNames: ['batch'],
+    buckets: [1, 2, 4, 8, 16, 32, 64, 128],
+    registers: [registry],
+  })
+  return (name, run) => {
+    const size = sizes.labels(name)
+    return (items) => {
+      size.observe(items.length)
+      return run(items)
+    }
+  }
 }

@@ -49,16 +49,3 @@ export const ACTIONS = {
   keys_retire: 'An operator retired a key of access tokens',
   restored: 'An operator has restored a backup: all sessions ended, and links, invitations and keys are void',
 }
-
-/** A chapter of the OpenAPI document. */
-export const AUDIT_GUIDE = `## The audit trail
-
-What is done in a company is kept as entries that nobody can change. \`outcome\` is \`done\` or \`refused\`, unless the table
-names others. Acts of operators on the whole service are in the trail of no company.
-
-| action | says |
-|---|---|
-${Object.entries(ACTIONS)
-  .map(([action, says]) => `| \`${action}\` | ${says} |`)
-  .join('\n')}
-`

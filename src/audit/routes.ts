@@ -1,17 +1,13 @@
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
-import { ID, type System } from '../system.ts'
+import { ID } from '../system.ts'
 import { countDaily, type Filter, listTrail, type Place, type TrailEntry } from './repository.ts'
 import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
-
-interface Options {
-  db: Executor
-  system: Pick<System, 'now'>
-}
 
 /** Rows that an export reads at once. */
 const EXPORT_ROWS = 500
@@ -20,7 +16,7 @@ const NDJSON = 'application/x-ndjson'
 const tags = ['audit']
 
 /** The audit trail of the company; behind the permission guard. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { db, system }) => {
+const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context: { db, system } }) => {
   /** Companies whose trail is being exported. */
   const exporting = new Set<string>()
 

@@ -21,7 +21,7 @@ import { answerRouterError, problemsPlugin } from './problems.ts'
 import { responsesPlugin } from './responses.ts'
 import { buildSerializer } from './serializers.ts'
 
-interface HttpOptions {
+export interface HttpOptions {
   config: Config
   system: System
   registry: Registry

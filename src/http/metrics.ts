@@ -1,7 +1,6 @@
 import { getHeapStatistics } from 'node:v8'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
-import type { MeasureBatch } from '../database/batch.ts'
 import type { Connection } from '../database/connect.ts'
 
 /**
@@ -95,22 +94,4 @@ export function showLog(registry: Registry, log: { readonly lost: number }): voi
       this.inc(log.lost)
     },
   })
-}
-
-/** Wraps what runs a batch, and measures how many requests share a statement. */
-export function createBatchMeasure(registry: Registry): MeasureBatch {
-  const sizes = new Histogram({
-    name: 'gatehouse_batch_size',
-    help: 'Requests that were sent to Postgres as one statement, by batch',
-    labelNames: ['batch'],
-    buckets: [1, 2, 4, 8, 16, 32, 64, 128],
-    registers: [registry],
-  })
-  return (name, run) => {
-    const size = sizes.labels(name)
-    return (items) => {
-      size.observe(items.length)
-      return run(items)
-    }
-  }
 }

@@ -1,16 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { responses } from '../http/responses.ts'
-import type { System } from '../system.ts'
 import { IngestBody, IngestHeaders, IngestReply, MAX_BODY_BYTES } from './schemas.ts'
-import type { Ingest } from './service.ts'
+import { createIngest } from './service.ts'
 
-interface Options {
-  ingest: Ingest
-  system: System
-}
-
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system }) => {
+const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context }) => {
+  const ingest = createIngest(context)
   app.post(
     '/events/ingest',
     {
@@ -32,7 +28,7 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { ingest, system 
       },
     },
     async ({ sender, body }, reply) => {
-      const result = await ingest(sender, body, system.now())
+      const result = await ingest(sender, body, context.system.now())
       reply.code(202)
       return result
     },

@@ -1,15 +1,13 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { headerValues } from '../header-values.ts'
 import { parseBody, requireJsonType } from '../http/body.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
-import type { RefusalBook } from '../signing-secret/refusals.ts'
-import type { SigningSecrets } from '../signing-secret/service.ts'
-import { ID, type System } from '../system.ts'
+import { ID } from '../system.ts'
 import { type ClaimedSender, createBadSignatures } from './bad-signatures.ts'
 import type { Sender } from './items.ts'
 import { refusalOf } from './refusal.ts'
@@ -24,21 +22,13 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  config: Config
-  signingSecrets: SigningSecrets
-  refusals: Pick<RefusalBook, 'note'>
-  system: System
-}
-
 /**
  * Admits requests that a company signed. Headers, time and limit are checked before the body is read, the
  * signature before it is parsed. An unknown company costs the same work and gets the same answer.
  */
-async function plugin(
-  app: FastifyInstance,
-  { config, signingSecrets, refusals, system }: Options,
-): Promise<void> {
+async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const { config, system } = context
+  const { signingSecrets, refusals } = app
   const { limits } = config
   const counterOf = app.limits.counter
   const badSignatures = createBadSignatures({ limits, counterOf, senderOf: claimedSenderOf, system })
@@ -186,5 +176,5 @@ function readHeader(request: FastifyRequest, name: string): string {
 
 export const signatureGuard = fp(plugin, {
   name: 'signature-guard',
-  dependencies: ['memory-limits', 'observe', 'responses', 'body'],
+  dependencies: ['memory-limits', 'observe', 'responses', 'body', 'signing-secrets'],
 })

@@ -1,6 +1,6 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
-import { actorOf } from '../acts.ts'
+import { actorOf, countChange } from '../acts.ts'
 import { isConcerned } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
@@ -11,6 +11,7 @@ import { countRecoveryCodes } from './codes-repository.ts'
 import * as enrolment from './enrolment.ts'
 import { mailCode, mustProveMailbox } from './mailbox.ts'
 import { removeFactor, renewRecoveryCodes } from './own-factors.ts'
+import { changePolicy, requireSecurity } from './policy.ts'
 import { listFactors } from './repository.ts'
 import {
   ConfirmBody,
@@ -21,6 +22,8 @@ import {
   MailCodeBody,
   PasskeyBody,
   PasskeyReply,
+  PolicyBody,
+  PolicyReply,
   RecoveryCodesReply,
   TotpBody,
   TotpReply,
@@ -223,8 +226,51 @@ const recovery: Routes = (app, { context }) => {
   )
 }
 
+/** The policy of the company; behind the permission guard and that of recent proof. */
+const policy: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+  app.get(
+    '/auth/company/security',
+    {
+      schema: {
+        operationId: 'getSecurity',
+        summary: 'Whether the company asks for a second factor, and whom each setting would hold',
+        description: 'Needs the permission `members:manage`.',
+        tags,
+        response: { 200: PolicyReply },
+      },
+    },
+    async ({ session }) => await requireSecurity(context.db, session.companyId),
+  )
+
+  app.patch(
+    '/auth/company/security',
+    {
+      schema: {
+        operationId: 'changeSecurity',
+        summary: 'Ask for a second factor, from admins or from everyone',
+        description:
+          'It holds from the next request on, also in sessions that have begun. Who has no second factor then adds one, and until then gets `second_factor_enrolment_required` for all else. Servers are not asked.',
+        tags,
+        body: PolicyBody,
+        response: { 200: PolicyReply },
+      },
+    },
+    async (request) => {
+      const actor = actorOf(request, context)
+      await countChange(context, actor)
+      await changePolicy(context, actor, request.body.secondFactor)
+      return await requireSecurity(context.db, actor.session.companyId)
+    },
+  )
+}
+
 export const secondFactorRoutes = fp(routes, {
   name: 'second-factor-routes',
   dependencies: ['session-guard', 'recent-proof-guard'],
+  encapsulate: true,
+})
+export const policyRoutes = fp(policy, {
+  name: 'policy-routes',
+  dependencies: ['permission-guard', 'recent-proof-guard'],
   encapsulate: true,
 })

@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
-import type { System } from '../system.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
 
 declare module 'fastify' {
@@ -12,16 +11,12 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  config: Config
-  system: System
-}
-
 /**
  * Admits genuine credentials of sessions, live or not. For routes whose statement checks the session itself: it must
  * refuse one that is not live.
  */
-async function plugin(app: FastifyInstance, { config, system }: Options): Promise<void> {
+async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const { config, system } = context
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]

@@ -1,23 +1,120 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from '@fastify/type-provider-typebox'
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
-import type { System } from '../system.ts'
 import { clearSessionCookie } from './cookie.ts'
-import type { OwnSessions } from './own-sessions.ts'
-import { SessionParams, SessionsReply } from './schemas.ts'
+import { readBearer } from './credential.ts'
+import { createLogout } from './logout.ts'
+import { createOwnSessions } from './own-sessions.ts'
+import { toSessionReply, toTokenReply } from './replies.ts'
+import { createRefresh } from './rotation.ts'
+import {
+  LogoutQuery,
+  RefreshHeaders,
+  SessionParams,
+  SessionReply,
+  SessionsReply,
+  TokenReply,
+} from './schemas.ts'
 import { requireRecentProof } from './session.ts'
 
-interface Options {
-  system: System
-  ownSessions: OwnSessions
+/** The routes of sessions, in four plugins, since each stands behind another credential. */
+
+type Routes = FastifyPluginAsyncTypebox<{ context: Context }>
+
+/** Refresh. The credential is the refresh token; one statement checks and rotates it. */
+const refreshing: Routes = async (app, { context }) => {
+  const refresh = createRefresh(context)
+  app.post(
+    '/auth/refresh',
+    {
+      config: { countedAs: 'refreshes' },
+      schema: {
+        operationId: 'refresh',
+        summary: 'Exchange the refresh token for its successor',
+        description:
+          'Send a random `Idempotency-Key` with every refresh, and the same one when you retry: a lost answer can then be had again.',
+        tags: ['authentication'],
+        security: [{ refreshToken: [] }],
+        headers: RefreshHeaders,
+        response: responses(
+          { 200: TokenReply },
+          'missing_credentials',
+          'invalid_token',
+          'token_expired',
+          'session_ended',
+          'refresh_token_reused',
+          'idempotency_conflict',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const now = context.system.now()
+      const claims = app.tokens.verifyRefresh(readBearer(request), now)
+      Object.assign(request.logContext, { companyId: claims.cid, userId: claims.sub, sessionId: claims.sid })
+      const { session, tokens, limit } = await refresh(claims, {
+        idempotencyKey: request.headers['idempotency-key'],
+        ipAddress: ipAddressOf(request),
+        now,
+      })
+      reply.headers(limitHeaders(limit))
+      return toTokenReply(session, tokens)
+    },
+  )
+}
+
+/** Logout; behind the credential guard. */
+const loggingOut: Routes = async (app, { context }) => {
+  const logOut = createLogout(context)
+  app.post(
+    '/auth/logout',
+    {
+      schema: {
+        operationId: 'logout',
+        summary: 'End the session, or with `scope=all` all sessions of the user',
+        description: 'After the answer, no instance accepts a credential of the session.',
+        tags: ['authentication'],
+        querystring: LogoutQuery,
+        response: { 204: Type.Null() },
+      },
+    },
+    async (request, reply) => {
+      const { credential, query, logContext } = request
+      const ipAddress = ipAddressOf(request)
+      const scope = query.scope === 'all' ? 'all' : 'session'
+      Object.assign(logContext, await logOut(credential, { scope, ipAddress, now: context.system.now() }))
+      if ('cookie' in credential) clearSessionCookie(reply)
+      reply.code(204)
+      return null
+    },
+  )
 }
 
 const tags = ['session']
 
+/** Who is signed in; behind the session guard. Also for those whom the policy on second factors holds. */
+const current: Routes = async (app) => {
+  app.get(
+    '/auth/session',
+    {
+      schema: {
+        operationId: 'getSession',
+        summary: 'The session, its user and what they may do now',
+        description: 'For an access token or the cookie; a page restores itself with it.',
+        tags,
+        response: { 200: SessionReply },
+      },
+    },
+    async ({ session }) => toSessionReply(session),
+  )
+}
+
 /** The user's own sessions; behind the session guard and that of second factors. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, ownSessions }) => {
+const own: Routes = async (app, { context }) => {
+  const { system } = context
+  const ownSessions = createOwnSessions(context)
   app.get(
     '/auth/sessions',
     {
@@ -67,7 +164,22 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { system, ownSess
   )
 }
 
-export const ownSessionRoutes = fp(routes, {
+export const refreshRoutes = fp(refreshing, {
+  name: 'refresh-routes',
+  dependencies: ['tokens'],
+  encapsulate: true,
+})
+export const logoutRoutes = fp(loggingOut, {
+  name: 'logout-routes',
+  dependencies: ['credential-guard'],
+  encapsulate: true,
+})
+export const currentSessionRoutes = fp(current, {
+  name: 'current-session-routes',
+  dependencies: ['session-guard'],
+  encapsulate: true,
+})
+export const ownSessionRoutes = fp(own, {
   name: 'own-session-routes',
   dependencies: ['session-guard', 'enrolment-guard'],
   encapsulate: true,

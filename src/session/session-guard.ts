@@ -1,10 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../config.ts'
+import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
-import type { System } from '../system.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
-import type { SessionLookUp } from './look-up.ts'
+import { createSessionLookUp } from './look-up.ts'
 import { provenAtOf, type Session } from './session.ts'
 
 declare module 'fastify' {
@@ -16,14 +15,10 @@ declare module 'fastify' {
   }
 }
 
-interface Options {
-  config: Config
-  sessions: SessionLookUp
-  system: System
-}
-
 /** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
-async function plugin(app: FastifyInstance, { config, sessions, system }: Options): Promise<void> {
+async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const { config, system } = context
+  const sessions = createSessionLookUp(context)
   const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => [session.sessionId])
   app.addHook('onRoute', (route) => {
     route.schema ??= {}

@@ -1,21 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/session.ts'
-import type { System } from '../system.ts'
-import type { RefusalBook } from './refusals.ts'
 import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
-import type { SigningSecrets } from './service.ts'
 
-interface Options {
-  signingSecrets: SigningSecrets
-  refusals: Pick<RefusalBook, 'list'>
-  system: System
-}
-
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets, refusals, system }) => {
+const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context: { system } }) => {
+  const { signingSecrets, refusals } = app
   const tags = ['signing-secret']
 
   app.post(
@@ -105,6 +98,6 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { signingSecrets,
 
 export const signingSecretRoutes = fp(routes, {
   name: 'signing-secret-routes',
-  dependencies: ['permission-guard'],
+  dependencies: ['permission-guard', 'signing-secrets'],
   encapsulate: true,
 })

@@ -9,6 +9,8 @@ export function issuerOf({ publicUrl }: { publicUrl: string }): string {
   return `${publicUrl}/api`
 }
 
+export const ACCESS_AUDIENCE = 'gatehouse'
+
 /** Between the clocks of instances. */
 export const CLOCK_SKEW_SECONDS = 120
 

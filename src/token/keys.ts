@@ -1,11 +1,9 @@
 import { createPrivateKey, createPublicKey, generateKeyPairSync } from 'node:crypto'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { System } from '../system.ts'
-import { type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
+import { ACCESS_AUDIENCE, type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
 import { isSignedBy, payloadOf, signToken } from './es256.ts'
 import type { PublicJwk, StoredKey } from './repository.ts'
-
-export const ACCESS_AUDIENCE = 'gatehouse'
 
 export interface Key {
   keyId: string

@@ -19,16 +19,12 @@ declare module 'fastify' {
 }
 
 interface Options {
-  config: Config
-  db: Executor
-  sealer: Sealer
-  system: System
-  registry: Registry
+  context: { config: Config; db: Executor; sealer: Sealer; system: System; registry: Registry }
 }
 
 /** Decorates the app with `tokens`: @fastify/jwt for refresh tokens, the key ring for access tokens. */
-async function plugin(app: FastifyInstance, options: Options): Promise<void> {
-  const { config, db, sealer, system, registry } = options
+async function plugin(app: FastifyInstance, { context }: Options): Promise<void> {
+  const { config, db, sealer, system, registry } = context
   const issuer = issuerOf(config)
   const ring = await openKeyRing({
     db,

@@ -30,7 +30,7 @@ const KeySetReply = Type.Object(
   { title: 'KeySet', description: 'The public keys of access tokens' },
 )
 
-const routes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { system }) => {
+const routes: FastifyPluginAsyncTypebox<{ context: { system: System } }> = async (app, { context }) => {
   app.get(
     '/.well-known/jwks.json',
     {
@@ -44,7 +44,7 @@ const routes: FastifyPluginAsyncTypebox<{ system: System }> = async (app, { syst
     },
     async (_request, reply) => {
       reply.header('cache-control', 'public, max-age=300')
-      return { keys: await app.tokens.publishedKeys(system.now()) }
+      return { keys: await app.tokens.publishedKeys(context.system.now()) }
     },
   )
 }

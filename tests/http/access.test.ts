@@ -5,20 +5,20 @@ import { describe, expect, test } from 'vitest'
 import { openapiRoutes } from '../../src/http/openapi-document.ts'
 import { ingestRoutes } from '../../src/ingest/routes.ts'
 import { signatureGuard } from '../../src/ingest/signature-guard.ts'
-import { accountRoutes } from '../../src/member/account-routes.ts'
+import { accountLinkRoutes, accountRoutes } from '../../src/member/account-routes.ts'
 import { onboardingRoutes } from '../../src/onboarding/routes.ts'
-import { policyRoutes } from '../../src/second-factor/policy-routes.ts'
-import { secondFactorRoutes } from '../../src/second-factor/routes.ts'
+import { policyRoutes, secondFactorRoutes } from '../../src/second-factor/routes.ts'
 import { credentialGuard } from '../../src/session/credential-guard.ts'
 import { enrolmentGuard } from '../../src/session/enrolment-guard.ts'
-import { logoutRoutes } from '../../src/session/logout-routes.ts'
 import { permissionGuard } from '../../src/session/permission-guard.ts'
-import { refreshRoutes } from '../../src/session/refresh-routes.ts'
-import { ownSessionRoutes } from '../../src/session/routes.ts'
+import {
+  currentSessionRoutes,
+  logoutRoutes,
+  ownSessionRoutes,
+  refreshRoutes,
+} from '../../src/session/routes.ts'
 import { sessionGuard } from '../../src/session/session-guard.ts'
-import { loginRoutes } from '../../src/sign-in/login-routes.ts'
-import { reauthenticateRoutes } from '../../src/sign-in/reauthenticate-routes.ts'
-import { secondFactorSignInRoutes } from '../../src/sign-in/second-step-routes.ts'
+import { reauthenticateRoutes, signInRoutes } from '../../src/sign-in/routes.ts'
 import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
 import { keySetRoutes } from '../../src/token/routes.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -101,13 +101,14 @@ describe('a plugin outside the guard that it names keeps the service from starti
   ].map((name) => fp(nothing, { name }))
   const nothingYet = {} as never
   const rows: [string, (app: FastifyInstance) => unknown, RegExp][] = [
-    ['sign-in', (app) => app.register(loginRoutes, nothingYet), /public-guard/],
+    ['sign-in', (app) => app.register(signInRoutes, nothingYet), /public-guard/],
     ['onboarding', (app) => app.register(onboardingRoutes, nothingYet), /public-guard/],
     ['the key set', (app) => app.register(keySetRoutes, nothingYet), /public-guard/],
     ['the OpenAPI document', (app) => app.register(openapiRoutes), /public-guard/],
     ['refresh', (app) => app.register(refreshRoutes, nothingYet), /tokens/],
     ['logout', (app) => app.register(logoutRoutes, nothingYet), /credential-guard/],
-    ['the second step', (app) => app.register(secondFactorSignInRoutes, nothingYet), /public-guard/],
+    ['the mailed links of an account', (app) => app.register(accountLinkRoutes, nothingYet), /public-guard/],
+    ['the current session', (app) => app.register(currentSessionRoutes, nothingYet), /session-guard/],
     ['recent proof', (app) => app.register(reauthenticateRoutes, nothingYet), /session-guard/],
     [
       'second factors',

@@ -1,0 +1,266 @@
+import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
+import { responses } from '../http/responses.ts'
+import { limitHeaders } from '../limits/answer.ts'
+import { clientOf, networkOf } from '../limits/client.ts'
+import {
+  isFromAnotherSite,
+  readDeviceCookie,
+  readSessionCookie,
+  readSessionCookies,
+  requireSameSite,
+  setSessionCookie,
+} from '../session/cookie.ts'
+import { toTokenReply } from '../session/replies.ts'
+import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
+import { createAttempts } from './guesses.ts'
+import { createKnownClients } from './known-clients.ts'
+import { answerSignIn } from './login-answer.ts'
+import { beginProofByPasskey, createProofBySecondFactor, proveByPassword } from './reauthentication.ts'
+import {
+  ChallengeModeHeaders,
+  ChallengeReply,
+  LoginBody,
+  LoginHeaders,
+  LoginReply,
+  PasskeyChallengeReply,
+  PasskeyLoginBody,
+  ReauthenticateBody,
+  SecondFactorBody,
+} from './schemas.ts'
+import {
+  beginByPasskey,
+  completeSignIn,
+  type SignInContext,
+  type SignInRequest,
+  signInByPasskey,
+} from './second-step.ts'
+import { createSignIn } from './sign-in.ts'
+
+type Routes = FastifyPluginAsyncTypebox<{ context: Context }>
+
+const tags = ['authentication']
+const counted = { countedAs: 'sign_ins' } as const
+
+/** Sign-in by password, its second step, and sign-in by passkey; behind the public guard. */
+const signingIn: Routes = async (app, options) => {
+  const context: SignInContext = {
+    ...options.context,
+    knownClients: createKnownClients(options.context),
+    countAttempt: createAttempts(options.context),
+  }
+  const signIn = createSignIn(context)
+
+  app.post(
+    '/auth/login',
+    {
+      config: counted,
+      // Before the body is read. A browser with a device cookie is checked later, when it is known whether others of
+      // its network can keep it out.
+      onRequest: async (request) => {
+        if (readDeviceCookie(request) === undefined) context.hasher.requireShare(networkOf(request))
+      },
+      schema: {
+        operationId: 'login',
+        summary: 'Sign in',
+        description:
+          'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer. A member who has a second factor gets 401 `second_factor_required`, and goes on with it at `/auth/login/second-factor`.',
+        tags,
+        headers: LoginHeaders,
+        body: LoginBody,
+        response: responses(
+          { 200: LoginReply },
+          'invalid_credentials',
+          'second_factor_required',
+          'email_not_verified',
+          'permission_denied',
+          'cross_site_request',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const mode = request.headers['x-session-mode'] ?? 'token'
+      if (mode === 'cookie') {
+        requireSameSite(request, context.config)
+        if (isFromAnotherSite(request)) {
+          app.notice('a page of another site signs in by cookie; browsers drop its SameSite=Strict cookie', {
+            origin: request.headers.origin,
+          })
+        }
+      }
+      const signedIn = await signIn({
+        ...request.body,
+        mode,
+        device: readDeviceCookie(request),
+        formerCookie: readSessionCookies(request)[0],
+        client: clientOf(request),
+        now: context.system.now(),
+      })
+      return answerSignIn(request, reply, signedIn)
+    },
+  )
+
+  app.post(
+    '/auth/login/second-factor',
+    {
+      config: counted,
+      schema: {
+        operationId: 'completeLogin',
+        summary: 'Sign in: the second factor',
+        description:
+          'Completes a sign-in that was answered `second_factor_required`, in the mode in which it began. A challenge is good for 5 minutes and 5 tries.',
+        tags,
+        headers: ChallengeModeHeaders,
+        body: SecondFactorBody,
+        response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
+      },
+    },
+    async (request, reply) =>
+      answerSignIn(request, reply, await completeSignIn(context, request.body, receivedOf(context, request))),
+  )
+
+  app.post(
+    '/auth/login/passkey/options',
+    {
+      schema: {
+        operationId: 'beginPasskeyLogin',
+        summary: 'Sign in by passkey: what the browser asks for it with',
+        description: 'It names nobody: the passkey says who signs in. Good for 5 minutes and one sign-in.',
+        tags,
+        headers: LoginHeaders,
+        response: responses({ 200: PasskeyChallengeReply }, 'cross_site_request'),
+      },
+    },
+    async (request) => {
+      const mode = request.headers['x-session-mode'] ?? 'token'
+      if (mode === 'cookie') requireSameSite(request, context.config)
+      return beginByPasskey(context, mode, context.system.now())
+    },
+  )
+
+  app.post(
+    '/auth/login/passkey',
+    {
+      config: counted,
+      schema: {
+        operationId: 'loginByPasskey',
+        summary: 'Sign in by passkey',
+        description:
+          'Without company, e-mail and password. It counts as both factors, since the device has verified its user.',
+        tags,
+        headers: ChallengeModeHeaders,
+        body: PasskeyLoginBody,
+        response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
+      },
+    },
+    async (request, reply) =>
+      answerSignIn(
+        request,
+        reply,
+        await signInByPasskey(context, request.body, receivedOf(context, request)),
+      ),
+  )
+}
+
+function receivedOf(
+  { config, system }: SignInContext,
+  request: FastifyRequest<{ Headers: { 'x-session-mode'?: 'token' | 'cookie' } }>,
+): SignInRequest {
+  return {
+    client: clientOf(request),
+    device: readDeviceCookie(request),
+    formerCookie: readSessionCookies(request)[0],
+    mode: request.headers['x-session-mode'],
+    requireSameSite: () => requireSameSite(request, config),
+    now: system.now(),
+  }
+}
+
+/** Recent proof; behind the session guard. */
+const reauthentication: Routes = async (app, { context }) => {
+  const { config, system } = context
+  const countProof = app.limits.perSubject(config.limits.reauthentications, ({ session }) => [
+    session.sessionId,
+  ])
+  const proveBySecondFactor = createProofBySecondFactor(context)
+  // Behind the guard, which sets the session, and before the body is read.
+  const onRequest = async (request: FastifyRequest) => await countProof(request)
+
+  app.post(
+    '/auth/reauthenticate',
+    {
+      onRequest,
+      schema: {
+        operationId: 'reauthenticate',
+        summary: 'Prove again who you are, for what asks for a recent proof',
+        description:
+          'Begin with the password. A member with a second factor gets a challenge, and completes it by a second request to this path. A wrong password or code is 400 at `/password`, `/code` or `/response`, since 401 means that the session has ended; a challenge that is over is 400 at `/challenge`. Done: with a cookie the answer is 204 and a new cookie, and the old one is dead. With an access token it is the next pair of tokens, as a refresh gives it: send an `Idempotency-Key`, and the same one when you retry.',
+        tags: ['session'],
+        headers: RefreshHeaders,
+        body: ReauthenticateBody,
+        response: responses(
+          {
+            200: Type.Union([TokenReply, ChallengeReply], {
+              description: '`TokenReply` when it is done, `ChallengeReply` when a second factor is asked for',
+            }),
+            204: Type.Null(),
+          },
+          'idempotency_conflict',
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { session, body } = request
+      const received = {
+        cookie: readSessionCookie(request),
+        idempotencyKey: request.headers['idempotency-key'],
+        client: clientOf(request),
+        now: system.now(),
+      }
+      const proven =
+        'password' in body
+          ? await proveByPassword(context, session, body.password, received)
+          : await proveBySecondFactor(session, body, received)
+      if ('challenge' in proven) return proven
+      if ('cookie' in proven) {
+        setSessionCookie(reply, proven.cookie)
+        reply.code(204)
+        return null
+      }
+      reply.headers(limitHeaders(proven.limit))
+      return toTokenReply(proven.session, proven.tokens)
+    },
+  )
+
+  app.post(
+    '/auth/reauthenticate/passkey/options',
+    {
+      onRequest,
+      schema: {
+        operationId: 'beginReauthenticationByPasskey',
+        summary: 'Begin a recent proof by passkey, without the password',
+        description: 'Complete it at `/auth/reauthenticate`.',
+        tags: ['session'],
+        response: responses({ 200: PasskeyChallengeReply }, 'factor_required'),
+      },
+    },
+    async (request) =>
+      await beginProofByPasskey(context, request.session, {
+        client: clientOf(request),
+        now: system.now(),
+      }),
+  )
+}
+
+export const signInRoutes = fp(signingIn, {
+  name: 'sign-in-routes',
+  dependencies: ['public-guard', 'notices'],
+  encapsulate: true,
+})
+export const reauthenticateRoutes = fp(reauthentication, {
+  name: 'reauthenticate-routes',
+  dependencies: ['session-guard'],
+  encapsulate: true,
+})
