@@ -1,8 +1,8 @@
 import { auditRoutes } from './audit/routes.ts'
 import { type ContextOptions, createContext } from './context.ts'
-import { chaptersOf } from './guide.ts'
+import { guideOf } from './guide.ts'
 import { createHttpApp, type HttpOptions } from './http/http-app.ts'
-import { openapiRoutes } from './http/openapi-document.ts'
+import { openapiRoutes } from './http/openapi/document.ts'
 import { pagesPlugin } from './http/pages.ts'
 import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
@@ -25,9 +25,9 @@ import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
 /** Builds the service. It reads as the trust map: which credential each route requires. */
-export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'chapters'>) {
+export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guide'>) {
   const { config } = options
-  const app = await createHttpApp({ ...options, chapters: chaptersOf(config) })
+  const app = await createHttpApp({ ...options, guide: guideOf(config) })
   const opened = createContext(options, app.notice)
   await app.register(tokenPlugin, { context: opened })
   const context = { ...opened, tokens: app.tokens }

@@ -1,11 +1,87 @@
 import { ACTIONS } from './audit/actions.ts'
 import { PLAN_FEATURES, ROLE_PERMISSIONS } from './company/account.ts'
+import type { Config } from './config.ts'
+import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from './crypto/password-policy.ts'
+import { codeRows } from './http/openapi/codes.ts'
+import { COUNTED, type Limits } from './limits/list.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, issuerOf } from './token/claims.ts'
 
-/** The chapters of the OpenAPI document that say what schemas cannot: for those who write clients. */
+/** The text at the beginning of the OpenAPI document: what schemas cannot say, with the numbers of this service. */
+export function guideOf(config: Config): string {
+  return [rules(config), accessTokens(config), SIGNATURES, RIGHTS, TRAIL].join('\n')
+}
 
-export function chaptersOf(config: { publicUrl: string; accessTokenTtlSeconds: number }): string[] {
-  return [tokenChapter(config), SIGNATURES, RIGHTS, TRAIL]
+const rules = (config: Config) => `Sign-in, sessions, the event-signing secret and signed event ingestion.
+
+## Requests and answers
+
+Bodies are one JSON object in UTF-8, as \`application/json\`, of at most 16 KiB (events: 512 KiB). Nothing is coerced and
+nothing is dropped: a wrong type, an unknown field or parameter, a duplicate name, and a number that a 64-bit
+float cannot hold as written are 400. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
+has \`X-Request-Id\`, which names it in the log.
+
+## Errors
+
+Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what happened, \`detail\` tells people what to
+do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6901). After 503, and after 429 once
+\`Retry-After\` is over, the same request can be sent again.
+
+| code | status | what it means, and what to do |
+|---|---|---|
+${codeRows()}
+
+## Credentials
+
+| credential | good for |
+|---|---|
+| access token | ${config.accessTokenTtlSeconds} s |
+| refresh token | ${config.refreshTokenTtlSeconds} s, once; never beyond ${config.sessionMaxAgeSeconds} s after sign-in |
+| session cookie | ${config.cookieIdleSeconds} s after its last use, ${config.cookieMaxAgeSeconds} s after sign-in |
+| signature of an event | ${config.signatureToleranceSeconds} s around its \`webhook-timestamp\` |
+| challenge of a second factor | 300 s and 5 tries; void after another password or factor |
+| mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
+
+What a user may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
+from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
+${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the
+uses are at most ${config.refreshRaceSeconds} s apart; then the later one is only refused.
+
+## Second factors
+
+A member with an authenticator app or a passkey gets 401 \`second_factor_required\` for the right password, and goes on with its
+\`challenge\` at \`/auth/login/second-factor\`. A passkey alone signs in at \`/auth/login/passkey\`. What asks for a recent proof
+asks for the same. A company can ask its admins or everyone for one; service members are never asked. Who is asked and has proven
+none in this session gets 403 \`second_factor_enrolment_required\` for all but \`/auth/session\`, logout, \`/auth/reauthenticate\` and
+\`/auth/second-factors\`. If \`GET /auth/second-factors\` says \`mailCodeRequired\`, ask for a code at
+\`/auth/second-factors/mail-code\`, and send it as \`mailCode\` with the authenticator app or the passkey. \`amr\` in access tokens
+(RFC 8176) says by what their user signed in: \`pwd\`, \`otp\` for a code, \`hwk\` or \`swk\` and \`user\` for a passkey, \`mfa\` for
+two factors.
+
+## Passwords
+
+${MIN_LENGTH} to ${MAX_LENGTH} characters after NFC, without rules for their composition. A password that takes fewer than
+${MIN_GUESSES.toLocaleString('en')} guesses by the estimate of zxcvbn, which knows the e-mail, the name and the company, is
+refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}. What begins with
+\`${SERVICE_PREFIX}\` is refused, too: that is kept for servers.
+
+## Limits
+
+A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 with \`Retry-After\`; limited routes tell in
+\`RateLimit\` what is left.
+
+| limit | at most | counts |
+|---|---|---|
+${limitRows(config.limits)}
+`
+
+function limitRows(limits: Limits): string {
+  const names: (keyof Limits)[] = Object.keys(COUNTED).filter((name): name is keyof Limits => name in limits)
+  return names
+    .map((name) => {
+      const { name: shown, max, windowSeconds } = limits[name]
+      return `| \`${shown}\` | ${max} in ${windowSeconds} s | ${COUNTED[name]} |`
+    })
+    .join('\n')
 }
 
 const CLAIMS: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
@@ -23,7 +99,7 @@ const CLAIMS: Record<Exclude<keyof AccessClaims, 'nbf'>, string> = {
   exp: 'when it expires, in Unix seconds',
 }
 
-function tokenChapter(config: { publicUrl: string; accessTokenTtlSeconds: number }): string {
+function accessTokens(config: Config): string {
   const issuer = issuerOf(config)
   const values: Partial<Record<string, string>> = { iss: issuer, aud: ACCESS_AUDIENCE }
   const rows = Object.entries(CLAIMS).map(

@@ -4,8 +4,7 @@ import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
-import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
-import { ID } from '../system.ts'
+import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { countDaily, type Filter, listTrail, type Place, type TrailEntry } from './repository.ts'
 import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
 
@@ -108,11 +107,8 @@ function toTime(name: string, text: string): Date {
   return time
 }
 
-function toPlace([time = '', id = '']: string[]): Place {
-  // As `placeOf` wrote it; Postgres has no other years.
-  if (!TIME.test(time) || !ID.test(id)) throw invalidCursor()
-  const occurredAt = new Date(time)
-  if (Number.isNaN(occurredAt.getTime())) throw invalidCursor()
+function toPlace(after: string[]): Place {
+  const { time: occurredAt, id } = toTimeAndId(after)
   return { occurredAt, id }
 }
 

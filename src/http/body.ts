@@ -3,8 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Listener } from '../edge/listener.ts'
 import { Problem } from '../errors.ts'
-import { InexactNumber } from './exact-number.ts'
-import { parseStrictJson, UnacceptableJson } from './strict-json.ts'
+import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
 /** The only media type of bodies. Its only parameter is the charset, which must be UTF-8. */
@@ -21,18 +20,7 @@ export function requireJsonType(request: FastifyRequest): void {
 
 /** @throws Problem malformed_body, or invalid_request for a number that does not hold or JSON that is no object */
 export function parseBody(bytes: Buffer): object {
-  let value: unknown
-  try {
-    value = parseStrictJson(bytes)
-  } catch (error) {
-    if (error instanceof UnacceptableJson) throw new Problem('malformed_body', error.message)
-    if (error instanceof InexactNumber) {
-      throw new Problem('invalid_request', error.message, {
-        errors: [{ path: error.path, message: 'must be a number that a 64-bit float holds as written' }],
-      })
-    }
-    throw error
-  }
+  const value = parseStrictJson(bytes)
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw new Problem('invalid_request', 'The body must be one JSON object.', {
     errors: [{ path: '', message: 'must be an object' }],
@@ -44,7 +32,8 @@ export function optionalBody<Body extends TSchema>(schema: Body) {
   return Type.Union([schema, Type.Null()])
 }
 
-export const NoBody = optionalBody(Type.Object({}, { additionalProperties: false }))
+const NO_QUERY = Type.Object({}, { additionalProperties: false })
+const NO_BODY = optionalBody(NO_QUERY)
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -53,15 +42,19 @@ declare module 'fastify' {
   }
 }
 
-/**
- * Bodies are strict JSON. An empty body counts as a missing one, since many HTTP clients send it. A body that
- * is announced and finds no room is refused before it is read.
- */
+/** Bodies are strict JSON. An empty one counts as missing, since many HTTP clients send it. */
 async function plugin(app: FastifyInstance, { listener }: { listener: Listener }): Promise<void> {
+  // A route without a schema for its query or body takes none, as it takes no unknown fields.
+  app.addHook('onRoute', ({ schema, method }) => {
+    if (!schema) return
+    schema.querystring ??= NO_QUERY
+    if (method !== 'GET' && method !== 'HEAD') schema.body ??= NO_BODY
+  })
   app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
     if (request.method === 'GET' || request.method === 'HEAD') return done()
     try {
+      // Refuses a body that is announced and finds no room, before it is read.
       request.readBody = listener.openBody(request.raw, reply.raw, request.routeOptions.bodyLimit)
       done()
     } catch (error) {

@@ -1,7 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox'
 
-/** Fields that several endpoints share, so that they are the same in all of them. */
-
 /** The same schema with what the document says about it. An example is given unless the schema has one. */
 export function field<Schema extends TSchema>(
   schema: Schema,
@@ -11,10 +9,7 @@ export function field<Schema extends TSchema>(
   return { ...schema, description, ...(example !== undefined && { examples: [example] }) }
 }
 
-/**
- * A whole number in a query, whose values are text. `pattern` has the same bounds. The document shows the number that it
- * stands for: `x-integer` takes the place of the schema there.
- */
+/** A whole number in a query, whose values are text. In the document, `x-integer` takes the place of the schema. */
 export function queryInteger(
   pattern: string,
   bounds: { minimum: number; maximum: number; default: number },
@@ -25,7 +20,6 @@ export function queryInteger(
   return Type.Optional(Type.String({ pattern, 'x-must': must, 'x-integer': bounds, ...about }))
 }
 
-/** For answers. */
 export const Uuid = Type.String({ format: 'uuid', examples: ['01890a5d-ac96-774b-bcce-b302099a8057'] })
 export const Time = Type.String({ format: 'date-time', examples: ['2026-11-20T10:15:00.000Z'] })
 
@@ -44,13 +38,9 @@ export const Email = Type.String({
   examples: ['ada@acme.example'],
 })
 
-/**
- * crypto/password-policy.ts checks the length after NFC, which can be shorter. This bound limits the work of
- * that check.
- */
+/** Bounds the work of crypto/password-policy.ts, which checks the length after NFC. */
 export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })
 
-/** Of a member without a second factor, for what is asked of their mailbox. */
 export const MailCode = Type.Optional(
   Type.String({
     pattern: '^[0-9 ]{1,16}$',
@@ -60,7 +50,7 @@ export const MailCode = Type.Optional(
   }),
 )
 
-/** Where a mail is asked for. Empty, so that it reveals nothing about an account. */
+/** Empty, so that it reveals nothing about an account. */
 export const AcceptedReply = Type.Object(
   {},
   {

@@ -4,10 +4,7 @@ import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-/**
- * The headers of every answer of the public listener, by request id. Where no hook runs, problems.ts adds them
- * to answers of the router, and listener.ts to answers of the parser.
- */
+/** The headers of every answer. Where no hook runs, problems.ts and the listener add them. */
 export type CommonHeaders = (requestId: string) => OutgoingHttpHeaders
 
 export async function createCommonHeaders(): Promise<CommonHeaders> {
@@ -15,7 +12,7 @@ export async function createCommonHeaders(): Promise<CommonHeaders> {
   return (requestId) => ({ ...security, 'cache-control': 'no-store', 'x-request-id': requestId })
 }
 
-/** Helmet's headers. They are the same for every answer, so a separate app renders them once, with a 404. */
+/** Helmet's headers are the same for every answer, so a separate app renders them once, with a 404. */
 async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   const app = fastify()
   await app.register(fastifyHelmet, {
@@ -53,18 +50,14 @@ async function plugin(
   })
 }
 
-/** Answers preflights, and marks the answers that pages of dashboard origins can read. */
 async function cors(
   app: FastifyInstance,
   { dashboardOrigins }: { dashboardOrigins: string[] },
 ): Promise<void> {
-  if (dashboardOrigins.length > 0) await app.register(fastifyCors, corsOptions(dashboardOrigins))
-}
-
-function corsOptions(dashboardOrigins: string[]) {
-  return {
+  if (dashboardOrigins.length === 0) return
+  await app.register(fastifyCors, {
     // With the list, the plugin would send other origins all CORS headers except the one with the origin.
-    origin: (origin: string | undefined, callback: (error: null, origin: string | false) => void) =>
+    origin: (origin, callback) =>
       callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
     credentials: true,
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
@@ -73,7 +66,7 @@ function corsOptions(dashboardOrigins: string[]) {
     maxAge: 600,
     // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
     strictPreflight: false,
-  }
+  })
 }
 
 export const headersPlugin = fp(plugin, { name: 'headers' })

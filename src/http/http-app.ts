@@ -9,38 +9,29 @@ import { memoryLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
-import { closedSchemasPlugin } from './closed-schemas.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
-import { logSettings } from './logs.ts'
+import { logSettings, noticesPlugin } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
-import { noticesPlugin } from './notices.ts'
 import { observePlugin } from './observe.ts'
-import { openapiPlugin } from './openapi.ts'
+import { openapiPlugin } from './openapi/plugin.ts'
 import { pageFilesPlugin } from './pages.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
-import { responsesPlugin } from './responses.ts'
-import { buildSerializer } from './serializers.ts'
+import { buildSerializer, responsesPlugin } from './responses.ts'
 
 export interface HttpOptions {
   config: Config
   system: System
   registry: Registry
-  /** Of the OpenAPI document, behind those that concern all requests. */
-  chapters: string[]
+  /** The text at the beginning of the OpenAPI document. */
+  guide: string
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
 }
 
 /** A Fastify app with everything that applies to all requests, and without routes. */
-export async function createHttpApp({ config, system, registry, chapters, logStream }: HttpOptions) {
+export async function createHttpApp({ config, system, registry, guide, logStream }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
-  const listener = createListener({
-    ...config,
-    system,
-    registry,
-    commonHeaders,
-    log: () => app.log,
-  })
+  const listener = createListener({ ...config, system, registry, commonHeaders, log: () => app.log })
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
@@ -84,8 +75,7 @@ export async function createHttpApp({ config, system, registry, chapters, logStr
   await app.register(bodyPlugin, { listener })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
-  await app.register(closedSchemasPlugin)
   await app.register(responsesPlugin)
-  await app.register(openapiPlugin, { config, chapters })
+  await app.register(openapiPlugin, { publicUrl: config.publicUrl, guide })
   return app
 }

@@ -9,11 +9,9 @@ const CLOSE_OBJECT = 0x7d
 /** A pointer ends before a longer name, at the object that has it: an answer is not to repeat a whole body. */
 const MAX_NAME_BYTES = 1_000
 
-/** An array or object that is open. */
 interface Level {
-  /** Of its present element or member. */
   index: number
-  /** Where the name of its present member begins; undefined in an array. */
+  /** Where the name of the present member begins; undefined in an array. */
   nameAt: number | undefined
 }
 
@@ -52,7 +50,6 @@ export function pointerTo(bytes: Buffer, end: number): string {
   return pointer
 }
 
-/** The index of the quotation mark that ends the string that begins with one at `start`. */
 function endOfString(bytes: Buffer, start: number): number {
   let at = start + 1
   while (bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1

@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Problem } from '../errors.ts'
+import { ID } from '../system.ts'
 import { queryInteger } from './fields.ts'
 
 /** Lists in pages: a query says how many rows, and after which; the answer says after which the next page begins. */
@@ -7,7 +8,6 @@ import { queryInteger } from './fields.ts'
 const MAX_ROWS = 100
 const DEFAULT_ROWS = 50
 
-/** Query values are text. */
 export const pageQuery = {
   limit: queryInteger(
     '^(?:[1-9][0-9]?|100)$',
@@ -34,9 +34,8 @@ export interface PageQuery {
 }
 
 /**
- * Reads a page, and one row more, which tells whether there is a next one. `list` gets the place after which the page
- * begins: the values that `placeOf` returned for the last row of the page before.
- * @throws Problem invalid_request for a cursor that is none
+ * Reads a page, and one row more, which tells whether there is a next one. `after` is what `placeOf` returned for the
+ * last row of the page before. @throws Problem invalid_request for a cursor that is none
  */
 export async function readPage<Row>(
   { limit, cursor }: PageQuery,
@@ -65,8 +64,14 @@ function decode(cursor: string): string[] {
   throw invalidCursor()
 }
 
-/** A time in a cursor. */
-export const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** A place in a list by time and id. The pattern has no years that Postgres does not have. @throws Problem invalid_request */
+export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: string } {
+  const read = new Date(time)
+  if (!TIME.test(time) || Number.isNaN(read.getTime()) || !ID.test(id)) throw invalidCursor()
+  return { time: read, id }
+}
 
 export function invalidCursor(): Problem {
   return new Problem('invalid_request', 'The cursor is none of this list; begin with the first page.', {

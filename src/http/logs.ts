@@ -1,6 +1,15 @@
-import type { FastifyLoggerOptions } from 'fastify'
+import type { FastifyInstance, FastifyLoggerOptions } from 'fastify'
+import fp from 'fastify-plugin'
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino'
 import { codeOf, constraintOf } from '../database/faults.ts'
+import type { System } from '../system.ts'
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Logs a warning for the operator, each message at most once a minute. */
+    notice(message: string, details: Record<string, unknown>): void
+  }
+}
 
 /** Log lines: JSON, times in UTC, and no client data from errors (ASVS 16.2). */
 export function logSettings(level: string, stream?: DestinationStream): FastifyLoggerOptions & LoggerOptions {
@@ -13,7 +22,6 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
   }
 }
 
-/** What lines are written to. */
 export type Log = Pick<Logger, 'info' | 'warn' | 'error'>
 
 /** A logger for what happens outside of requests. */
@@ -35,3 +43,18 @@ function describeError(error: unknown) {
     constraint: constraintOf(error),
   }
 }
+
+const NOTICE_PAUSE_MS = 60_000
+
+/** Warnings about proxies, pages and other services. Any request can cause them, so they must not fill the log. */
+async function plugin(app: FastifyInstance, { system }: { system: System }): Promise<void> {
+  const lastAt = new Map<string, number>()
+  app.decorate('notice', (message, details) => {
+    const now = system.now()
+    if (Math.abs(now - (lastAt.get(message) ?? Number.NEGATIVE_INFINITY)) < NOTICE_PAUSE_MS) return
+    lastAt.set(message, now)
+    app.log.warn(details, message)
+  })
+}
+
+export const noticesPlugin = fp(plugin, { name: 'notices' })

@@ -1,15 +1,15 @@
+import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, type ProblemCode, ProblemReply, statusOf } from '../errors.ts'
-import { CODES } from './openapi-codes.ts'
+import { CODES } from './openapi/codes.ts'
 
 /**
- * The possible answers of a route, by status, for its schema and the OpenAPI document. A route names its own
- * answers and problems. The scopes around it add theirs, so no route can forget one.
+ * The possible answers of a route. It names its own answers and problems; the scopes around it add theirs, so no
+ * route can forget one.
  */
 
-/** Problems that every request can have. */
 const EVERYWHERE: readonly ProblemCode[] = [
   'invalid_request',
   'malformed_http',
@@ -20,7 +20,6 @@ const EVERYWHERE: readonly ProblemCode[] = [
   'overloaded',
   'unavailable',
 ]
-/** Further problems of requests with a method that takes a body. */
 const WITH_BODY: readonly ProblemCode[] = ['malformed_body', 'payload_too_large', 'unsupported_media_type']
 
 /** The problems of a route so far, by the object that contains its responses. */
@@ -33,7 +32,7 @@ export function responses<Own extends Record<number, TSchema>>(own: Own, ...code
   return all
 }
 
-/** Adds the problems of a scope to the responses of a route in it; for `onRoute` hooks. */
+/** For `onRoute` hooks: adds the problems of a scope to those of its routes. */
 export function addProblems(schema: FastifySchema | undefined, codes: readonly ProblemCode[]): void {
   if (typeof schema?.response === 'object' && schema.response !== null) add(schema.response, codes)
 }
@@ -42,7 +41,6 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   const known = problemsOf.get(response) ?? new Set()
   for (const code of codes) known.add(code)
   problemsOf.set(response, known)
-  // Problems that every request can have are listed last.
   const rare = [...known].filter((code) => !EVERYWHERE.includes(code))
   const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), statusOf)
   for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
@@ -60,7 +58,6 @@ function toResponse(codes: ProblemCode[]) {
 }
 
 const EXAMPLE_ID = '01890a5d-ac96-774b-bcce-b302099a8057'
-/** What problems have besides. */
 const MEMBERS: Partial<Record<ProblemCode, object>> = {
   invalid_request: { errors: [{ path: '/email', message: 'is missing' }] },
   session_ended: { reason: 'logout' },
@@ -79,13 +76,33 @@ function exampleOf(code: ProblemCode) {
   return { summary: title, value: { ...problem, requestId: EXAMPLE_ID, ...MEMBERS[code] } }
 }
 
-/** Adds to each route the problems that every request can have. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addSchema(ProblemReply)
   app.addHook('onRoute', ({ schema, method }) => {
     addProblems(schema, EVERYWHERE)
     if (method !== 'GET' && method !== 'HEAD') addProblems(schema, WITH_BODY)
   })
+}
+
+type Build = ReturnType<typeof SerializerSelector>
+
+/** By the schema's object, which nothing changes, and which is the same for all apps. */
+const serializers = new WeakMap<object, ReturnType<ReturnType<Build>>>()
+
+/**
+ * Compiles each schema once a process. Fastify would do so for each route and status, which takes longer than all else
+ * in building the app, and nearly all are that of problems.
+ */
+export const buildSerializer: Build = (...options) => {
+  const compile = SerializerSelector()(...options)
+  return (route) => {
+    const { schema } = route
+    // True and false are schemas too.
+    if (!(schema instanceof Object)) return compile(route)
+    const serialize = serializers.get(schema) ?? compile(route)
+    serializers.set(schema, serialize)
+    return serialize
+  }
 }
 
 export const responsesPlugin = fp(plugin, { name: 'responses' })

@@ -1,11 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import { holdsAsWritten, InexactNumber } from './exact-number.ts'
+import { Problem } from '../errors.ts'
 import { pointerTo } from './json-pointer.ts'
-
-/** A body that is not acceptable JSON. The message names the fault and quotes nothing from the body. */
-export class UnacceptableJson extends Error {
-  override name = 'UnacceptableJson'
-}
 
 const MAX_DEPTH = 32
 const QUOTE = 0x22
@@ -19,47 +14,56 @@ const BACKSLASH = 0x5c
 const LOWER_U = 0x75
 
 /**
- * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493): valid UTF-8, no duplicate names, no
- * lone surrogates, no number that a double cannot hold as written. It also refuses U+0000, which Postgres cannot
- * store, deep nesting, and names that can change a prototype. A refusal costs about what acceptance costs: each
- * fault is found in the same passes.
- * @throws UnacceptableJson, InexactNumber
+ * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493). It also refuses U+0000, which Postgres cannot
+ * store, deep nesting, and names that can change a prototype. A refusal costs about what acceptance costs: each fault is
+ * found in the same passes.
+ * @throws Problem malformed_body, or invalid_request for a number that a double does not hold as it is written
  */
 export function parseStrictJson(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) throw new UnacceptableJson('The body is not valid UTF-8.')
+  if (!isUtf8(bytes)) throw malformed('The body is not valid UTF-8.')
   let value: unknown
   try {
     value = JSON.parse(bytes.toString('utf8'))
   } catch {
-    throw new UnacceptableJson('The body is not valid JSON.')
+    throw malformed('The body is not valid JSON.')
   }
   const { members, inexactAt } = scan(bytes)
   // The parser keeps one of two equal names. The text then has more colons than the value has members.
-  if (countMembers(value, 0) !== members) throw new UnacceptableJson('An object has the same name twice.')
-  if (inexactAt !== undefined) throw new InexactNumber(pointerTo(bytes, inexactAt))
+  if (countMembers(value, 0) !== members) throw malformed('An object has the same name twice.')
+  if (inexactAt !== undefined) throw inexact(pointerTo(bytes, inexactAt))
   return value
 }
 
-/**
- * The members of all objects together. A `for … in` costs half of what a list of names does.
- * @throws UnacceptableJson for deep nesting and forbidden names
- */
 function countMembers(value: unknown, depth: number): number {
   if (typeof value !== 'object' || value === null) return 0
-  if (depth >= MAX_DEPTH) throw new UnacceptableJson(`The body is nested deeper than ${MAX_DEPTH} levels.`)
+  if (depth >= MAX_DEPTH) throw malformed(`The body is nested deeper than ${MAX_DEPTH} levels.`)
   let members = 0
   if (Array.isArray(value)) {
     for (const element of value) members += countMembers(element, depth + 1)
     return members
   }
+  // Half the cost of a list of names.
   for (const name in value) {
     const member: unknown = value[name as keyof typeof value]
     if (name === '__proto__' || (name === 'constructor' && hasPrototype(member))) {
-      throw new UnacceptableJson('An object has a forbidden name.')
+      throw malformed('An object has a forbidden name.')
     }
     members += 1 + countMembers(member, depth + 1)
   }
   return members
+}
+
+/** The message quotes nothing from the body. */
+function malformed(message: string): Problem {
+  return new Problem('malformed_body', message)
+}
+
+function inexact(path: string): Problem {
+  return new Problem(
+    'invalid_request',
+    'A number has more digits, or is larger or smaller, than a 64-bit float holds; send it as a string.',
+    { errors: [{ path, message: 'must be a number that a 64-bit float holds as written' }] },
+  )
 }
 
 function hasPrototype(value: unknown): boolean {
@@ -67,13 +71,13 @@ function hasPrototype(value: unknown): boolean {
 }
 
 interface Spelling {
-  /** Colons outside strings, one for each member. */
+  /** Of all objects: colons outside strings. */
   members: number
   /** Where the first number begins that a double does not hold as it is written. */
   inexactAt: number | undefined
 }
 
-/** Reads what the parser does not keep. The text must be valid JSON. @throws UnacceptableJson */
+/** Reads what the parser does not keep. The text must be valid JSON. */
 function scan(bytes: Buffer): Spelling {
   let members = 0
   let inexactAt: number | undefined
@@ -103,22 +107,18 @@ function scan(bytes: Buffer): Spelling {
   return { members, inexactAt }
 }
 
-/**
- * Passes the code of an escaped character, whose `u` is at `index`; of a surrogate, the code of its other half too.
- * Returns the index of the last digit. In valid UTF-8, only escapes can write what is refused here.
- */
+/** The last index of `\uXXXX`, or of a pair of surrogates. In valid UTF-8, only escapes can write what is refused here. */
 function passCode(bytes: Buffer, index: number): number {
   const code = codeAt(bytes, index)
-  if (code === 0) throw new UnacceptableJson('A string contains U+0000.')
+  if (code === 0) throw malformed('A string contains U+0000.')
   if (code < 0xd800 || code > 0xdfff) return index + 4
   const isFollowed = bytes[index + 5] === BACKSLASH && bytes[index + 6] === LOWER_U
   const next = isFollowed ? codeAt(bytes, index + 6) : 0
   const isPair = code < 0xdc00 && next >= 0xdc00 && next <= 0xdfff
-  if (!isPair) throw new UnacceptableJson('A string contains a lone surrogate.')
+  if (!isPair) throw malformed('A string contains a lone surrogate.')
   return index + 10
 }
 
-/** The four hexadecimal digits behind an index. */
 function codeAt(bytes: Buffer, index: number): number {
   let code = 0
   for (let at = index + 1; at <= index + 4; at += 1) {
@@ -127,4 +127,29 @@ function codeAt(bytes: Buffer, index: number): number {
     code = code * 16 + (byte & 0xf) + (byte > 0x40 ? 9 : 0)
   }
   return code
+}
+
+const SMALLEST_NORMAL = 2 ** -1022
+
+/** Whether the number, as a double that is written again, has the same value: 0.10 and 1e2 have, 2^53 + 1 has not. */
+function holdsAsWritten(source: string): boolean {
+  const double = Number(source)
+  if (!Number.isFinite(double)) return false
+  // Every decimal of 15 digits holds, unless it is too close to zero.
+  if (source.length <= 15 && Math.abs(double) >= SMALLEST_NORMAL) return true
+  const shortest = String(double)
+  return source === shortest || canonical(source) === canonical(shortest)
+}
+
+/** The value of a decimal without its sign, in one spelling. It takes time in proportion to the length. */
+function canonical(source: string): string {
+  const [mantissa = '', exponent = '0'] = source.toLowerCase().split('e')
+  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
+  const digits = whole + fraction
+  let start = 0
+  while (digits[start] === '0') start += 1
+  let end = digits.length
+  while (end > start && digits[end - 1] === '0') end -= 1
+  if (start === end) return '0'
+  return `${digits.slice(start, end)}e${Number(exponent) - fraction.length + digits.length - end}`
 }

@@ -3,10 +3,9 @@ import fp from 'fastify-plugin'
 import { actorOf } from '../acts.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
-import { invalidCursor, readPage, TIME } from '../http/list-pages.ts'
+import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import { ID } from '../system.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
 import { invite, resend, withdraw } from './invitations.ts'
 import {
@@ -108,11 +107,8 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   )
 }
 
-function toPlace([time = '', id = '']: string[]) {
-  // As `placeOf` wrote it: other years are none that Postgres has.
-  if (!TIME.test(time) || !ID.test(id)) throw invalidCursor()
-  const createdAt = new Date(time)
-  if (Number.isNaN(createdAt.getTime())) throw invalidCursor()
+function toPlace(after: string[]) {
+  const { time: createdAt, id } = toTimeAndId(after)
   return { createdAt, id }
 }
 

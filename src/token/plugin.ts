@@ -3,14 +3,13 @@ import { createVerifier } from 'fast-jwt'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import { Gauge, type Registry } from 'prom-client'
-import type { Config } from '../config.ts'
-import type { Sealer } from '../crypto/sealing.ts'
+import type { Config, MasterKey } from '../config.ts'
+import { deriveKey, type Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import type { System } from '../system.ts'
 import { issuerOf } from './claims.ts'
 import { openKeyRing } from './key-ring.ts'
-import { type RefreshKeys, refreshTokenOptions } from './refresh-keys.ts'
-import { createTokens, type Tokens } from './service.ts'
+import { createTokens, type RefreshKeys, type Tokens } from './service.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -65,6 +64,33 @@ async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<Re
     ...former.map((key) => [key.header, createVerifier({ ...key.verify, key: key.secret })] as const),
   ])
   return { sign: (claims) => sign(claims), verifierOf: (header) => verifiers.get(header) }
+}
+
+const REFRESH_AUDIENCE = 'gatehouse/refresh'
+
+/** One for each master key: the first signs, all verify. */
+export function refreshTokenOptions({ id, key }: MasterKey, issuer: string) {
+  return {
+    secret: deriveKey(key, 'refresh tokens'),
+    header: Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'rt+jwt', kid: id })).toString('base64url'),
+    sign: {
+      algorithm: 'HS256' as const,
+      header: { alg: 'HS256', typ: 'rt+jwt' },
+      kid: id,
+      iss: issuer,
+      aud: REFRESH_AUDIENCE,
+    },
+    verify: {
+      algorithms: ['HS256' as const],
+      checkTyp: 'rt+jwt',
+      allowedIss: issuer,
+      allowedAud: REFRESH_AUDIENCE,
+      // claims.ts checks the times, by our own clock.
+      ignoreExpiration: true,
+      ignoreNotBefore: true,
+      cache: false,
+    },
+  }
 }
 
 export const tokenPlugin = fp(plugin, { name: 'tokens' })

@@ -8,17 +8,23 @@ import {
   readRefreshClaims,
   refreshTokenId,
 } from './claims.ts'
-import { headerPartOf } from './compact.ts'
+import { headerPartOf } from './es256.ts'
 import type { KeyRing } from './key-ring.ts'
 import type { Key } from './keys.ts'
-import type { RefreshKeys } from './refresh-keys.ts'
+
+/** Keys of refresh tokens (HS256). */
+export interface RefreshKeys {
+  sign(claims: Record<string, unknown>): string
+  /** The verifier of tokens with exactly this header part. */
+  verifierOf(header: string): ((token: string) => unknown) | undefined
+}
 
 /**
  * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes, so
  * algorithm, type and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
  */
 export interface Tokens {
-  /** `at+jwt` by RFC 9068. Claims are in Unix seconds, `now` is in ms. */
+  /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
   signAccess(claims: Omit<AccessClaims, 'iss' | 'aud' | 'jti' | 'nbf'>, now: number): Promise<string>
   /** @throws Problem invalid_token or token_expired */
   verifyAccess(token: string, now: number): Promise<VerifiedClaims>
@@ -27,7 +33,7 @@ export interface Tokens {
   /** @throws Problem invalid_token or token_expired */
   verifyRefresh(token: string, now: number): RefreshClaims
   publishedKeys: KeyRing['published']
-  /** For when the database has no session for a verified token: its key can be revoked. */
+  /** For a verified token without a session: its key can be revoked. */
   reloadKeys: KeyRing['reload']
 }
 
@@ -42,15 +48,13 @@ export type VerifiedClaims = Pick<
 /** Access tokens whose valid signature is remembered, about 1 KB each. */
 const MAX_VERIFIED = 10_000
 
-export function createTokens({
-  ring,
-  refreshKeys,
-  system,
-}: {
+interface Parts {
   ring: KeyRing
   refreshKeys: RefreshKeys
   system: System
-}): Tokens {
+}
+
+export function createTokens({ ring, refreshKeys, system }: Parts): Tokens {
   // By exact token. It saves only the verification of the signature: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {

@@ -1,17 +1,14 @@
 import cluster, { type Worker } from 'node:cluster'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AggregatorRegistry, Counter, type Registry } from 'prom-client'
 import { Problem } from '../errors.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
 import type { System } from '../system.ts'
-import { relayLines } from './lines.ts'
-import type { FromPrimary, FromWorker, Metrics } from './messages.ts'
+import type { FromPrimary, FromWorker, Metrics } from './worker.ts'
 
-/**
- * The primary's side of its workers: starts them, replaces those that die, gathers their log lines and metrics, and
- * ends them.
- */
+/** The primary's side of its workers: starts them, replaces those that die, and gathers their log lines and metrics. */
 
 /** Before a worker is replaced. It doubles with each one that dies young, so that what cannot start does not spin. */
 const PAUSE_MS = 500
@@ -23,7 +20,7 @@ const MAX_DEPARTED = 8
 type Env = Record<string, string | undefined>
 
 interface Options {
-  /** The environment of each worker, beside that of this process. */
+  /** Of each worker, beside that of this process. */
   envs: Env[]
   system: Pick<System, 'elapsed'>
   registry: Registry
@@ -38,11 +35,10 @@ export interface Workers {
    */
   start(port: number): Promise<string>
   isServing(): boolean
-  /** The text of all metrics: the sums of the workers', and `own`. */
+  /** The text of all metrics: the sums of the workers', and of `own`. */
   metrics(own: Registry): Promise<string>
-  /** Asks all of them to end, and resolves when they have. */
+  /** Resolves when all of them have ended. */
   drain(): Promise<void>
-  /** Ends them at once. */
   kill(): void
 }
 
@@ -53,9 +49,7 @@ interface State {
   pauseMs: number
   startedAt: number
   isServing: boolean
-  /** The metrics that it told last. */
   told: Metrics
-  /** Called when it tells them. */
   onTold: (() => void)[]
 }
 
@@ -184,7 +178,20 @@ function send({ worker }: State, message: FromPrimary): void {
   if (worker.isConnected()) worker.send(message)
 }
 
-/** What only grows; a gauge of a process that is gone says nothing. */
+/** A gauge of a process that is gone says nothing. */
 function isCumulative(metric: object): boolean {
   return 'type' in metric && (metric.type === 'counter' || metric.type === 'histogram')
+}
+
+/** Passes on whole lines, so that those of several processes do not mix. A last line that is cut off is lost. */
+function relayLines(from: Readable | null, write: (lines: string) => void): void {
+  let rest = ''
+  from?.setEncoding('utf8').on('data', (text: string) => {
+    const end = text.lastIndexOf('\n') + 1
+    if (end === 0) rest += text
+    else {
+      write(rest + text.slice(0, end))
+      rest = text.slice(end)
+    }
+  })
 }

@@ -1,11 +1,14 @@
 import cluster from 'node:cluster'
 import type { Registry } from 'prom-client'
-import type { FromPrimary, FromWorker } from './messages.ts'
 
-/** A worker's end of what it and the primary tell each other. */
+/** A worker's end of what it and the primary tell each other. Both are the same version, on one machine. */
+
+/** As `Registry.getMetricsAsJSON` gives them. */
+export type Metrics = object[]
+export type FromWorker = { type: 'serving'; url: string } | { type: 'metrics'; metrics: Metrics }
+export type FromPrimary = { type: 'drain' } | { type: 'metrics' }
 
 interface WorkerEnd {
-  /** Tells that the worker answers requests. */
   serving(url: string): void
   hasPrimary(): boolean
 }

@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from 'vitest'
-import { InexactNumber } from '../../src/http/exact-number.ts'
-import { parseStrictJson, UnacceptableJson } from '../../src/http/strict-json.ts'
+import { Problem } from '../../src/errors.ts'
+import { parseStrictJson } from '../../src/http/strict-json.ts'
 
+const isMalformed = expect.objectContaining({ name: 'Problem', code: 'malformed_body' })
 const parse = (text: string) => parseStrictJson(Buffer.from(text))
 
 /** Numbers in [0, 1) that are the same in every run (mulberry32). */
@@ -111,8 +112,8 @@ describe('the strict parser', () => {
       )
       const twice = `{"${escaped}":${writer.value()},"other":${writer.value()},"${hex.map((unit) => `\\u${unit}`).join('')}":1}`
       JSON.parse(twice)
-      expect(() => parse(twice), twice).toThrow(UnacceptableJson)
-      expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(UnacceptableJson)
+      expect(() => parse(twice), twice).toThrow(isMalformed)
+      expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(isMalformed)
     }
   })
 
@@ -126,7 +127,7 @@ describe('the strict parser', () => {
         const value = parseStrictJson(bytes)
         expect(value).toStrictEqual(JSON.parse(bytes.toString()))
       } catch (error) {
-        expect(error).toBeInstanceOf(UnacceptableJson)
+        expect(error).toEqual(isMalformed)
         refused += 1
       }
     }
@@ -157,8 +158,8 @@ describe('the strict parser', () => {
       const read: string = JSON.parse(text)
       if (read.isWellFormed() && !read.includes('\0')) expect(parse(text), text).toBe(read)
       else {
-        expect(() => parse(`{${text}:1}`), text).toThrow(UnacceptableJson)
-        expect(() => parse(`[${text}]`), text).toThrow(UnacceptableJson)
+        expect(() => parse(`{${text}:1}`), text).toThrow(isMalformed)
+        expect(() => parse(`[${text}]`), text).toThrow(isMalformed)
         refused += 1
       }
     }
@@ -192,7 +193,7 @@ describe('the strict parser', () => {
     `${'['.repeat(33)}${']'.repeat(33)}`,
     '',
   ])('refuses %s', (text) => {
-    expect(() => parse(text)).toThrow(UnacceptableJson)
+    expect(() => parse(text)).toThrow(isMalformed)
   })
 
   test('says what is wrong without quoting any of it (ASVS 16.2.5)', () => {
@@ -215,7 +216,8 @@ function inexactAt(text: string): string | undefined {
     parse(text)
     return undefined
   } catch (error) {
-    if (error instanceof InexactNumber) return error.path
+    if (error instanceof Problem && error.code === 'invalid_request')
+      return String(error.extras.errors?.[0]?.path)
     throw error
   }
 }
@@ -349,11 +351,11 @@ describe('a number', () => {
   })
 })
 
-function faultOf(text: string): UnacceptableJson {
+function faultOf(text: string): Problem {
   try {
     parse(text)
   } catch (error) {
-    if (error instanceof UnacceptableJson) return error
+    if (error instanceof Problem && error.code === 'malformed_body') return error
   }
   throw new Error('the text was not refused')
 }

@@ -9,7 +9,7 @@ import { createCompany } from '../../../src/operator/companies.ts'
 import { realSystem } from '../../../src/system.ts'
 import { issuerOf } from '../../../src/token/claims.ts'
 import { openKeyRing } from '../../../src/token/key-ring.ts'
-import { refreshTokenOptions } from '../../../src/token/refresh-keys.ts'
+import { refreshTokenOptions } from '../../../src/token/plugin.ts'
 import { createTokens, type Tokens } from '../../../src/token/service.ts'
 import type { Credentials } from '../operations/credentials.ts'
 

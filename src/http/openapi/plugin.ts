@@ -1,8 +1,6 @@
 import fastifySwagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { Config } from '../config.ts'
-import { guideOf } from './openapi-guide.ts'
 
 const TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
@@ -52,7 +50,7 @@ const header = (description: string, type: 'string' | 'integer' = 'string') => (
   description,
   schema: { type },
 })
-/** Headers of answers. openapi-document.ts refers to them. */
+/** Headers of answers. The document refers to them. */
 export const HEADERS = {
   RequestId: header('Names this request in the log'),
   RateLimit: header('What is left of the limit: `"name";r=<remaining>;t=<seconds until it is whole>`'),
@@ -62,10 +60,10 @@ export const HEADERS = {
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
-/** Collects the schemas that validate requests into one OpenAPI 3.1 document. Features give it their chapters. */
+/** Collects the schemas that validate requests into one OpenAPI 3.1 document. */
 async function plugin(
   app: FastifyInstance,
-  { config, chapters }: { config: Config; chapters: string[] },
+  { publicUrl, guide }: { publicUrl: string; guide: string },
 ): Promise<void> {
   await app.register(fastifySwagger, {
     openapi: {
@@ -73,10 +71,10 @@ async function plugin(
       info: {
         title: 'gatehouse',
         version: '1.1',
-        description: [guideOf(config), ...chapters].join('\n'),
+        description: guide,
         license: { name: 'MIT', identifier: 'MIT' },
       },
-      servers: [{ url: `${config.publicUrl}/api` }],
+      servers: [{ url: `${publicUrl}/api` }],
       tags: TAGS,
       components: { headers: HEADERS, securitySchemes: SECURITY_SCHEMES },
     },

@@ -2,12 +2,9 @@ import { STATUS_CODES } from 'node:http'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
-import type { HEADERS } from './openapi.ts'
-import { createNames, exampleOf, type Schema } from './openapi-schemas.ts'
+import type { HEADERS } from './plugin.ts'
 
-/** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified. */
-
-/** The document is built once, when it is first requested. */
+/** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified, once. */
 async function routes(app: FastifyInstance): Promise<void> {
   let document: Document | undefined
   let text: string | undefined
@@ -62,7 +59,6 @@ function readDocument(app: FastifyInstance): Document {
   return read
 }
 
-/** The parts of an operation that are changed here. */
 interface Operation {
   parameters?: { in: string; name: string; required: boolean; schema: Schema; example?: unknown }[]
   requestBody?: { required: boolean; content: { 'application/json': Media } }
@@ -76,7 +72,6 @@ interface Operation {
 interface Media {
   schema: Schema
   example?: unknown
-  /** By name. */
   examples?: Record<string, unknown>
 }
 
@@ -85,7 +80,6 @@ interface Document {
   paths: Record<string, Record<string, Operation>>
 }
 
-/** Adds what the schemas cannot express, and simplifies the rest. */
 function describe(operation: Operation): void {
   const { parameters = [], requestBody, security, responses } = operation
   const json = requestBody?.content['application/json']
@@ -110,7 +104,7 @@ function describe(operation: Operation): void {
   }
 }
 
-/** Gives an example to bodies of requests and responses. Those of problems, one for each code, are in one place. */
+/** Examples of problems, one for each code, are in one place. */
 function addExamples(
   { requestBody, responses }: Operation,
   { schemas, examples }: Document['components'],
@@ -129,8 +123,8 @@ function addExamples(
 }
 
 /**
- * Writes schemas as people read them: a union of string constants, which is how TypeBox writes it, as an enumeration,
- * a choice between two forms by a field (if, then, else) as a union, and the text of a number in a query as the number.
+ * Writes schemas as people read them: TypeBox's union of string constants as an enumeration, a choice by a field (if,
+ * then, else) as a union, and the text of a number in a query as the number.
  */
 function joinForms(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
@@ -145,7 +139,6 @@ function joinForms(value: unknown): unknown {
   return words.length === anyOf.length ? { ...others, type: 'string', enum: words } : value
 }
 
-/** The headers of an answer with this status, as references to their descriptions. */
 function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: string }> {
   const described: [string, keyof typeof HEADERS][] = [['X-Request-Id', 'RequestId']]
   if (status < 300 || status === 429) {
@@ -157,4 +150,56 @@ function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: 
   return Object.fromEntries(
     described.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   )
+}
+
+interface Schema {
+  title?: string
+  type?: string
+  const?: unknown
+  enum?: unknown[]
+  examples?: unknown[]
+  properties?: Record<string, Schema>
+  items?: Schema
+  anyOf?: Schema[]
+  $ref?: string
+}
+
+type Named = Record<string, Schema>
+
+/** Collects schemas by their title. `name` returns a reference to such a schema, and all else as it is. */
+function createNames(): { schemas: Named; name(value: unknown): unknown } {
+  const schemas: Named = {}
+  function name(value: unknown): unknown {
+    if (!isTitled(value)) return value
+    const { title, ...schema } = value
+    const known = schemas[title]
+    if (known && JSON.stringify(known) !== JSON.stringify(schema)) {
+      throw new Error(`two schemas have the title ${title}`)
+    }
+    schemas[title] = schema
+    return { $ref: `#/components/schemas/${title}` }
+  }
+  return { schemas, name }
+}
+
+function isTitled(value: unknown): value is Schema & { title: string } {
+  if (typeof value !== 'object' || value === null || !('title' in value) || !('type' in value)) return false
+  return value.type === 'object' && typeof value.title === 'string'
+}
+
+function exampleOf(schema: Schema, schemas: Named): unknown {
+  const { $ref, examples, enum: words, anyOf, properties, items } = schema
+  const name = $ref?.split('/').at(-1)
+  if (name !== undefined) return exampleOf(schemas[name] ?? {}, schemas)
+  if (examples?.[0] !== undefined) return examples[0]
+  if (schema.const !== undefined) return schema.const
+  if (words) return words[0]
+  if (anyOf?.[0]) return exampleOf(anyOf[0], schemas)
+  if (items) return [exampleOf(items, schemas)]
+  if (properties) {
+    return Object.fromEntries(
+      Object.entries(properties).map(([field, one]) => [field, exampleOf(one, schemas)]),
+    )
+  }
+  return schema.type === 'object' ? {} : null
 }

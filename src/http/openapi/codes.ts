@@ -1,4 +1,4 @@
-import { catalogue, type ProblemCode, statusOf } from '../errors.ts'
+import { catalogue, type ProblemCode, statusOf } from '../../errors.ts'
 
 /** What each code means, and what a client or its user can do then: in a table, and in the examples of problems. */
 export const CODES: Record<ProblemCode, string> = {
