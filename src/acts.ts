@@ -15,10 +15,8 @@ import type { System } from './system.ts'
  * all of it happens or nothing. Locks come before the right: what an act has to wait for can take that right away.
  */
 
-/** What an act needs. */
 export type ActContext = Pick<Context, 'db' | 'system'>
 
-/** A user who acts by a session. */
 export interface Actor extends Received {
   session: Session
 }
@@ -29,7 +27,6 @@ export interface Operator {
   now: number
 }
 
-/** Who acts by a request. */
 export function actorOf(
   request: Parameters<typeof clientOf>[0] & { session: Session },
   { system }: Pick<Context, 'system'>,
@@ -67,7 +64,7 @@ export async function perform<Locked, Result>(
   })
 }
 
-/** Runs the work of an operator, which locks as it goes. */
+/** For work that locks as it goes. */
 export async function asOperator<Result>(
   context: ActContext,
   operator: Operator,

@@ -1,4 +1,4 @@
-/** Finds misspelt variables. Unknown names that platforms put into the environment are ignored. */
+/** Finds variables that are one letter, or only case, away from a known one. Other unknown names are the platform's. */
 
 /** Shorter names are one letter away from too many others, such as PORT from PORTS. */
 const MIN_LENGTH = 8
@@ -6,7 +6,6 @@ const MIN_LENGTH = 8
 /** Kubernetes and Docker name such variables after services: OPA_PORT=tcp://10.96.0.7:8181. */
 const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\//
 
-/** A message for each unknown variable that is one letter, or only case, away from a known one. */
 export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []

@@ -6,7 +6,6 @@ import { Problem } from '../errors.ts'
 import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
-/** The only media type of bodies. Its only parameter is the charset, which must be UTF-8. */
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
 
 export function requireJsonType(request: FastifyRequest): void {

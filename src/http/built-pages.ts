@@ -3,18 +3,14 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 
-/**
- * Where `npm run build` puts the pages: in a folder of dist/ that is named by their sources. So pages of other sources
- * are never served, and a build takes nothing from a service that runs.
- */
+/** Pages are built into a folder that is named by their sources: a service never serves others, or loses its own to a build. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 export const PAGE_SOURCES = join(PROJECT, 'src/pages')
 export const BUILDS = join(PROJECT, 'dist')
-/** What else the files depend on; package.json has the exact versions of packages. */
+// Of packages, package.json has the exact versions.
 const OTHER_SOURCES = ['scripts/build.ts', 'package.json', 'tsconfig.json'].map((path) => join(PROJECT, path))
 
-/** The service cannot serve its pages. */
 export class PagesError extends Error {}
 
 let found: Promise<string> | undefined
@@ -33,17 +29,13 @@ async function findBuild(): Promise<string> {
   )
 }
 
-/** The folder of the present sources, whether it is there or not. */
 export async function buildFolder(): Promise<string> {
   const entries = await readdir(PAGE_SOURCES, { recursive: true })
   const names = entries.filter((name) => /\.(?:tsx?|css|json)$/.test(name)).sort()
   const hash = createHash('sha256')
   for (const path of [...names.map((name) => join(PAGE_SOURCES, name)), ...OTHER_SOURCES]) {
-    hash.update(
-      createHash('sha256')
-        .update(await readFile(path))
-        .digest(),
-    )
+    const ofFile = createHash('sha256').update(await readFile(path))
+    hash.update(ofFile.digest())
   }
   return join(BUILDS, hash.update(names.join()).digest('hex').slice(0, 16))
 }

@@ -35,7 +35,7 @@ export async function createHttpApp({ config, system, registry, guide, logStream
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger per request would cost more than the one line that it writes, and the line has the request id.
+    // A logger per request would cost more than the one line that it writes.
     childLoggerFactory: (logger) => logger,
     genReqId: () => newId(system),
     bodyLimit: 16 * 1024,

@@ -15,10 +15,7 @@ interface Level {
   nameAt: number | undefined
 }
 
-/**
- * The JSON pointer (RFC 6901) of the value that begins at byte `end` of a JSON text, which must be valid. It reads the
- * bytes before the value once, and decodes only the names that lead to it.
- */
+/** The JSON pointer (RFC 6901) of the value that begins at byte `end` of a valid JSON text, in one pass. */
 export function pointerTo(bytes: Buffer, end: number): string {
   const levels: Level[] = []
   let stringAt = 0

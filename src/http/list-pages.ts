@@ -33,16 +33,14 @@ export interface PageQuery {
   cursor?: string
 }
 
-/**
- * Reads a page, and one row more, which tells whether there is a next one. `after` is what `placeOf` returned for the
- * last row of the page before. @throws Problem invalid_request for a cursor that is none
- */
+/** `after` is what `placeOf` returned for the last row of the page before. @throws Problem invalid_request */
 export async function readPage<Row>(
   { limit, cursor }: PageQuery,
   placeOf: (row: Row) => string[],
   list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
 ): Promise<{ rows: Row[]; nextCursor: string | null }> {
   const size = limit === undefined ? DEFAULT_ROWS : Number(limit)
+  // One row more tells whether there is a next page.
   const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
   const last = rows[size - 1]
   const hasMore = rows.length > size && last !== undefined
@@ -66,7 +64,7 @@ function decode(cursor: string): string[] {
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
-/** A place in a list by time and id. The pattern has no years that Postgres does not have. @throws Problem invalid_request */
+/** A place by time and id; Postgres does not have the years that the pattern refuses. @throws Problem invalid_request */
 export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: string } {
   const read = new Date(time)
   if (!TIME.test(time) || Number.isNaN(read.getTime()) || !ID.test(id)) throw invalidCursor()

@@ -2,27 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Standard output as the destination of log lines. A reader that is too slow costs lines, never requests. */
 export interface LogStream {
-  /** Takes one line or several, each with its end. */
   write(lines: string): void
-  /** Writes what has been collected, as far as the reader takes it at this moment. */
   flush(): void
-  /** Resolves when the reader has taken all lines, or after a second. Call it before the process exits. */
+  /** Resolves when the reader has taken all lines, or after a second. */
   end(): Promise<void>
-  /** How many lines were lost: the reader was too slow (more than 1 MiB waited), or is gone, or its disk is full. */
+  /** Lines that were lost: the reader was too slow, is gone, or its disk is full. */
   readonly lost: number
 }
 
-/** A system call for each line would slow down requests, so lines are written in blocks of this size. */
+/** A system call for each line would slow down requests. */
 const BLOCK_CHARACTERS = 8_192
-/** A line is written after this time at the latest. */
 const FLUSH_EVERY_MS = 100
 const MAX_WAITING_CHARACTERS = 1_048_576
 const END_MS = 1_000
 
-/**
- * Node writes to pipes and sockets without blocking, and keeps what does not fit. No thread is held meanwhile.
- * Files have no reader, and are written directly.
- */
+/** Node writes to pipes and sockets without blocking, and keeps what does not fit. Files are written directly. */
 export function createLogStream(out: NodeJS.WriteStream = process.stdout): LogStream {
   if (out.isTTY) unblock(out)
   let block = ''

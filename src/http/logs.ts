@@ -24,7 +24,6 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
 
 export type Log = Pick<Logger, 'info' | 'warn' | 'error'>
 
-/** A logger for what happens outside of requests. */
 export function createLog(level: string, stream: DestinationStream): Log {
   return pino(logSettings(level), stream)
 }

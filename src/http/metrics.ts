@@ -3,12 +3,9 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
 import type { Connection } from '../database/connect.ts'
 
-/**
- * What Prometheus reads: https://prometheus.io/docs/practices/naming. Our names begin with `gatehouse_`; those of
- * process and Node are the library's. No label has a value that a client can choose.
- */
+/** Named by https://prometheus.io/docs/practices/naming. No label has a value that a client can choose. */
 
-/** Gauges that are named like counters. `nodejs_active_resources` says the same, by type. */
+/** Gauges with names of counters. `nodejs_active_resources` says the same, by type. */
 const MISNAMED = [
   'nodejs_active_handles_total',
   'nodejs_active_requests_total',
@@ -22,7 +19,6 @@ export function createRegistry(): Registry {
   return registry
 }
 
-/** A gauge that is read at the moment of the scrape. */
 function showReading(registry: Registry, name: string, help: string, read: () => number): void {
   new Gauge({
     name: `gatehouse_${name}`,
@@ -34,7 +30,7 @@ function showReading(registry: Registry, name: string, help: string, read: () =>
   })
 }
 
-/** Of each process of a machine. With several workers, what is shown of them and of their primary is the sum. */
+/** With several workers, what is shown of them and of their primary is the sum. */
 export function showProcess(
   registry: Registry,
   role: 'primary' | 'worker',

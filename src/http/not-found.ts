@@ -3,16 +3,11 @@ import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
 import { sendNotFoundPage } from './pages.ts'
 
-interface Options {
-  /** Whether people who come to an unknown path get a page. */
-  hasPages: boolean
-}
-
 /** Answers 404 for an unknown path, and 405 for a known path with another method. */
-async function plugin(app: FastifyInstance, { hasPages }: Options): Promise<void> {
+async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean }): Promise<void> {
   const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
   app.addHook('onRoute', ({ url, method }) => {
-    // The CORS plugin registers this route, for preflights to any path.
+    // Of the CORS plugin, for preflights to any path.
     if (url === '*') return
     const pattern = new RegExp(`^${url.replaceAll('.', '\\.').replace(/:\w+/g, '[^/]+')}$`)
     const known = methodsByPath.get(url) ?? { pattern, methods: new Set() }
@@ -52,7 +47,6 @@ async function plugin(app: FastifyInstance, { hasPages }: Options): Promise<void
   })
 }
 
-/** A browser that opens a page; programs use paths below /api. */
 function isForPerson({ method, url, headers }: FastifyRequest): boolean {
   const isRead = method === 'GET' || method === 'HEAD'
   return isRead && !/^\/api(?:[/?]|$)/.test(url) && headers.accept?.includes('text/html') === true

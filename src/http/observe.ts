@@ -9,14 +9,11 @@ declare module 'fastify' {
     /** Values that guards and handlers add to the request's log line; never a credential. */
     logContext: {
       code?: string
-      /** Why a session has ended, or a sign-in was refused. */
       reason?: string
-      /** The limit that refused the request. */
       limit?: string
       companyId?: string
       userId?: string
       sessionId?: string
-      /** Whom a change of members concerns. */
       memberId?: string
     }
   }
@@ -25,7 +22,6 @@ declare module 'fastify' {
     observe(request: FastifyRequest, reply: FastifyReply): void
   }
   interface FastifyContextConfig {
-    /** Counts the route's answers by outcome, as this metric. */
     countedAs?: 'sign_ins' | 'refreshes'
   }
 }
@@ -65,7 +61,6 @@ async function plugin(
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const { method } = request
-    // From the arrival of the request.
     const ms = listener.waitOf(request.raw) + reply.elapsedTime
     duration.labels(method, routeOf(request), String(reply.statusCode)).observe(ms / 1000)
     const { countedAs } = request.routeOptions.config
@@ -76,7 +71,6 @@ async function plugin(
   }
 }
 
-/** The outcome is `success` or an error's code; a sign-in that was refused adds the reason, and a session that has ended. */
 function countOutcomes(registry: Registry, name: string, what: string) {
   const help = `${what}, by outcome: success or the code of the error, with the reason of a refusal or of a session's end`
   return new Counter({ name, help, labelNames: ['outcome', 'reason'], registers: [registry] })

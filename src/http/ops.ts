@@ -11,16 +11,13 @@ const PROBE_MS = 1_000
 
 interface OpsOptions {
   connection: Connection
-  /** Gets a metric of readiness. */
   registry: Registry
-  /** The text of the metrics (text format 0.0.4 of Prometheus). */
   metrics(): Promise<string>
 }
 
 interface Ops extends FastifyInstance {
-  /** From here on the instance is ready whenever its database is, and a process answers. */
+  /** From here on the instance is ready while its database is, and a process answers. */
   serve(isServing: () => boolean): void
-  /** From here on it is not ready. */
   drain(): void
 }
 

@@ -8,10 +8,7 @@ import fp from 'fastify-plugin'
 import { PAGE_PATHS } from '../pages/paths.ts'
 import { findPages } from './built-pages.ts'
 
-/**
- * Serves the web application: one page at each of its paths, and what it loads. It uses nothing but the public
- * interface, so there is nothing behind these paths.
- */
+/** Serves the web application: one page at each of its paths, and what it loads. */
 
 /** Only files of the service itself; nothing can frame the page, and no text becomes a script. */
 const POLICY = [
@@ -27,18 +24,15 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ')
 
-/** For the pages, and for not-found.ts. */
 async function files(app: FastifyInstance): Promise<void> {
   await app.register(fastifyStatic, {
     root: await findPages(),
     serve: false,
     preCompressed: true,
-    // The page is never kept, and the names of the other files change with their content.
     ...{ cacheControl: false, etag: false, lastModified: false, acceptRanges: false },
   })
 }
 
-/** Behind the public guard. */
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onSend', fromMemory())
   const schema = { hide: true }
@@ -59,10 +53,7 @@ async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<F
 
 const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']
 
-/**
- * Of what @fastify/static reads of a request, only the encodings count. It takes `*` for gzip, also where gzip is
- * refused, and answers conditions with 304 or 412, though these files have nothing to compare.
- */
+/** @fastify/static takes `*` for gzip, even where gzip is refused, and answers conditions, of which these files have none. */
 function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): FastifyReply {
   for (const condition of CONDITIONS) delete headers[condition]
   const accepted = headers['accept-encoding']?.split(',') ?? []
@@ -70,7 +61,7 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): F
   return reply.header('vary', 'accept-encoding').sendFile(name)
 }
 
-/** One copy of each file for all. Otherwise each answer that a client does not take has its own, and a file open. */
+/** One copy of each file for all: otherwise a client that does not read holds a copy of its own, and a file open. */
 function fromMemory() {
   const copies = new Map<string, Buffer>()
   return async (request: FastifyRequest, reply: FastifyReply, payload: unknown) => {
@@ -90,7 +81,6 @@ async function nameScripts(_request: FastifyRequest, reply: FastifyReply, payloa
   return payload
 }
 
-/** What the application shows at a path that it does not have. */
 export async function sendNotFoundPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   return sendPage(request, reply.code(404))
 }

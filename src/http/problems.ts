@@ -13,7 +13,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
     logIfOurs(met, request)
     const problem = await countIfRefused(met, request, reply)
     Object.assign(request.logContext, logContextOf(problem))
-    // The further bytes of the connection cannot be trusted, or are not worth reading.
+    // Further bytes of the connection cannot be trusted, or are not worth reading.
     if (problem.code === 'malformed_http' || problem.code === 'headers_too_large') {
       reply.header('connection', 'close')
     }
@@ -43,11 +43,9 @@ function logContextOf({
 const OWN_COUNTERS = new Set<ProblemCode>([
   'invalid_credentials',
   'invalid_signature',
-  // The password was right.
   'second_factor_required',
 ])
 
-/** Logs the cause of our own faults. The client gets only the request id. */
 function logIfOurs(problem: Problem, request: FastifyRequest): void {
   if (problem.code !== 'internal_error' && problem.code !== 'unavailable') return
   const level = problem.code === 'unavailable' ? 'warn' : 'error'
@@ -64,7 +62,6 @@ function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyRe
   return reply.code(status).type('application/problem+json; charset=utf-8').send(toReply(problem, request.id))
 }
 
-/** Refusals of requests that sent no bearer token. */
 const WITHOUT_TOKEN = new Set<ProblemCode>([
   'missing_credentials',
   'invalid_credentials',
@@ -81,10 +78,7 @@ function challenge(code: ProblemCode, detail: string): string {
     : `${realm}, error="invalid_token", error_description="${detail.replace(/["\\]/g, '')}"`
 }
 
-/**
- * Answers paths that the router refuses before any hook runs: a broken %-escape, a parameter too long. They are
- * counted like other requests without a credential.
- */
+/** Answers what the router refuses before any hook runs, a broken %-escape or a parameter too long, and counts it. */
 export function answerRouterError(commonHeaders: CommonHeaders) {
   return async (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const { limits, observe } = request.server

@@ -5,10 +5,7 @@ import fp from 'fastify-plugin'
 import { catalogue, type ProblemCode, ProblemReply, statusOf } from '../errors.ts'
 import { CODES } from './openapi/codes.ts'
 
-/**
- * The possible answers of a route. It names its own answers and problems; the scopes around it add theirs, so no
- * route can forget one.
- */
+/** The possible answers of a route. It names its own; the scopes around it add theirs, so no route can forget one. */
 
 const EVERYWHERE: readonly ProblemCode[] = [
   'invalid_request',
@@ -22,10 +19,9 @@ const EVERYWHERE: readonly ProblemCode[] = [
 ]
 const WITH_BODY: readonly ProblemCode[] = ['malformed_body', 'payload_too_large', 'unsupported_media_type']
 
-/** The problems of a route so far, by the object that contains its responses. */
+/** Of routes, by the object that contains their responses. */
 const problemsOf = new WeakMap<object, Set<ProblemCode>>()
 
-/** The responses of a route: its schemas by status, and the codes of its own problems. */
 export function responses<Own extends Record<number, TSchema>>(own: Own, ...codes: ProblemCode[]): Own {
   const all = { ...own }
   add(all, codes)
@@ -46,7 +42,6 @@ function add(response: object, codes: readonly ProblemCode[]): void {
   for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
 }
 
-/** One object for all, so that it is compiled once. */
 const PROBLEM = { $ref: 'Problem#' }
 
 function toResponse(codes: ProblemCode[]) {
@@ -89,15 +84,11 @@ type Build = ReturnType<typeof SerializerSelector>
 /** By the schema's object, which nothing changes, and which is the same for all apps. */
 const serializers = new WeakMap<object, ReturnType<ReturnType<Build>>>()
 
-/**
- * Compiles each schema once a process. Fastify would do so for each route and status, which takes longer than all else
- * in building the app, and nearly all are that of problems.
- */
+/** Compiles each schema once a process: for each route and status, it would take longer than all else in building the app. */
 export const buildSerializer: Build = (...options) => {
   const compile = SerializerSelector()(...options)
   return (route) => {
     const { schema } = route
-    // True and false are schemas too.
     if (!(schema instanceof Object)) return compile(route)
     const serialize = serializers.get(schema) ?? compile(route)
     serializers.set(schema, serialize)

@@ -14,9 +14,8 @@ const BACKSLASH = 0x5c
 const LOWER_U = 0x75
 
 /**
- * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493). It also refuses U+0000, which Postgres cannot
- * store, deep nesting, and names that can change a prototype. A refusal costs about what acceptance costs: each fault is
- * found in the same passes.
+ * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493), without U+0000, which Postgres cannot store, deep
+ * nesting, and names that can change a prototype. A refusal costs what acceptance costs: the passes are the same.
  * @throws Problem malformed_body, or invalid_request for a number that a double does not hold as it is written
  */
 export function parseStrictJson(bytes: Buffer): unknown {
@@ -73,7 +72,7 @@ function hasPrototype(value: unknown): boolean {
 interface Spelling {
   /** Of all objects: colons outside strings. */
   members: number
-  /** Where the first number begins that a double does not hold as it is written. */
+  /** Where the first number begins that a double does not hold. */
   inexactAt: number | undefined
 }
 

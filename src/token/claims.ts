@@ -11,7 +11,7 @@ export function issuerOf({ publicUrl }: { publicUrl: string }): string {
 
 export const ACCESS_AUDIENCE = 'gatehouse'
 
-/** Between the clocks of instances. */
+/** Of the clocks of instances. */
 export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })

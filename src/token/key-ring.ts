@@ -17,9 +17,9 @@ export interface KeyRing {
   signing(now: number): Promise<Key>
   /** As `signing`, of the keys that were read last, without waiting for the database. */
   knownSigning(now: number): Key | undefined
-  /** The key, retired or not, of tokens with exactly this header. */
+  /** Retired or not. */
   byHeader(header: string, now: number): Promise<Key | undefined>
-  /** Public keys (RFC 7517) that have not retired, also those that do not sign yet. */
+  /** Those that have not retired, also if they do not sign yet. */
   published(now: number): Promise<PublicJwk[]>
   reload(): void
 }
@@ -43,7 +43,6 @@ export async function openKeyRing(options: KeyRingOptions): Promise<KeyRing> {
   let byHeader = await loadKeys(options)
   let reloading: Promise<void> | undefined
 
-  /** A failed reload keeps the old keys. */
   async function current(now: number, maxAgeMs: number): Promise<Map<string, Key>> {
     if (Math.abs(now - loadedAt) > maxAgeMs) {
       reloading ??= loadKeys(options)

@@ -9,23 +9,28 @@ import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevok
 /** Longer than clients can cache the key set: 5 minutes. */
 export const PUBLISH_AHEAD_SECONDS = 600
 
-/** The first key signs at once. @throws if another rotation adds a key at the same time */
-export async function addKey(
+interface Parts {
+  sealer: Sealer
+  system: System
+}
+
+/** @throws if another rotation stores a key at the same time */
+async function storeKey(
   tx: Transaction<Database>,
-  { sealer, system }: { sealer: Sealer; system: System },
-  createdAt: Date,
+  parts: Parts,
+  when: Parameters<typeof generateKey>[1],
 ): Promise<StoredKey> {
+  const key = generateKey(parts, when)
+  if (await insertKey(tx, key)) return key
+  throw new Error('another rotation ran at the same time; look at `keys list`')
+}
+
+/** The first key signs at once. */
+export async function addKey(tx: Transaction<Database>, parts: Parts, createdAt: Date): Promise<StoredKey> {
   const newest = (await listKeys(tx)).at(-1)
   const aheadMs = newest ? PUBLISH_AHEAD_SECONDS * 1000 : 0
   const signsFrom = new Date(createdAt.getTime() + aheadMs)
-  const sequence = (newest?.sequence ?? 0) + 1
-  const key = generateKey({ sealer, system }, { sequence, createdAt, signsFrom })
-  if (await insertKey(tx, key)) return key
-  throw anotherRotation()
-}
-
-function anotherRotation(): Error {
-  return new Error('another rotation ran at the same time; look at `keys list`')
+  return await storeKey(tx, parts, { sequence: (newest?.sequence ?? 0) + 1, createdAt, signsFrom })
 }
 
 /** Seals under the current master key. @throws DecryptionError before it writes, if a key does not open */
@@ -41,23 +46,21 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
   }
 }
 
-/** The new key signs at once. @throws if another rotation adds a key at the same time */
+/** The new key signs at once. */
 export async function replaceAllKeys(
   tx: Transaction<Database>,
-  { sealer, system }: { sealer: Sealer; system: System },
+  parts: Parts,
   at: Date,
 ): Promise<{ key: StoredKey; revoked: string[] }> {
   const revoked = await setAllRevoked(tx, at)
   const sequence = ((await listKeys(tx)).at(-1)?.sequence ?? 0) + 1
-  const key = generateKey({ sealer, system }, { sequence, createdAt: at, signsFrom: at })
-  if (await insertKey(tx, key)) return { key, revoked }
-  throw anotherRotation()
+  return { key: await storeKey(tx, parts, { sequence, createdAt: at, signsFrom: at }), revoked }
 }
 
-/** Null if it needs no successor; undefined if unknown or revoked. @throws if another rotation adds a key */
+/** Null if it needs no successor; undefined if unknown or revoked. */
 export async function revokeKey(
   tx: Transaction<Database>,
-  { sealer, system }: { sealer: Sealer; system: System },
+  parts: Parts,
   keyId: string,
   at: Date,
 ): Promise<StoredKey | null | undefined> {
@@ -72,7 +75,5 @@ export async function revokeKey(
   if (isReplaced) return null
   // From the same moment on: every instance finds it, whatever its clock shows.
   const { signsFrom } = revoked
-  const key = generateKey({ sealer, system }, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
-  if (await insertKey(tx, key)) return key
-  throw anotherRotation()
+  return await storeKey(tx, parts, { sequence: newest.sequence + 1, createdAt: at, signsFrom })
 }

@@ -8,7 +8,6 @@ import type { PublicJwk, StoredKey } from './repository.ts'
 export interface Key {
   keyId: string
   publicJwk: PublicJwk
-  /** In milliseconds, as `signsFrom`. */
   createdAt: number
   signsFrom: number
   isRetired(now: number): boolean

@@ -12,7 +12,7 @@ import { headerPartOf } from './es256.ts'
 import type { KeyRing } from './key-ring.ts'
 import type { Key } from './keys.ts'
 
-/** Keys of refresh tokens (HS256). */
+/** HS256. */
 export interface RefreshKeys {
   sign(claims: Record<string, unknown>): string
   /** The verifier of tokens with exactly this header part. */
@@ -20,8 +20,8 @@ export interface RefreshKeys {
 }
 
 /**
- * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes, so
- * algorithm, type and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
+ * Issues and verifies both kinds of token. A header must be, byte for byte, one that this service writes: algorithm, type
+ * and key are fixed before anything is parsed (RFC 8725, sections 3.1 and 3.11).
  */
 export interface Tokens {
   /** Claims are in Unix seconds (RFC 9068), `now` is in ms. */
@@ -45,7 +45,7 @@ export type VerifiedClaims = Pick<
   keyId: string
 }
 
-/** Access tokens whose valid signature is remembered, about 1 KB each. */
+/** About 1 KB each. */
 const MAX_VERIFIED = 10_000
 
 interface Parts {
@@ -55,7 +55,7 @@ interface Parts {
 }
 
 export function createTokens({ ring, refreshKeys, system }: Parts): Tokens {
-  // By exact token. It saves only the verification of the signature: key and times are checked each time.
+  // By exact token. Only the verification of the signature is saved: key and times are checked each time.
   const verified = new LruMap<VerifiedClaims>(MAX_VERIFIED)
   return {
     async signAccess(claims, now) {

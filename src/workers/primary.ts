@@ -10,7 +10,7 @@ import type { FromPrimary, FromWorker, Metrics } from './worker.ts'
 
 /** The primary's side of its workers: starts them, replaces those that die, and gathers their log lines and metrics. */
 
-/** Before a worker is replaced. It doubles with each one that dies young, so that what cannot start does not spin. */
+/** Before a worker is replaced; doubled after each one that dies young, so that what cannot start does not spin. */
 const PAUSE_MS = 500
 const LONGEST_PAUSE_MS = 30_000
 const YOUNG_MS = 60_000
@@ -29,10 +29,7 @@ interface Options {
 }
 
 export interface Workers {
-  /**
-   * Resolves with the URL when one of them answers requests at the port. With 0, the first chooses one for all.
-   * @throws Problem if one fails before
-   */
+  /** Resolves with the URL when one of them serves. With 0, the first chooses the port. @throws Problem if one fails before */
   start(port: number): Promise<string>
   isServing(): boolean
   /** The text of all metrics: the sums of the workers', and of `own`. */
@@ -45,7 +42,6 @@ export interface Workers {
 interface State {
   worker: Worker
   env: Env
-  /** How long its predecessor was waited for. */
   pauseMs: number
   startedAt: number
   isServing: boolean
@@ -90,7 +86,6 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
       hasServed = true
       listenPort ||= Number(new URL(message.url).port)
       served.resolve(message.url)
-      // While it started it heard nothing.
       if (isEnding) send(state, { type: 'drain' })
     }
   }

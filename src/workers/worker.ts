@@ -3,7 +3,6 @@ import type { Registry } from 'prom-client'
 
 /** A worker's end of what it and the primary tell each other. Both are the same version, on one machine. */
 
-/** As `Registry.getMetricsAsJSON` gives them. */
 export type Metrics = object[]
 export type FromWorker = { type: 'serving'; url: string } | { type: 'metrics'; metrics: Metrics }
 export type FromPrimary = { type: 'drain' } | { type: 'metrics' }
@@ -15,7 +14,6 @@ interface WorkerEnd {
 
 interface Options {
   registry: Registry
-  /** Called when the primary asks the worker to end, or is gone. */
   onEnd(reason: string): void
 }
 
@@ -29,7 +27,7 @@ export function openWorkerEnd({ registry, onEnd }: Options): WorkerEnd {
     if (type === 'drain') onEnd('the primary asks for it')
     else void registry.getMetricsAsJSON().then((metrics) => send({ type, metrics }))
   })
-  // A message that was sent when the primary had just ended. What follows is `disconnect`.
+  // Of a message to a primary that has just ended; `disconnect` follows.
   worker.on('error', () => {})
   worker.on('disconnect', () => {
     // Otherwise Node ends the process at once, and requests with it.

@@ -50,7 +50,6 @@ const header = (description: string, type: 'string' | 'integer' = 'string') => (
   description,
   schema: { type },
 })
-/** Headers of answers. The document refers to them. */
 export const HEADERS = {
   RequestId: header('Names this request in the log'),
   RateLimit: header('What is left of the limit: `"name";r=<remaining>;t=<seconds until it is whole>`'),
