@@ -2,7 +2,8 @@ import { ACTIONS } from './audit/actions.ts'
 import { PLAN_FEATURES, ROLE_PERMISSIONS } from './company/account.ts'
 import type { Config } from './config.ts'
 import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from './crypto/password-policy.ts'
-import { codeRows } from './http/openapi/codes.ts'
+import { type ProblemCode, statusOf } from './errors.ts'
+import { CODES } from './http/openapi/codes.ts'
 import { COUNTED, type Limits } from './limits/list.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, issuerOf } from './token/claims.ts'
 
@@ -28,7 +29,7 @@ do, and \`errors\` names the values that are not accepted by JSON pointer (RFC 6
 
 | code | status | what it means, and what to do |
 |---|---|---|
-${codeRows()}
+${rowsOfCodes()}
 
 ## Credentials
 
@@ -73,6 +74,13 @@ A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 wi
 |---|---|---|
 ${limitRows(config.limits)}
 `
+
+function rowsOfCodes(): string {
+  return Object.keys(CODES)
+    .filter((code): code is ProblemCode => code in CODES)
+    .map((code) => `| \`${code}\` | ${statusOf(code)} | ${CODES[code]} |`)
+    .join('\n')
+}
 
 function limitRows(limits: Limits): string {
   const names: (keyof Limits)[] = Object.keys(COUNTED).filter((name): name is keyof Limits => name in limits)

@@ -3,18 +3,15 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Listener } from '../edge/listener.ts'
 import { Problem } from '../errors.ts'
-import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
+import { parseStrictJson } from './strict-json.ts'
 
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
 
 export function requireJsonType(request: FastifyRequest): void {
-  if (
-    !JSON_TYPE.test(request.headers['content-type'] ?? '') ||
-    request.headers['content-encoding'] !== undefined
-  ) {
+  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
+  if (!JSON_TYPE.test(type) || encoding !== undefined)
     throw new Problem('unsupported_media_type', 'Send the body as application/json in UTF-8, not compressed.')
-  }
 }
 
 /** @throws Problem malformed_body, or invalid_request for a number that does not hold or JSON that is no object */

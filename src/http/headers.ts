@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import fastifyCors from '@fastify/cors'
 import fastifyHelmet from '@fastify/helmet'
-import fastify, { type FastifyInstance } from 'fastify'
+import fastify, { type FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 
 /** The headers of every answer. Where no hook runs, problems.ts and the listener add them. */
@@ -31,10 +31,7 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
-async function plugin(
-  app: FastifyInstance,
-  { commonHeaders }: { commonHeaders: CommonHeaders },
-): Promise<void> {
+const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app, { commonHeaders }) => {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id))
     done()
@@ -50,10 +47,7 @@ async function plugin(
   })
 }
 
-async function cors(
-  app: FastifyInstance,
-  { dashboardOrigins }: { dashboardOrigins: string[] },
-): Promise<void> {
+const cors: FastifyPluginAsync<{ dashboardOrigins: string[] }> = async (app, { dashboardOrigins }) => {
   if (dashboardOrigins.length === 0) return
   await app.register(fastifyCors, {
     // With the list, the plugin would send other origins all CORS headers except the one with the origin.

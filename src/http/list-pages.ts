@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox'
-import { Problem } from '../errors.ts'
+import { invalidField, type Problem } from '../errors.ts'
 import { ID } from '../system.ts'
 import { queryInteger } from './fields.ts'
 
@@ -28,14 +28,9 @@ export const NextCursor = Type.Union([Type.String(), Type.Null()], {
   examples: ['WyJBZGEiLCIwMTg5MGE1ZCJd'],
 })
 
-export interface PageQuery {
-  limit?: string
-  cursor?: string
-}
-
 /** `after` is what `placeOf` returned for the last row of the page before. @throws Problem invalid_request */
 export async function readPage<Row>(
-  { limit, cursor }: PageQuery,
+  { limit, cursor }: { limit?: string; cursor?: string },
   placeOf: (row: Row) => string[],
   list: (page: { after: string[] | undefined; max: number }) => Promise<Row[]>,
 ): Promise<{ rows: Row[]; nextCursor: string | null }> {
@@ -44,11 +39,8 @@ export async function readPage<Row>(
   const rows = await list({ after: cursor === undefined ? undefined : decode(cursor), max: size + 1 })
   const last = rows[size - 1]
   const hasMore = rows.length > size && last !== undefined
-  return { rows: rows.slice(0, size), nextCursor: hasMore ? encode(placeOf(last)) : null }
-}
-
-function encode(place: string[]): string {
-  return Buffer.from(JSON.stringify(place)).toString('base64url')
+  const nextCursor = hasMore ? Buffer.from(JSON.stringify(placeOf(last))).toString('base64url') : null
+  return { rows: rows.slice(0, size), nextCursor }
 }
 
 function decode(cursor: string): string[] {
@@ -72,7 +64,6 @@ export function toTimeAndId([time = '', id = '']: string[]): { time: Date; id: s
 }
 
 export function invalidCursor(): Problem {
-  return new Problem('invalid_request', 'The cursor is none of this list; begin with the first page.', {
-    errors: [{ path: '/querystring/cursor', message: 'is not the nextCursor of a page' }],
-  })
+  const detail = 'The cursor is none of this list; begin with the first page.'
+  return invalidField('querystring/cursor', 'is not the nextCursor of a page', detail)
 }

@@ -11,7 +11,6 @@ export function issuerOf({ publicUrl }: { publicUrl: string }): string {
 
 export const ACCESS_AUDIENCE = 'gatehouse'
 
-/** Of the clocks of instances. */
 export const CLOCK_SKEW_SECONDS = 120
 
 const uuid = Type.String({ pattern: ID.source })

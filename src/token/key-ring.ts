@@ -19,7 +19,6 @@ export interface KeyRing {
   knownSigning(now: number): Key | undefined
   /** Retired or not. */
   byHeader(header: string, now: number): Promise<Key | undefined>
-  /** Those that have not retired, also if they do not sign yet. */
   published(now: number): Promise<PublicJwk[]>
   reload(): void
 }

@@ -2,17 +2,13 @@ import type { Transaction } from 'kysely'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Executor } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import type { System } from '../system.ts'
 import { contextOf, generateKey } from './keys.ts'
 import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevoked } from './repository.ts'
 
 /** Longer than clients can cache the key set: 5 minutes. */
 export const PUBLISH_AHEAD_SECONDS = 600
 
-interface Parts {
-  sealer: Sealer
-  system: System
-}
+type Parts = Parameters<typeof generateKey>[0]
 
 /** @throws if another rotation stores a key at the same time */
 async function storeKey(

@@ -13,18 +13,9 @@ export interface PublicJwk {
   use: 'sig'
 }
 
-export interface StoredKey {
-  sequence: number
-  keyId: string
-  publicJwk: PublicJwk
-  sealedPrivateKey: string
-  createdAt: Date
-  signsFrom: Date
-  /** No token of the key is accepted from then on; null unless the key has leaked. */
-  revokedAt: Date | null
-}
+export type StoredKey = Awaited<ReturnType<typeof listKeys>>[number]
 
-export async function listKeys(db: Executor): Promise<StoredKey[]> {
+export async function listKeys(db: Executor) {
   return await db
     .selectFrom('signing_keys')
     .select(({ ref }) => [
@@ -34,6 +25,7 @@ export async function listKeys(db: Executor): Promise<StoredKey[]> {
       'sealed_private_key as sealedPrivateKey',
       'created_at as createdAt',
       'signs_from as signsFrom',
+      // No token of the key is accepted from then on; null unless the key has leaked.
       'revoked_at as revokedAt',
     ])
     .orderBy('sequence')

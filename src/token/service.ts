@@ -12,7 +12,6 @@ import { headerPartOf } from './es256.ts'
 import type { KeyRing } from './key-ring.ts'
 import type { Key } from './keys.ts'
 
-/** HS256. */
 export interface RefreshKeys {
   sign(claims: Record<string, unknown>): string
   /** The verifier of tokens with exactly this header part. */

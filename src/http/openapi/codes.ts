@@ -1,4 +1,4 @@
-import { catalogue, type ProblemCode, statusOf } from '../../errors.ts'
+import type { ProblemCode } from '../../errors.ts'
 
 /** What each code means, and what a client or its user can do then: in a table, and in the examples of problems. */
 export const CODES: Record<ProblemCode, string> = {
@@ -61,12 +61,4 @@ export const CODES: Record<ProblemCode, string> = {
   unavailable: 'The database cannot be reached. Wait as `Retry-After` says, and send the request again.',
   internal_error:
     'Something is wrong in the service. Tell its operator the `requestId`, which is in the log.',
-}
-
-/** The rows of a table. */
-export function codeRows(): string {
-  return Object.keys(CODES)
-    .filter((code): code is ProblemCode => code in catalogue)
-    .map((code) => `| \`${code}\` | ${statusOf(code)} | ${CODES[code]} |`)
-    .join('\n')
 }

@@ -122,10 +122,7 @@ function addExamples(
   }
 }
 
-/**
- * Writes schemas as people read them: TypeBox's union of string constants as an enumeration, a choice by a field (if,
- * then, else) as a union, and the text of a number in a query as the number.
- */
+/** Writes schemas as people read them: constants as an enumeration, a choice by a field as a union, a number as one. */
 function joinForms(value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
   if ('if' in value && 'then' in value && 'else' in value) {

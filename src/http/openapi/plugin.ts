@@ -59,7 +59,6 @@ export const HEADERS = {
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
-/** Collects the schemas that validate requests into one OpenAPI 3.1 document. */
 async function plugin(
   app: FastifyInstance,
   { publicUrl, guide }: { publicUrl: string; guide: string },
