@@ -1,10 +1,11 @@
 import cluster from 'node:cluster'
+import type { Server } from 'node:http'
 import { availableParallelism } from 'node:os'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { Registry } from 'prom-client'
 import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
-import { takeLastRequests } from './http/last-requests.ts'
 import type { LogStream } from './http/log-stream.ts'
 import { showHashing } from './http/metrics.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
@@ -13,6 +14,7 @@ import type { System } from './system.ts'
 /** What each process that answers requests has: the app, its listeners, and its password hashing. */
 
 const DRAIN_DEADLINE_MS = 8_000
+const LONGEST_ARRIVAL_MS = 1_000
 
 interface Options {
   config: Config
@@ -51,4 +53,26 @@ export async function startServing({ connection, ...options }: Options): Promise
       await app.close()
     },
   }
+}
+
+/**
+ * Before the listener closes: takes requests for `delayMs`, and then all that were sent until now. Else connections that
+ * wait to be accepted would be reset, and those whose request is not read yet, since they count as idle.
+ */
+async function takeLastRequests(server: Server, delayMs: number): Promise<void> {
+  if (delayMs > 0) await sleep(delayMs)
+  let accepted = 0
+  const count = () => {
+    accepted += 1
+  }
+  server.on('connection', count)
+  const deadline = performance.now() + LONGEST_ARRIVAL_MS
+  let before: number
+  do {
+    before = accepted
+    // A turn of the event loop accepts some connections, and reads from all that were accepted before.
+    await nextTurn()
+    await nextTurn()
+  } while (accepted > before && performance.now() < deadline)
+  server.off('connection', count)
 }

@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Listener } from '../edge/listener.ts'
 import { Problem } from '../errors.ts'
-import { toProblem } from './to-problem.ts'
 import { parseStrictJson } from './strict-json.ts'
+import { toProblem } from './to-problem.ts'
 
 const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
 

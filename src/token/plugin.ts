@@ -68,7 +68,6 @@ async function openRefreshKeys(app: FastifyInstance, config: Config): Promise<Re
 
 const REFRESH_AUDIENCE = 'gatehouse/refresh'
 
-/** One for each master key: the first signs, all verify. */
 export function refreshTokenOptions({ id, key }: MasterKey, issuer: string) {
   return {
     secret: deriveKey(key, 'refresh tokens'),
