@@ -11,11 +11,7 @@ export const PUBLISH_AHEAD_SECONDS = 600
 type Parts = Parameters<typeof generateKey>[0]
 
 /** @throws if another rotation stores a key at the same time */
-async function storeKey(
-  tx: Transaction<Database>,
-  parts: Parts,
-  when: Parameters<typeof generateKey>[1],
-): Promise<StoredKey> {
+async function storeKey(tx: Transaction<Database>, parts: Parts, when: Parameters<typeof generateKey>[1]) {
   const key = generateKey(parts, when)
   if (await insertKey(tx, key)) return key
   throw new Error('another rotation ran at the same time; look at `keys list`')
@@ -43,11 +39,7 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
 }
 
 /** The new key signs at once. */
-export async function replaceAllKeys(
-  tx: Transaction<Database>,
-  parts: Parts,
-  at: Date,
-): Promise<{ key: StoredKey; revoked: string[] }> {
+export async function replaceAllKeys(tx: Transaction<Database>, parts: Parts, at: Date) {
   const revoked = await setAllRevoked(tx, at)
   const sequence = ((await listKeys(tx)).at(-1)?.sequence ?? 0) + 1
   return { key: await storeKey(tx, parts, { sequence, createdAt: at, signsFrom: at }), revoked }

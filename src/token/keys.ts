@@ -3,18 +3,9 @@ import type { Sealer } from '../crypto/sealing.ts'
 import type { System } from '../system.ts'
 import { ACCESS_AUDIENCE, type AccessClaims, invalidToken, readAccessClaims } from './claims.ts'
 import { isSignedBy, payloadOf, signToken } from './es256.ts'
-import type { PublicJwk, StoredKey } from './repository.ts'
+import type { StoredKey } from './repository.ts'
 
-export interface Key {
-  keyId: string
-  publicJwk: PublicJwk
-  createdAt: number
-  signsFrom: number
-  isRetired(now: number): boolean
-  sign(claims: Omit<AccessClaims, 'iss' | 'aud'>): string
-  /** For a canonical token with this key's header. Checks no times. @throws if the key did not sign it */
-  verify(token: string): AccessClaims
-}
+export type Key = ReturnType<typeof openKey>
 
 /** The same bytes in all tokens of the key (RFC 7515, section 3.1). */
 export function headerOf(keyId: string): string {
@@ -54,7 +45,7 @@ export function openKey(
   { sealer, issuer }: { sealer: Sealer; issuer: string },
   stored: StoredKey,
   retiresAt: number | null,
-): Key {
+) {
   const der = sealer.open(stored.sealedPrivateKey, contextOf(stored.keyId))
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })
   const publicKey = createPublicKey(privateKey)
@@ -65,9 +56,11 @@ export function openKey(
     publicJwk: stored.publicJwk,
     createdAt: stored.createdAt.getTime(),
     signsFrom: stored.signsFrom.getTime(),
-    isRetired: (now) => retiresAt !== null && now >= retiresAt,
-    sign: (claims) => signToken(privateKey, header, { ...claims, ...pinned }),
-    verify(token) {
+    isRetired: (now: number) => retiresAt !== null && now >= retiresAt,
+    sign: (claims: Omit<AccessClaims, 'iss' | 'aud'>) =>
+      signToken(privateKey, header, { ...claims, ...pinned }),
+    /** For a canonical token with this key's header. Checks no times. @throws if the key did not sign it */
+    verify(token: string) {
       if (!isSignedBy(publicKey, token)) throw invalidToken()
       const claims = readAccessClaims(payloadOf(token))
       if (claims.iss !== pinned.iss || claims.aud !== pinned.aud) throw invalidToken()
