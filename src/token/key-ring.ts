@@ -17,7 +17,6 @@ export interface KeyRing {
   signing(now: number): Promise<Key>
   /** As `signing`, of the keys that were read last, without waiting for the database. */
   knownSigning(now: number): Key | undefined
-  /** Retired or not. */
   byHeader(header: string, now: number): Promise<Key | undefined>
   published(now: number): Promise<PublicJwk[]>
   reload(): void

@@ -44,7 +44,6 @@ export type VerifiedClaims = Pick<
   keyId: string
 }
 
-/** About 1 KB each. */
 const MAX_VERIFIED = 10_000
 
 interface Parts {
