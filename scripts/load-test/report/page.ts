@@ -4,13 +4,15 @@ import type { Figures } from '../measure/figures.ts'
 import { COLUMNS, remarksOf } from './columns.ts'
 import { drawCostBars } from './cost-bars.ts'
 import { describeMachine, describePrograms } from './machine.ts'
-import { latencyOverTimePlot, latencyPlot, ratePlot } from './plots.ts'
+import { latencyOverTimePlot, latencyPlot, type Plot, ratePlot } from './plots.ts'
 import type { Report } from './report.ts'
-import { drawPlot } from './svg.ts'
 
-const STYLE = readFileSync(join(import.meta.dirname, 'page.css'), 'utf8')
+const uplot = join(import.meta.dirname, '../../../node_modules/uplot/dist')
+const read = (...path: string[]) => readFileSync(join(...path), 'utf8')
+const STYLE = read(uplot, 'uPlot.min.css') + read(import.meta.dirname, 'page.css')
+const SCRIPT = read(uplot, 'uPlot.iife.min.js') + read(import.meta.dirname, 'page.js')
 
-/** The report as one HTML page that loads nothing else: tables, and plots as SVG. */
+/** The report as one HTML page that loads nothing else: tables and plots. */
 export function toPage({ machine, command, at, figures, wasInterrupted, sharesMachine }: Report): string {
   const host = `${describeMachine(machine)}, ${machine.platform}: ${describePrograms(sharesMachine)}.`
   const call = ['npm run load-test', ...(command.length > 0 ? ['--', ...command] : [])].join(' ')
@@ -26,6 +28,8 @@ ${STYLE}</style>
 <p class="quiet">${escapeHtml(at)} · <code>${escapeHtml(call)}</code></p>
 <div class="wide">${summaryTable(figures)}</div>
 ${figures.map(scenarioSection).join('\n')}
+<script>
+${SCRIPT}</script>
 </html>
 `
 }
@@ -47,12 +51,14 @@ function scenarioSection(figures: Figures): string {
 <p>${escapeHtml(about)}. ${connections} connections, ${loop}, ${rounds} round${rounds === 1 ? '' : 's'}, ${seconds.toFixed(0)} s in all.</p>
 ${remarks.join('\n')}
 <div class="plots">
-${drawPlot(latencyPlot(figures))}
-${drawPlot(latencyOverTimePlot(figures))}
-${drawPlot(ratePlot(figures))}
+${[latencyPlot(figures), latencyOverTimePlot(figures), ratePlot(figures)].map(plotFigure).join('\n')}
 </div>
 ${drawCostBars(figures)}
 </section>`
+}
+
+function plotFigure(plot: Plot): string {
+  return `<figure data-plot="${escapeHtml(JSON.stringify(plot))}"><figcaption>${plot.title}</figcaption></figure>`
 }
 
 function escapeHtml(text: string): string {
