@@ -43,6 +43,7 @@ const DEFAULTS = {
   invitations: limit('invitations', 50, 3600),
   servicePasswords: limit('service-passwords', 20, 3600),
   oneTimeTokens: limit('one-time-tokens', 10, 60),
+  reauthentications: limit('reauthentications', 30, 60),
 
   // Counted in the session's own row: see session/rotation-repository.ts.
   refresh: limit('refresh', 30, 60),
@@ -53,7 +54,6 @@ const DEFAULTS = {
   signatureChecks: limit('signature-checks', 20, 1),
   refusals: limit('refusals', 120, 60),
   anonymous: limit('anonymous', 600, 60),
-  reauthentications: limit('reauthentications', 30, 60),
   session: limit('session', 6000, 60),
 }
 
@@ -78,6 +78,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   invitations: 'invitations, those that are sent again included, by company',
   servicePasswords: 'passwords of service members, by company',
   oneTimeTokens: 'tries of mailed tokens, by network',
+  reauthentications: 'passwords that are given again, by session',
   refresh: 'refreshes, by session',
   ingest: 'signed requests, by company',
   badSignatures: 'requests whose signature does not hold, by network',
@@ -86,7 +87,6 @@ export const COUNTED: Record<keyof Limits, string> = {
   refusals: 'requests that are refused for their credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',
-  reauthentications: 'passwords that are given again, by session',
 }
 
 export const LIMIT_VARIABLES = Object.values(DEFAULTS).map(variableOf)

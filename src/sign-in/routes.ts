@@ -180,13 +180,12 @@ function receivedOf(
 
 /** Recent proof; behind the session guard. */
 const reauthentication: Routes = async (app, { context }) => {
-  const { config, system } = context
-  const countProof = app.limits.perSubject(config.limits.reauthentications, ({ session }) => [
-    session.sessionId,
-  ])
+  const { config, counters, system } = context
   const proveBySecondFactor = createProofBySecondFactor(context)
   // Behind the guard, which sets the session, and before the body is read.
-  const onRequest = async (request: FastifyRequest) => await countProof(request)
+  const onRequest = async ({ session: { companyId, sessionId } }: FastifyRequest) => {
+    await counters.consume(config.limits.reauthentications, [companyId, sessionId], system.now())
+  }
 
   app.post(
     '/auth/reauthenticate',

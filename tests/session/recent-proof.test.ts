@@ -228,6 +228,18 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expectRecent(await ask({ token: proven.body.accessToken }))
   })
 
+  test('is tried no more often on two instances than on one (ASVS 6.1.1, 6.3.1)', async () => {
+    const env = { LIMIT_REAUTHENTICATIONS: '2/60', RATE_LIMIT_SCALE: '1' }
+    const strict = await openTestService({ instances: 2, env })
+    const { accessToken: token } = await strict.loginAs(await strict.addCompany())
+    const prove = (at: number) =>
+      strict.call('/auth/reauthenticate', { token, json: { password: 'a guess' }, at })
+    const answers = await Promise.all(times(6, (n) => prove(n % 2)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([400, 400, 429, 429, 429, 429])
+    for (const { status, headers } of answers)
+      if (status === 429) expect(headers['ratelimit-policy']).toBe('"reauthentications";q=2;w=60')
+  })
+
   test('cannot be kept from a user by whoever else has a session of theirs (ASVS 2.4.1)', async () => {
     const strict = await openTestService({ env: { LIMIT_REAUTHENTICATIONS: '2/60', RATE_LIMIT_SCALE: '1' } })
     const admin = await strict.addCompany()
