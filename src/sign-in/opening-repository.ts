@@ -11,7 +11,7 @@ import { type KnownClient, learning } from './known-clients-repository.ts'
 export interface NewSession
   extends Pick<
     Session,
-    'sessionId' | 'userId' | 'kind' | 'createdAt' | 'expiresAt' | 'maxExpiresAt' | 'amr'
+    'sessionId' | 'userId' | 'email' | 'kind' | 'createdAt' | 'expiresAt' | 'maxExpiresAt' | 'amr'
   > {
   cookieHash: Buffer | null
   userAgent: string | null
@@ -35,9 +35,11 @@ type OpeningOutcome = 'opened' | 'refused' | 'raced'
 /** The most sessions that one sign-in ends. More than one only after `maxSessions` was lowered. */
 const MAX_SUPERSEDED = 1_000
 
-/** The password is enough if it is the same, and the user has no second factor. */
-const isStillEnough = (passwordHash: string | null) =>
-  passwordHash === null ? sql`true` : sql`u.password_hash = ${passwordHash} and u.second_factors = '{}'`
+/** The password is enough if it and the e-mail are the same, and the user has no second factor. */
+const isStillEnough = ({ passwordHash, email }: Pick<NewSession, 'passwordHash' | 'email'>) =>
+  passwordHash === null
+    ? sql`true`
+    : sql`u.password_hash = ${passwordHash} and u.email = ${email} and u.second_factors = '{}'`
 
 /**
  * Ends the longest unused session of the network that has most, if the user has `maxSessions`. User and company stay locked:
@@ -62,7 +64,7 @@ export async function insertSession(
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', ${session.createdAt}::timestamptz, 'UTC'))
       from company c
       where u.company_id = c.company_id and u.user_id = ${userId}
-        and u.status = 'active' and ${isStillEnough(session.passwordHash)}
+        and u.status = 'active' and ${isStillEnough(session)}
       returning u.company_id, u.user_id, u.session_epoch as user_epoch, c.session_epoch as company_epoch,
         -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
         u.sessions_opened - 1 = (

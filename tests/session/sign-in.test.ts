@@ -478,4 +478,19 @@ describe('what happens while the password is being checked', () => {
       }
     }
   })
+
+  test.each(['token', 'cookie'])(
+    'counts: by an e-mail that is not that of the user any more, no session opens in %s mode (ASVS 7.4.2, 15.4.2)',
+    async (mode) => {
+      const person = await service.addUser(admin)
+      hasher.beforeVerifying = async () => {
+        hasher.beforeVerifying = undefined
+        const change = { email: `new.${person.email}` }
+        await service.db.updateTable('users').set(change).where('user_id', '=', person.userId).execute()
+      }
+      const { status, body } = await service.login(person, { headers: { 'x-session-mode': mode } })
+      expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+      expect(await liveSessions(person)).toEqual([])
+    },
+  )
 })
