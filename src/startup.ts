@@ -9,8 +9,8 @@ import { MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/pooler.ts'
 import { Problem } from './errors.ts'
 import { PagesError } from './http/built-pages.ts'
-import { openLocalMasterKey } from './local/master-key.ts'
-import { LocalDatabaseError } from './local/postgres/files.ts'
+import { openLocalMasterKey } from './local/data-folder.ts'
+import { LocalDatabaseError } from './local/postgres/cluster.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
 import { HousekeepingError } from './operator/retention.ts'
 import type { System } from './system.ts'
@@ -27,15 +27,16 @@ export interface Opened {
   env: Record<string, string | undefined>
 }
 
+/** What only the service has: a command can run beside it. */
+interface Service {
+  onIdleError(error: Error): void
+}
+
 /** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
-export async function open(
-  env: NodeJS.ProcessEnv,
-  system: System,
-  onIdleError?: (error: Error) => void,
-): Promise<Opened> {
+export async function open(env: NodeJS.ProcessEnv, system: System, service?: Service): Promise<Opened> {
   const variables = readVariables(env)
   const config = load(variables)
-  const { connection, databaseUrl } = await openDatabase(config, system, onIdleError)
+  const { connection, databaseUrl } = await openDatabase(config, system, service)
   try {
     const masterKeys = await openMasterKeys(config, system)
     return { config: { ...config, masterKeys }, connection, databaseUrl, env: variables }
@@ -62,16 +63,16 @@ export function readVariables(env: NodeJS.ProcessEnv): Record<string, string | u
   return { ...below, UV_THREADPOOL_SIZE: undefined, ...env }
 }
 
-/** `close` also stops an embedded Postgres. */
+/** `close` also stops an embedded Postgres, unless it is that of a service beside this command. */
 async function openDatabase(
   { databaseUrl, databasePoolSize: poolSize, dataDir }: Config,
-  system: System,
-  onIdleError?: (error: Error) => void,
+  { randomBytes }: System,
+  service?: Service,
 ): Promise<Pick<Opened, 'connection' | 'databaseUrl'>> {
-  const options = { poolSize, ...(onIdleError && { onIdleError }) }
+  const options = { poolSize, ...service }
   if (databaseUrl) return { connection: connect({ url: databaseUrl, ...options }), databaseUrl }
 
-  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes: system.randomBytes })
+  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, isCommand: !service })
   const connection = connect({ url: postgres.url, ...options })
   async function close(): Promise<void> {
     await connection.close()

@@ -2,7 +2,7 @@ import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { openLocalMasterKey } from '../../src/local/master-key.ts'
+import { openLocalMasterKey } from '../../src/local/data-folder.ts'
 import { openTransport } from '../../src/mail/transport.ts'
 import { createClock } from '../support/test-service.ts'
 

@@ -67,14 +67,33 @@ describe('the embedded Postgres', { timeout: 60_000 }, () => {
     expect(await readNotes(other.url)).toEqual(['other'])
   })
 
-  test('is shared by processes that start at the same moment', async () => {
+  test('is shared by commands that start at the same moment, and ends when all of them stop', async () => {
     const dataDir = await newDataDir()
-    const elsewhere = startElsewhere(dataDir).then(readUrl)
-    const urls = await Promise.all([start(dataDir), start(dataDir)])
-    expect(await elsewhere).toBe(urls[0].url)
-    expect(urls[1].url).toBe(urls[0].url)
-    await note(await elsewhere, 'shared')
-    expect(await readNotes(urls[0].url)).toEqual(['shared'])
+    const elsewhere = await startElsewhere(dataDir, { isCommand: true })
+    const [url, ...commands] = await Promise.all([
+      readUrl(elsewhere),
+      start(dataDir, { isCommand: true }),
+      start(dataDir, { isCommand: true }),
+    ])
+    expect(commands.map((one) => one.url)).toEqual([url, url])
+    await note(url, 'shared')
+    expect(await readNotes(url)).toEqual(['shared'])
+
+    await kill(elsewhere)
+    await Promise.all(commands.map((one) => one.stop()))
+    // If the killed one owned it, it lives on as an orphan, whose next owner stops it.
+    await (await start(dataDir)).stop()
+    await expect(readNotes(url)).rejects.toThrow()
+  })
+
+  test('has one owner: a second service is refused, and a command leaves it running', async () => {
+    const owner = await start(sharedDir)
+    await expect(start(sharedDir)).rejects.toThrow(/Another process runs with this data folder.*DATA_DIR/s)
+
+    const command = await start(sharedDir, { isCommand: true })
+    expect(command.url).toBe(owner.url)
+    await command.stop()
+    await note(owner.url, 'still there')
   })
 
   test('lives on as an orphan of a killed process and is adopted', async () => {
@@ -133,35 +152,15 @@ describe('the embedded Postgres', { timeout: 60_000 }, () => {
     expect((await readdir(dataDir)).filter((name) => name.includes('tmp'))).toEqual([])
   })
 
-  test('goes on when stopped while another client is connected, and ends with the last one', async () => {
-    const first = await start(sharedDir)
-    const guest = new pg.Client(first.url)
+  test('ends when its owner stops, also while others are connected', async () => {
+    const owner = await start(sharedDir)
+    const command = await start(sharedDir, { isCommand: true })
+    const guest = new pg.Client(command.url)
+    guest.on('error', () => {})
     await guest.connect()
-    await Promise.all([first.stop(), first.stop()])
-    expect((await guest.query('select 42 as answer')).rows).toEqual([{ answer: 42 }])
-    await guest.end()
-
-    const second = await start(sharedDir)
-    expect(second.url).toBe(first.url)
-    await second.stop()
-    await expect(readNotes(second.url)).rejects.toThrow()
-  })
-
-  test('goes on when one of two processes stops, even if the other has no connection open', async () => {
-    const elsewhere = await startElsewhere(sharedDir)
-    const url = await readUrl(elsewhere)
-    await (await start(sharedDir)).stop()
-    await note(url, 'still there')
-
-    await kill(elsewhere)
-    await (await start(sharedDir)).stop()
-    await expect(readNotes(url)).rejects.toThrow()
-  })
-
-  test('ends when all who use it stop at the same moment', async () => {
-    const users = await Promise.all([start(sharedDir), start(sharedDir), start(sharedDir)])
-    await Promise.all(users.map((user) => user.stop()))
-    for (const { url } of users) await expect(readNotes(url)).rejects.toThrow()
+    await Promise.all([owner.stop(), owner.stop()])
+    await expect(guest.query('select 42 as answer')).rejects.toThrow()
+    await expect(readNotes(owner.url)).rejects.toThrow()
   })
 
   test('serves whoever starts it while another stops it', async () => {
@@ -287,13 +286,13 @@ async function start(
 }
 
 /** Another process that uses the database; it prints the url and then stays. */
-async function startElsewhere(dataDir: string): Promise<ChildProcess> {
+async function startElsewhere(dataDir: string, options: Options = {}): Promise<ChildProcess> {
   const module = new URL('../../src/local/postgres/server.ts', import.meta.url).href
   const script = `
     import { randomBytes } from 'node:crypto'
     import { startEmbeddedPostgres } from ${JSON.stringify(module)}
-    const options = { dataDir: ${JSON.stringify(dataDir)}, settings: { fsync: 'off' }, randomBytes }
-    console.log((await startEmbeddedPostgres(options)).url)
+    const options = ${JSON.stringify({ dataDir, settings, ...options })}
+    console.log((await startEmbeddedPostgres({ ...options, randomBytes })).url)
     setInterval(() => {}, 60_000)`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,21 +1,10 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import * as fs from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join, relative } from 'node:path'
-import { readOrCreate } from '../data-folder.ts'
-import {
-  type Account,
-  dropLeftovers,
-  giveTo,
-  isRoot,
-  LocalDatabaseError,
-  makeFolder,
-  messageOf,
-  run,
-  succeeds,
-  unless,
-  withScratch,
-} from './files.ts'
+import { promisify } from 'node:util'
+import { dropLeftovers, makeFolder, readOrCreate, unless, withScratch } from '../data-folder.ts'
 
 /** The embedded Postgres on disk: binaries, account, and data, which is created once and whole. */
 
@@ -25,6 +14,13 @@ export interface EmbeddedOptions {
   randomBytes: (size: number) => Buffer
   /** Server settings, such as `{ fsync: 'off' }`, for a server that this start launches. */
   settings?: Record<string, string>
+  /** A command can run beside a service, which owns the server: then it only gets the URL. */
+  isCommand?: boolean
+}
+
+interface Account {
+  uid?: number
+  gid?: number
 }
 
 interface Binaries {
@@ -41,6 +37,13 @@ export interface Site extends EmbeddedOptions {
   account: Account
 }
 
+/** The message says why the local database cannot be used, and what to do. */
+export class LocalDatabaseError extends Error {
+  override name = 'LocalDatabaseError'
+}
+
+/** Without our environment: secrets must not reach other processes. */
+export const childEnv = { PATH: '/usr/bin:/bin:/usr/sbin:/sbin', LC_ALL: 'C', TZ: 'UTC' }
 // For root: the account of Postgres often cannot reach root's own folders.
 const systemDir = '/var/lib/gatehouse'
 export const wayOut = 'To use a Postgres of your own instead, set DATABASE_URL.'
@@ -62,7 +65,9 @@ export function locateBinaries(platform: string = process.platform, arch: string
 export async function prepareSite(options: EmbeddedOptions, binaries: Binaries): Promise<Site> {
   await makeFolder(options.dataDir, isRoot() ? 0o711 : 0o700)
   const dataDir = await fs.realpath(options.dataDir)
-  const password = await keepPassword(dataDir, options.randomBytes)
+  // Stored before the database exists.
+  const makePassword = () => options.randomBytes(24).toString('base64url')
+  const password = await readOrCreate(dataDir, 'postgres.password', options.randomBytes, makePassword)
   const { home, account } = await choosePlace(dataDir, password)
   const shelf = isRoot() ? systemDir : dataDir
   const [cluster, log] = [join(home, 'postgres'), join(dataDir, 'postgres.log')]
@@ -74,13 +79,6 @@ export async function prepareSite(options: EmbeddedOptions, binaries: Binaries):
   // If root copied the folder, the copy belongs to root.
   else if (account.uid !== undefined && account.uid !== existing.uid) await giveTo(account, cluster)
   return site
-}
-
-/** The password is stored before the database exists, and its file is never half written. */
-async function keepPassword(dataDir: string, randomBytes: EmbeddedOptions['randomBytes']): Promise<string> {
-  return await readOrCreate(dataDir, 'postgres.password', randomBytes, () =>
-    randomBytes(24).toString('base64url'),
-  )
 }
 
 async function choosePlace(dataDir: string, password: string): Promise<{ home: string; account: Account }> {
@@ -159,4 +157,24 @@ async function makeLinks(folder: string): Promise<void> {
   const links: { source: string; target: string }[] = JSON.parse(list)
   for (const { source, target } of links)
     await fs.symlink(relative(dirname(target), source), join(folder, target)).catch(unless('EEXIST'))
+}
+
+async function giveTo({ uid, gid }: Account, path: string): Promise<void> {
+  if (uid !== undefined) await run('chown', ['-R', `${uid}:${gid}`, path])
+}
+
+export async function run(file: string, args: string[], account: Account = {}): Promise<{ stdout: string }> {
+  return await promisify(execFile)(file, args, { ...account, cwd: '/', env: childEnv })
+}
+
+function succeeds(work: Promise<unknown>): Promise<boolean> {
+  return work.then(() => true).catch(() => false)
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message.trim() : String(error)
 }

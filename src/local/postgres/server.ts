@@ -5,28 +5,36 @@ import { createServer, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { hasCode, isAlive, unless } from '../data-folder.ts'
 import {
+  childEnv,
   type EmbeddedOptions,
   findRunnable,
+  LocalDatabaseError,
   locateBinaries,
+  messageOf,
   prepareSite,
+  run,
   type Site,
   wayOut,
 } from './cluster.ts'
-import { childEnv, hasCode, isAlive, LocalDatabaseError, messageOf, run, unless } from './files.ts'
 
-/** The Postgres that is used if none is configured: a real server from npm, with data in the data folder. */
+/**
+ * The Postgres that is used if none is configured: a real server from npm, with data in the data folder. One process
+ * owns it and stops it. Its lock in the server ends with the process; whoever comes after a killed one owns the server.
+ */
 
 export interface EmbeddedPostgres {
   url: string
-  /** Close your own pool first. Another process that is connected keeps the server. */
+  /** Stops the server, unless another process owns it. Close your own pool first. */
   stop(): Promise<void>
 }
 
 const patienceMs = 60_000
 const pollMs = 20
 const maxLaunches = 8
-const presenceName = 'gatehouse presence'
+/** For an owner that stops: it takes as long at most. */
+const maxOwnerWait = '10s'
 
 export async function startEmbeddedPostgres(
   options: EmbeddedOptions,
@@ -34,11 +42,11 @@ export async function startEmbeddedPostgres(
 ): Promise<EmbeddedPostgres> {
   try {
     const site = await prepareSite(options, binaries)
-    const { port, release } = await joinServer(site)
+    const { pid, port, owner } = await enterServer(site)
     let stopped: Promise<void> | undefined
-    const stop = () => {
-      stopped ??= release().then(() => stopIfLast(site))
-      return stopped
+    async function stop(): Promise<void> {
+      stopped ??= owner ? stopServer(site, pid, owner) : Promise.resolve()
+      await stopped
     }
     // The server has no TLS, so PGSSLMODE must not apply to it.
     const url = `postgres://gatehouse:${site.password}@127.0.0.1:${port}/gatehouse?sslmode=disable`
@@ -54,20 +62,26 @@ export async function startEmbeddedPostgres(
   }
 }
 
-/** `release` closes the connection that keeps the server running. */
-async function joinServer(site: Site): Promise<{ port: number; release: () => Promise<void> }> {
+interface Entered {
+  pid: number
+  port: number
+  /** The connection whose lock makes this process the owner; null if another one is. */
+  owner: pg.Client | null
+}
+
+async function enterServer(site: Site): Promise<Entered> {
   const deadline = performance.now() + patienceMs
   let launches = 0
   let child: ChildProcess | undefined
   while (performance.now() < deadline) {
     const lock = await readLock(site.cluster)
     if (lock && (await isPostmaster(lock.pid, site.cluster))) {
-      const entering = lock.status === 'ready' ? enter(site, lock.port) : undefined
-      const release = await entering?.catch((error) => {
+      const entering = lock.status === 'ready' ? enter(site, lock) : undefined
+      const entered = await entering?.catch((error) => {
         child?.kill('SIGINT')
         throw error
       })
-      if (release) return { port: lock.port, release }
+      if (entered) return entered
     } else if (!child || child.exitCode !== null || child.signalCode !== null) {
       if (launches === maxLaunches) break
       // Postgres ignores the lock file of a dead process, but not if another process has its pid now.
@@ -120,26 +134,32 @@ async function findFreePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0
 }
 
-/** Keeps a connection with a shared lock, which shows other processes that we exist. Undefined: try again. */
-async function enter(site: Site, port: number): Promise<(() => Promise<void>) | undefined> {
+/** Undefined: try again. */
+async function enter(site: Site, { pid, port }: Pick<Entered, 'pid' | 'port'>): Promise<Entered | undefined> {
   const socket = new Socket()
-  const client = makeClient(site, port, socket)
+  const access = { user: 'gatehouse', password: site.password, database: 'postgres', ssl: false }
+  const settings = { ...access, host: '127.0.0.1', port, connectionTimeoutMillis: 5000 }
+  const client = new pg.Client({ ...settings, stream: () => socket })
+  // A lost connection is harmless here: the pool detects it itself.
+  client.on('error', () => {})
   try {
     await client.connect()
-    await client.query('select pg_advisory_lock_shared(1)')
+    const isOwner = await becomeOwner(client, site)
     const found = await client.query(`select from pg_database where datname = 'gatehouse'`)
-    // Two first starts can both get here; the slower one gets the error that the database exists.
+    // A command can do this at the same time; the slower one gets the error that the database exists.
     if (!found.rowCount) await client.query('create database gatehouse').catch(unless('42P04', '23505'))
+    if (!isOwner) await client.end()
+    // The connection lasts as long as the process, but does not keep it running.
     socket.unref()
-    return () => {
-      socket.ref()
-      return client.end()
-    }
+    return { pid, port, owner: isOwner ? client : null }
   } catch (error) {
     await client.end()
     if (hasCode(error, '28P01')) {
       const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
       throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
+    }
+    if (hasCode(error, '55P03')) {
+      throw new Error('Another process runs with this data folder. Stop that one, or set another DATA_DIR.')
     }
     // Temporary: starting, stopping, too many connections, connection lost. Other server errors are not.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(error.code ?? '')) throw error
@@ -147,51 +167,27 @@ async function enter(site: Site, port: number): Promise<(() => Promise<void>) | 
   }
 }
 
-function makeClient(site: Site, port: number, socket = new Socket()): pg.Client {
-  const { password } = site
-  const access = { host: '127.0.0.1', port, user: 'gatehouse', password, database: 'postgres', ssl: false }
-  const stream = () => socket
-  const client = new pg.Client({
-    ...access,
-    application_name: presenceName,
-    connectionTimeoutMillis: 5000,
-    stream,
-  })
-  // A lost connection is harmless here: the pool detects it itself, and stop() connects again.
-  client.on('error', () => {})
-  return client
-}
-
-async function stopIfLast(site: Site): Promise<void> {
-  const lock = await readLock(site.cluster)
-  if (!lock || !(await isPostmaster(lock.pid, site.cluster))) return
-  const client = makeClient(site, lock.port)
-  const connected = client.connect().then(() => isLastOne(client))
-  // No answer: the server is stopping, or it has a fault that the next start must handle.
-  const isLast = await connected.catch(() => false)
-  if (isLast) {
-    process.kill(lock.pid, 'SIGINT')
-    const deadline = performance.now() + patienceMs
-    while (await isPostmaster(lock.pid, site.cluster)) {
-      if (performance.now() > deadline) throw new Error(`Postgres (process ${lock.pid}) does not stop.`)
-      await sleep(pollMs)
-    }
+/** By an advisory lock of the connection, which will do, since this server is never distributed. */
+async function becomeOwner(client: pg.Client, { isCommand = false }: Site): Promise<boolean> {
+  if (isCommand) {
+    const { rows } = await client.query<{ isOwner: boolean }>('select pg_try_advisory_lock(1) as "isOwner"')
+    return rows[0]?.isOwner ?? false
   }
-  // Only now: a process that enters meanwhile waits for our lock until the shutdown disconnects it.
-  await client.end()
+  await client.query(`set lock_timeout = '${maxOwnerWait}'`)
+  await client.query('select pg_advisory_lock(1)')
+  return true
 }
 
-/** Only the last process gets the exclusive lock. An advisory one will do: this server is never distributed. */
-async function isLastOne(client: pg.Client): Promise<boolean> {
-  const query = `select pg_try_advisory_lock(1) and not exists (select from pg_stat_activity
-    where backend_type = 'client backend' and application_name <> $1) as alone`
-  // The server detects the end of a pool or a process a little later, so the check is repeated.
-  for (let tries = 0; tries < 15; tries++) {
-    const { rows } = await client.query<{ alone: boolean }>(query, [presenceName])
-    if (rows[0]?.alone) return true
+/** Also cuts off commands that are connected. */
+async function stopServer({ cluster }: Site, pid: number, owner: pg.Client): Promise<void> {
+  const deadline = performance.now() + patienceMs
+  if (await isPostmaster(pid, cluster)) process.kill(pid, 'SIGINT')
+  while (await isPostmaster(pid, cluster)) {
+    if (performance.now() > deadline) throw new Error(`Postgres (process ${pid}) does not stop.`)
     await sleep(pollMs)
   }
-  return false
+  // Only now: until the shutdown disconnects it, who comes meanwhile waits for our lock.
+  await owner.end()
 }
 
 async function readLock(cluster: string) {
