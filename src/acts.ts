@@ -1,9 +1,7 @@
-import type { Transaction } from 'kysely'
-import type { ACTIONS } from './audit/actions.ts'
-import { type AuditEntry, newEntry } from './audit/entry.ts'
+import { type ACTIONS, type AuditEntry, newEntry } from './audit/entry.ts'
 import { appendAudit } from './audit/repository.ts'
 import type { Context } from './context.ts'
-import type { Database } from './database/schema.ts'
+import type { Tx } from './database/connect.ts'
 import { type Client, clientOf, type Received } from './limits/client.ts'
 import { type NewMail, queueMail } from './mail/service.ts'
 import { requireActor } from './session/acting.ts'
@@ -46,7 +44,7 @@ interface Terms<Locked> {
   /** What the user of a session must be allowed to do; null for what every user may. */
   permission: string | null
   /** Takes all locks that can be waited for. */
-  lock(tx: Transaction<Database>, companyId: string): Promise<Locked>
+  lock(tx: Tx, companyId: string): Promise<Locked>
 }
 
 /** Runs the work on what is locked. @throws Problem session_ended, permission_denied, for users */
@@ -78,7 +76,7 @@ export type Act = ReturnType<typeof actIn>
 
 /** For an act to which something else gives the right, such as a mailed link. `userId` is a user's, or `operator`. */
 export function actIn(
-  tx: Transaction<Database>,
+  tx: Tx,
   system: System,
   { companyId, userId, sessionId }: { companyId: string; userId: string; sessionId?: string },
   { client, now }: { client?: Client; now: number },

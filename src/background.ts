@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client'
 import type { Context } from './context.ts'
 import type { Log } from './http/logs.ts'
-import { openMail } from './mail/outgoing.ts'
+import { openMail } from './mail/sender.ts'
 import { createMailComposer } from './member/compose-mail.ts'
 import { pruneAcrossCompanies } from './operator/retention.ts'
 import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'

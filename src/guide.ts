@@ -1,4 +1,4 @@
-import { ACTIONS } from './audit/actions.ts'
+import { ACTIONS } from './audit/entry.ts'
 import { PLAN_FEATURES, ROLE_PERMISSIONS } from './company/account.ts'
 import type { Config } from './config.ts'
 import { MAX_LENGTH, MIN_GUESSES, MIN_LENGTH, SERVICE_PREFIX } from './crypto/password-policy.ts'

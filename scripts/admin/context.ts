@@ -1,6 +1,5 @@
-import { createIsBreached } from '../../src/crypto/breached-passwords.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
-import { generatePassword } from '../../src/crypto/password-policy.ts'
+import { createIsBreached, generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { open, openForMigrations } from '../../src/startup.ts'

@@ -1,12 +1,11 @@
-import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
+import { type ExpressionBuilder, sql } from 'kysely'
 import type { AuditEntry } from '../audit/entry.ts'
 import { auditIfAny } from '../audit/fragments.ts'
 import { inOrder } from '../database/batch.ts'
-import { itemTable } from '../database/columns.ts'
-import type { Executor } from '../database/connect.ts'
+import { aliased, itemTable } from '../database/columns.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
-import type { Account } from './account.ts'
-import { type Identity, identities, identityColumns } from './identity-fragments.ts'
+import { ACCOUNT_COLUMNS, type Account } from './account.ts'
 
 /** The columns of users that sign-in needs: password hash, verification of the e-mail, lockout. */
 
@@ -84,14 +83,7 @@ export async function proveEmail(
   return updated?.user_id
 }
 
-export async function findPendingEmail(
-  db: Executor,
-  companyId: string,
-  userId: string,
-): Promise<
-  | (Pick<Account, 'name' | 'companyName' | 'userStatus' | 'companyStatus'> & { pendingEmail: string | null })
-  | undefined
-> {
+export async function findPendingEmail(db: Executor, companyId: string, userId: string) {
   return await db
     .selectFrom('users as u')
     .innerJoin('companies as c', 'c.company_id', 'u.company_id')
@@ -107,28 +99,9 @@ export async function findPendingEmail(
     .executeTakeFirst()
 }
 
-/** Replaces an earlier request; false unless the user is active. */
-export async function askForEmail(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  email: string,
-): Promise<boolean> {
-  const updated = await tx
-    .updateTable('users')
-    .set({ pending_email: email })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('status', '=', 'active')
-    .where('kind', '=', 'person')
-    .returning('user_id')
-    .executeTakeFirst()
-  return updated !== undefined
-}
-
 /** False if another e-mail was requested since, or user or company is not active. Throws if it is taken. */
 export async function takePendingEmail(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   userId: string,
   { email, at }: { email: string; at: Date },
@@ -147,32 +120,24 @@ export async function takePendingEmail(
 }
 
 /** Throws if `email` is taken. Returns the one before; removes a requested one, and the password. */
-export async function restoreEmail(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  email: string,
-): Promise<string | undefined> {
+export async function restoreEmail(tx: Tx, companyId: string, userId: string, email: string) {
   const { rows } = await sql<{ former: string }>`
-    with held as (
+    with former as (
       select u.user_id, u.email from users u join companies c on c.company_id = u.company_id
       where u.company_id = ${companyId} and u.user_id = ${userId} and u.status <> 'deleted'
         and c.status <> 'deleting'
       for no key update of u
     )
     update users u set email = ${email}, pending_email = null, password_hash = '', locked_out_at = null
-    from held h where u.company_id = ${companyId} and u.user_id = h.user_id
-    returning h.email as former`.execute(tx)
+    from former f where u.company_id = ${companyId} and u.user_id = f.user_id
+    returning f.email as former`.execute(tx)
   return rows[0]?.former
 }
 
 const MAX_COMPANIES = 50
 
 /** Active companies in which the e-mail is proven and can sign in. */
-export async function listCompaniesOfEmailAcrossCompanies(
-  db: Executor,
-  email: string,
-): Promise<{ id: string; name: string }[]> {
+export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: string) {
   return await db
     .selectFrom('users as u')
     .innerJoin('companies as c', 'c.company_id', 'u.company_id')
@@ -198,12 +163,7 @@ export async function cancelEmailChange(db: Executor, companyId: string, userId:
 }
 
 /** With the audit entry of the last guess. */
-export async function noteLockout(
-  db: Executor,
-  companyId: string,
-  email: string,
-  audit: AuditEntry,
-): Promise<void> {
+export async function noteLockout(db: Executor, companyId: string, email: string, audit: AuditEntry) {
   await sql`
     with noted as (
       update users set locked_out_at = ${audit.occurredAt} where company_id = ${companyId} and email = ${email}
@@ -212,12 +172,7 @@ export async function noteLockout(
 }
 
 /** For a user who signs in with that password; true for one of several concurrent calls. */
-export async function clearLockout(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  passwordHash: string,
-): Promise<boolean> {
+export async function clearLockout(db: Executor, companyId: string, userId: string, passwordHash: string) {
   const cleared = await db
     .updateTable('users')
     .set({ locked_out_at: null })
@@ -230,3 +185,19 @@ export async function clearLockout(
     .executeTakeFirst()
   return cleared !== undefined
 }
+
+export interface Identity extends Account {
+  passwordHash: string
+  emailVerifiedAt: Date | null
+  lockedOutAt: Date | null
+}
+
+export const identityColumns = sql`u.company_id as "companyId", u.user_id as "userId",
+  ${aliased('a', ACCOUNT_COLUMNS)}, u.password_hash as "passwordHash", u.email_verified_at as "emailVerifiedAt",
+  u.locked_out_at as "lockedOutAt"`
+
+/** Joins users `u` and accounts `a` to `i`, which has the columns company_id and email. */
+export const identities = sql`
+  -- There is one at most. So the planner comes from the e-mail, and not from the company to all of its users.
+  cross join lateral (select * from users u where u.company_id = i.company_id and u.email = i.email limit 1) u
+  join accounts a on a.company_id = u.company_id and a.user_id = u.user_id`

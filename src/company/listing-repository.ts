@@ -1,49 +1,48 @@
 import { sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
 
 /** What operators see of companies and their users. */
 
-interface ListedCompany {
-  companyId: string
-  name: string
-  status: CompanyStatus
-  plan: string
-  subscription: SubscriptionStatus
-  users: number
-  createdAt: Date
+function selectCompanies(db: Executor) {
+  return db
+    .selectFrom('companies as c')
+    .leftJoin('subscriptions as s', 's.company_id', 'c.company_id')
+    .select(({ selectFrom, fn }) => [
+      'c.company_id as companyId',
+      'c.name',
+      'c.status',
+      's.plan',
+      's.status as subscription',
+      selectFrom('users as u')
+        .select(({ cast }) => cast<number>(fn.countAll(), 'integer').as('count'))
+        .whereRef('u.company_id', '=', 'c.company_id')
+        .where('u.status', '!=', 'deleted')
+        .as('users'),
+      'c.created_at as createdAt',
+    ])
 }
 
-const listedCompany = sql`
-  c.company_id as "companyId", c.name, c.status, s.plan, s.status as subscription,
-  (select count(*)::int from users u where u.company_id = c.company_id and u.status <> 'deleted') as users,
-  c.created_at as "createdAt"`
-
-export async function listCompaniesAcrossCompanies(db: Executor, limit: number): Promise<ListedCompany[]> {
-  const { rows } = await sql<ListedCompany>`
-    select ${listedCompany} from companies c left join subscriptions s on s.company_id = c.company_id
-    order by c.created_at desc, c.company_id desc limit ${limit}`.execute(db)
-  return rows
+export async function listCompaniesAcrossCompanies(db: Executor, limit: number) {
+  return await selectCompanies(db)
+    .orderBy('c.created_at', 'desc')
+    .orderBy('c.company_id', 'desc')
+    .limit(limit)
+    .execute()
 }
 
-interface ShownCompany extends ListedCompany {
-  currentPeriodEnd: Date
-  /** Of active admins. */
-  admins: string[]
-  signingSecretVersion: number | null
-  secondFactor: SecondFactorPolicy
-}
-
-export async function findCompany(db: Executor, companyId: string): Promise<ShownCompany | undefined> {
-  const { rows } = await sql<ShownCompany>`
-    select ${listedCompany}, s.current_period_end as "currentPeriodEnd",
-      array(select u.email from users u where u.company_id = c.company_id and u.role = 'admin'
-        and u.status = 'active' order by u.email) as admins,
-      (select v.version from signing_secrets v where v.company_id = c.company_id) as "signingSecretVersion",
-      c.second_factor_policy as "secondFactor"
-    from companies c left join subscriptions s on s.company_id = c.company_id
-    where c.company_id = ${companyId}`.execute(db)
-  return rows[0]
+/** `admins` are the active ones. */
+export async function findCompany(db: Executor, companyId: string) {
+  return await selectCompanies(db)
+    .leftJoin('signing_secrets as v', 'v.company_id', 'c.company_id')
+    .select([
+      's.current_period_end as currentPeriodEnd',
+      sql<string[]>`array(select u.email from users u where u.company_id = c.company_id and u.role = 'admin'
+        and u.status = 'active' order by u.email)`.as('admins'),
+      'v.version as signingSecretVersion',
+      'c.second_factor_policy as secondFactor',
+    ])
+    .where('c.company_id', '=', companyId)
+    .executeTakeFirst()
 }
 
 const SHOWN_USER = [

@@ -1,6 +1,6 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database, SecondFactorPolicy } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
+import type { SecondFactorPolicy } from '../database/schema.ts'
 
 /** By setting: how many active people have no second factor and would need one. */
 export interface Security {
@@ -25,28 +25,21 @@ export async function findSecurity(db: Executor, companyId: string): Promise<Sec
 }
 
 /** Locks the company until the transaction ends. */
-export async function lockPolicy(
-  tx: Transaction<Database>,
-  companyId: string,
-): Promise<SecondFactorPolicy | undefined> {
+export async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy | undefined> {
   const { rows } = await sql<{ policy: SecondFactorPolicy }>`
     select second_factor_policy as policy from companies
     where company_id = ${companyId} and status <> 'deleting' for no key update`.execute(tx)
   return rows[0]?.policy
 }
 
-export async function storePolicy(
-  tx: Transaction<Database>,
-  companyId: string,
-  policy: SecondFactorPolicy,
-): Promise<void> {
+export async function storePolicy(tx: Tx, companyId: string, policy: SecondFactorPolicy): Promise<void> {
   await sql`update companies set second_factor_policy = ${policy} where company_id = ${companyId}`.execute(tx)
 }
 
 const MAX_TOLD = 100
 
 /** Of the active admins. */
-export async function listAdminEmails(tx: Transaction<Database>, companyId: string): Promise<string[]> {
+export async function listAdminEmails(tx: Tx, companyId: string): Promise<string[]> {
   const { rows } = await sql<{ email: string }>`
     select email from users
     where company_id = ${companyId} and role = 'admin' and kind = 'person' and status = 'active'

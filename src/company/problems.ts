@@ -1,3 +1,4 @@
+import { constraintOf } from '../database/faults.ts'
 import { invalidField, Problem } from '../errors.ts'
 
 export function noSuchCompany(): Problem {
@@ -29,4 +30,12 @@ export function alreadyMember(): Problem {
 
 export function emailTaken(): Problem {
   return invalidField('email', 'belongs to a user of this company already')
+}
+
+/** For `catch`: foreign keys refuse unknown roles and plans. @throws Problem invalid_request */
+export function explainUnknownName(error: unknown): never {
+  const constraint = constraintOf(error)
+  if (constraint === 'users_role_fkey') throw noSuchRole()
+  if (constraint === 'subscriptions_plan_fkey') throw noSuchPlan()
+  throw error
 }

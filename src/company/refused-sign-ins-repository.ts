@@ -3,7 +3,7 @@ import { PLATFORM, type RefusalReason } from '../audit/entry.ts'
 import { summingUpRefusedSignIns } from '../audit/fragments.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
-import { mailEach } from '../mail/fragments.ts'
+import { mailEach } from '../mail/repository.ts'
 
 export interface RefusedSignIn {
   companyId: string

@@ -1,6 +1,5 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 
 /** Removes companies. For the rows of other tables, see operator/company-deletion.ts. */
 
@@ -46,11 +45,7 @@ const nobodyVerified = sql`not exists (
 )`
 
 /** Opened before `before`; no user has ever verified an e-mail. */
-export async function listUnverifiedAcrossCompanies(
-  db: Executor,
-  before: Date,
-  max: number,
-): Promise<string[]> {
+export async function listUnverifiedAcrossCompanies(db: Executor, before: Date, max: number) {
   const { rows } = await sql<{ companyId: string }>`
     select distinct c.company_id as "companyId" from users u join companies c on c.company_id = u.company_id
     where u.email_verified_at is null and u.email is not null and u.created_at < ${before}
@@ -60,7 +55,7 @@ export async function listUnverifiedAcrossCompanies(
 }
 
 /** Locks company and users against a verification or a new user: what waited finds the users disabled. */
-export async function markUnverified(tx: Transaction<Database>, companyId: string): Promise<boolean> {
+export async function markUnverified(tx: Tx, companyId: string): Promise<boolean> {
   await sql`select from companies where company_id = ${companyId} for update`.execute(tx)
   await sql`select from users where company_id = ${companyId} order by user_id for update`.execute(tx)
   const { rows } = await sql`

@@ -1,12 +1,11 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
+import { type Selectable, sql, type Updateable } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { CompanyStatus, Database, SubscriptionStatus, UserKind } from '../database/schema.ts'
-
 import { DEFAULT_ASSIGNMENTS } from './account.ts'
 
 /** Companies, subscriptions and users. The statements of sign-in are in identity-repository.ts. */
 
-interface NewUser {
+export interface NewUser {
   userId: string
   kind?: UserKind | undefined
   /** Default: production. */
@@ -15,13 +14,14 @@ interface NewUser {
   name: string
   role: string
   passwordHash: string
+  /** Null: the user cannot sign in before verification. */
   emailVerifiedAt: Date | null
   createdAt: Date
 }
 
 /** False if the id already exists. */
 export async function insertCompany(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   company: {
     name: string
@@ -83,6 +83,7 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
   return row?.name
 }
 
+/** Undefined if the company is suspended or being deleted. */
 export async function findActiveCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
   const row = await db
     .selectFrom('companies')
@@ -99,11 +100,7 @@ export async function roleExists(db: Executor, role: string): Promise<boolean> {
 }
 
 /** False if there is no such company, or its deletion has begun. */
-export async function setCompanyStatus(
-  db: Executor,
-  companyId: string,
-  status: CompanyStatus,
-): Promise<boolean> {
+export async function setCompanyStatus(db: Executor, companyId: string, status: CompanyStatus) {
   const updated = await db
     .updateTable('companies')
     .set({ status })
@@ -114,17 +111,13 @@ export async function setCompanyStatus(
   return updated !== undefined
 }
 
-/** False if there is no such user, or the user is deleted. */
+/** False if there is no such user, or the user is deleted or is another than `where` says. */
 export async function updateUser(
   db: Executor,
   companyId: string,
   userId: string,
-  change:
-    | { status: 'active' | 'disabled' }
-    | { role: string }
-    | { assignments: string[] }
-    | { name: string }
-    | { locked_out_at: null },
+  change: Updateable<Database['users']>,
+  where: Partial<Pick<Selectable<Database['users']>, 'kind' | 'status'>> = {},
 ): Promise<boolean> {
   const updated = await db
     .updateTable('users')
@@ -132,12 +125,13 @@ export async function updateUser(
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('status', '!=', 'deleted')
+    .where(({ and }) => and(where))
     .returning('user_id')
     .executeTakeFirst()
   return updated !== undefined
 }
 
-export async function lockUser(tx: Transaction<Database>, companyId: string, userId: string): Promise<void> {
+export async function lockUser(tx: Tx, companyId: string, userId: string): Promise<void> {
   await tx
     .selectFrom('users')
     .select('user_id')
@@ -147,34 +141,8 @@ export async function lockUser(tx: Transaction<Database>, companyId: string, use
     .execute()
 }
 
-/** Leaves nothing of a user but the id; false if there is no such user. */
-export async function eraseUser(db: Executor, companyId: string, userId: string): Promise<boolean> {
-  const erased = await db
-    .updateTable('users')
-    .set({
-      status: 'deleted',
-      email: null,
-      name: '',
-      password_hash: '',
-      assignments: [],
-      locked_out_at: null,
-      pending_email: null,
-      last_sign_in_at: null,
-    })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', userId)
-    .where('status', '!=', 'deleted')
-    .returning('user_id')
-    .executeTakeFirst()
-  return erased !== undefined
-}
-
 /** In key order, as an admin who changes the user. Of two admins who leave at once, the second sees one. */
-export async function lockUserAndActiveAdmins(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<string[]> {
+export async function lockUserAndActiveAdmins(tx: Tx, companyId: string, userId: string): Promise<string[]> {
   const isActiveAdmin = sql<boolean>`(role = 'admin' and kind = 'person' and status = 'active')`
   const rows = await tx
     .selectFrom('users')

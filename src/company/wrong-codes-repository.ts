@@ -1,14 +1,8 @@
-import { sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 
 /** Removes the password after so many wrong codes, and resets their count; false if there were fewer. */
-export async function clearGuessedPassword(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  wrongCodes: number,
-): Promise<boolean> {
+export async function clearGuessedPassword(tx: Tx, companyId: string, userId: string, wrongCodes: number) {
   const { rows } = await sql`
     update users set password_hash = '', wrong_codes = 0
     where company_id = ${companyId} and user_id = ${userId} and wrong_codes >= ${wrongCodes} and status <> 'deleted'
@@ -25,11 +19,7 @@ export async function countWrongCode(db: Executor, companyId: string, userId: st
 }
 
 /** Returns the e-mail of the user. */
-export async function forgetWrongCodes(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<string> {
+export async function forgetWrongCodes(tx: Tx, companyId: string, userId: string): Promise<string> {
   const { rows } = await sql<{ email: string }>`
     update users set wrong_codes = 0 where company_id = ${companyId} and user_id = ${userId}
     returning email`.execute(tx)

@@ -2,8 +2,7 @@ import { createPublicKey, type JsonWebKeyInput } from 'node:crypto'
 
 /** Rejects unusable passkey keys: without attestation, the first signature is made at the next sign-in. */
 
-/** EdDSA, ES256 and RS256 (RFC 9053; RFC 8812). */
-export const ALGORITHMS = [-8, -7, -257]
+export const ALGORITHMS = [-8, -7, -257] // EdDSA, ES256 and RS256 (RFC 9053; RFC 8812)
 
 /** Stands in where no passkey is found: the base point of P-256 (SEC 2, section 2.4.2). */
 export const NOBODYS_KEY = Buffer.from(
@@ -14,7 +13,6 @@ export const NOBODYS_KEY = Buffer.from(
 
 const FIELD_BYTES = 32
 const MIN_MODULUS_BITS = 2048
-/** OpenSSL verifies with no larger ones. */
 const MAX_MODULUS_BITS = 16_384
 const MAX_EXPONENT = 2n ** 64n - 1n
 
@@ -26,9 +24,9 @@ export function canVerify(key: Map<unknown, unknown>): boolean {
   return algorithm === -257 && type === 3 && isRsa(key.get(-1), key.get(-2))
 }
 
+/** OpenSSL refuses a point that is not on the curve. */
 function isP256(x: unknown, y: unknown): boolean {
   if (!isField(x) || !isField(y)) return false
-  // OpenSSL refuses a point that is not on the curve.
   return importKey({ kty: 'EC', crv: 'P-256', x: base64url(x), y: base64url(y) }) !== null
 }
 

@@ -9,32 +9,24 @@ interface RelyingParty {
 }
 
 const TIMEOUT_MS = 300_000
-/** Of a credential id (section 7.1, step 25). */
-const MAX_ID_BYTES = 1023
+const MAX_ID_BYTES = 1023 // of a credential id (section 7.1, step 25)
 /** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */
 const BYTES_BEFORE_ID = 32 + 1 + 4 + 16 + 2
 
 /** AuthenticationResponseJSON and RegistrationResponseJSON (section 5.1.8), as far as they are read. */
-export interface AssertionResponse {
+interface Credential<Response> {
   id: string
   rawId: string
   type: 'public-key'
-  response: {
-    clientDataJSON: string
-    authenticatorData: string
-    signature: string
-    userHandle?: string | null
-  }
+  response: Response & { clientDataJSON: string }
   clientExtensionResults: object
 }
-
-export interface RegistrationResponse {
-  id: string
-  rawId: string
-  type: 'public-key'
-  response: { clientDataJSON: string; attestationObject: string; transports?: string[] }
-  clientExtensionResults: object
-}
+export type AssertionResponse = Credential<{
+  authenticatorData: string
+  signature: string
+  userHandle?: string | null
+}>
+export type RegistrationResponse = Credential<{ attestationObject: string; transports?: string[] }>
 
 export interface NewPasskey {
   credentialId: Buffer
@@ -132,7 +124,6 @@ export async function readRegistration(
       transports: response.response.transports ?? [],
     }
   } catch {
-    // The library throws if anything is not in order.
     return null
   }
 }

@@ -1,8 +1,9 @@
 import { Options, type OptionsType, ZxcvbnFactory } from '@zxcvbn-ts/core'
 
 /**
- * Finds most strong long passwords, fast. Any three patterns of zxcvbn take over 10^8 guesses, so a weaker
- * text has at most two, of which one covers a half. If neither half ends in an easy pattern, it is strong.
+ * Finds most strong long passwords, fast. zxcvbn sees a text as a row of patterns, of which any three take over 10^8
+ * guesses. So a weaker text has two at most, and one of them covers its first half or its last. If neither outer end can
+ * be part of a pattern that is easy to guess, the text is strong.
  */
 
 export const STRONG_GUESSES = 1e8
@@ -14,6 +15,7 @@ const REPEATED = /(.{6,})\1/s
 /** A sequence of words, such as months, can be cut within a word. Shorter parts do not matter. */
 const MIN_CUT_NAME = 4
 
+/** False also if it cannot tell. */
 type HasStrongEnds = (text: string, hints: string[]) => boolean
 
 export function createStrongEnds({
@@ -36,8 +38,8 @@ export function createStrongEnds({
   return (text, hints) => {
     if (text.length < 2 * END_LENGTH || REPEATED.test(text)) return false
     if (longSubstitutions.some((substitution) => text.toLowerCase().includes(substitution))) return false
-    const known = [...new Set(hints.flatMap((hint) => [hint, ...endsOf(hint)]))]
-    return endsOf(text).every((end) => estimator.check(end, known).guesses >= MIN_GUESSES_OF_END)
+    const words = [...new Set(hints.flatMap((hint) => [hint, ...endsOf(hint)]))]
+    return endsOf(text).every((end) => estimator.check(end, words).guesses >= MIN_GUESSES_OF_END)
   }
 }
 

@@ -1,6 +1,96 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely'
-import { type ElementTypeName, toBinaryArray } from './binary-array.ts'
 import type { Database } from './schema.ts'
+
+/** Postgres's binary arrays (`array_recv`): escaping and parsing text took a tenth of the time. */
+
+interface ElementType {
+  oid: number
+  sizeOf(value: never): number
+  write(buffer: Buffer, value: never, at: number): number
+}
+
+const text = (oid: number): ElementType => ({
+  oid,
+  sizeOf: (value: string) => Buffer.byteLength(value),
+  write: (buffer, value: string, at) => at + buffer.write(value, at),
+})
+
+const EPOCH_MS = Date.UTC(2000, 0) // of Postgres, which counts microseconds
+
+const TYPES = {
+  boolean: {
+    oid: 16,
+    sizeOf: () => 1,
+    write: (buffer, value: boolean, at) => buffer.writeUInt8(Number(value), at),
+  },
+  bytea: {
+    oid: 17,
+    sizeOf: (value: Buffer) => value.length,
+    write: (buffer, value: Buffer, at) => at + value.copy(buffer, at),
+  },
+  bigint: {
+    oid: 20,
+    sizeOf: () => 8,
+    write: (buffer, value: string, at) => buffer.writeBigInt64BE(BigInt(value), at),
+  },
+  int: { oid: 23, sizeOf: () => 4, write: (buffer, value: number, at) => buffer.writeInt32BE(value, at) },
+  text: text(25),
+  json: text(114),
+  timestamptz: {
+    oid: 1184,
+    sizeOf: () => 8,
+    write(buffer, value: Date, at) {
+      const microseconds = (value.getTime() - EPOCH_MS) * 1000
+      if (Number.isNaN(microseconds)) throw invalidText()
+      // Cheaper than a BigInt. The upper half is rounded down, also before 2000.
+      buffer.writeInt32BE(Math.floor(microseconds / 2 ** 32), at)
+      return buffer.writeUInt32BE(microseconds >>> 0, at + 4)
+    },
+  },
+  uuid: {
+    oid: 2950,
+    sizeOf: () => 16,
+    write(buffer, value: string, at) {
+      const digits = value.replaceAll('-', '')
+      if (digits.length !== 32 || buffer.write(digits, at, 'hex') !== 16) throw invalidText()
+      return at + 16
+    },
+  },
+} as const satisfies Record<string, ElementType>
+
+/** The code of Postgres, so that in a batch it is the fault of one item. */
+function invalidText(): Error {
+  return Object.assign(new Error('an element of an array is not of its type'), { code: '22P02' })
+}
+
+export type ElementTypeName = keyof typeof TYPES
+
+/** Dimensions, whether there are nulls, type; length and first index of the one dimension. */
+const HEADER_BYTES = 20
+const LENGTH_BYTES = 4
+
+/** Null, or JavaScript's form of the type: `Date`, `Buffer`, decimal text for bigint, and so on. */
+export function toBinaryArray(type: ElementTypeName, values: readonly unknown[]): Buffer {
+  const { oid, sizeOf, write }: ElementType = TYPES[type]
+  let size = HEADER_BYTES
+  for (const value of values) size += LENGTH_BYTES + (value === null ? 0 : sizeOf(value as never))
+  const buffer = Buffer.allocUnsafe(size)
+  let at = HEADER_BYTES
+  let hasNull = 0
+  for (const value of values) {
+    const start = at + LENGTH_BYTES
+    if (value === null) hasNull = 1
+    at = value === null ? start : write(buffer, value as never, start)
+    buffer.writeInt32BE(value === null ? -1 : at - start, start - LENGTH_BYTES)
+  }
+  buffer.writeInt32BE(values.length === 0 ? 0 : 1, 0)
+  buffer.writeInt32BE(hasNull, 4)
+  buffer.writeUInt32BE(oid, 8)
+  if (values.length === 0) return buffer.subarray(0, 12)
+  buffer.writeInt32BE(values.length, 12)
+  buffer.writeInt32BE(1, 16)
+  return buffer
+}
 
 /** By their names in rows, such as `{ userId: 'user_id' }`. */
 type Columns = Record<string, string>

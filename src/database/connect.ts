@@ -2,14 +2,13 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely'
 import pg from 'pg'
+import { LruMap } from 'toad-cache'
 import { isPoisonous } from './faults.ts'
 import type { Database } from './schema.ts'
 import { type AwaitAnswer, watchForSilence } from './silence.ts'
-import { types } from './values.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
 export type Executor = Kysely<Database>
-/** For what needs a transaction. */
 export type Tx = Transaction<Database>
 
 export interface Connection {
@@ -39,7 +38,6 @@ const CLOSE_MS = 3_000
 
 const names = new Map<string, string>()
 
-/** One name per text: each connection prepares each statement once. */
 function statementName(text: string): string {
   let name = names.get(text)
   if (!name) {
@@ -55,8 +53,7 @@ class Client extends pg.Client {
 
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // The pool listens to idle clients only. Without this, a connection that is lost within a transaction
-    // would end the process; with it, the next statement fails.
+    // The pool listens to idle clients only: a connection lost within a transaction would end the process.
     this.on('error', () => {})
   }
 
@@ -77,8 +74,8 @@ interface Settings extends pg.PoolConfig {
   server: Record<string, number | 'off' | 'force_generic_plan'>
 }
 
-// Requests look up few rows by key. While tables are small, the planner would scan and hash them, and keep
-// such plans when they have grown: so it may do that only where there is no index.
+// Requests look up few rows by key. While tables are small, the planner would scan and hash them, and keep such plans when
+// they have grown: so it may do that only where there is no index.
 const PLANS = {
   enable_seqscan: 'off',
   enable_hashjoin: 'off',
@@ -171,4 +168,34 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
 
 export async function ping(db: Executor): Promise<void> {
   await sql`select 1`.execute(db)
+}
+
+/** pg's parsers, but for two types of which every request reads many values. */
+export const types: pg.CustomTypesConfig = {
+  getTypeParser(oid: number, format) {
+    if (format !== 'binary' && oid === TEXT_ARRAY) return readTextArray
+    if (format !== 'binary' && oid === pg.types.builtins.TIMESTAMPTZ) return readTime
+    return pg.types.getTypeParser(oid, format)
+  },
+}
+
+const TEXT_ARRAY: number = 1009 // for which pg has no name
+const parseArray = pg.types.getTypeParser(TEXT_ARRAY)
+/** Few distinct lists of permissions and features, so each is parsed once. Frozen, since it is shared. */
+const parsed = new LruMap<readonly string[]>(1_000)
+
+function readTextArray(text: string): readonly string[] {
+  const found = parsed.get(text)
+  if (found) return found
+  const array: readonly string[] = Object.freeze(parseArray(text))
+  parsed.set(text, array)
+  return array
+}
+
+const parseTime = pg.types.getTypeParser(pg.types.builtins.TIMESTAMPTZ)
+/** ISO 8601, but for a space in place of `T` and an offset without minutes. */
+const UTC_TIME = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?\+00$/
+
+function readTime(text: string): Date {
+  return UTC_TIME.test(text) ? new Date(`${text.slice(0, 10)}T${text.slice(11)}:00`) : parseTime(text)
 }

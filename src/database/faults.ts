@@ -10,6 +10,7 @@ const NETWORK = new Set([
   'EHOSTUNREACH',
 ])
 
+/** What pg itself raises has no code, only a message. */
 const POOL_MESSAGES =
   /^(timeout exceeded when trying to connect|Connection terminated|Query read timeout|Client has encountered a connection error|Client was closed|Connection ended|read ECONN)/i
 
@@ -17,7 +18,6 @@ const POOL_MESSAGES =
 // only; 0A000 a prepared statement whose tables a migration has changed.
 const UNAVAILABLE = /^(08|40|53|55|57|58)...$|^(25006|0A000)$/
 
-/** Not even a probe is answered: see silence.ts. */
 export class SilentDatabaseError extends Error {
   override message = 'The database does not answer'
 }
@@ -48,9 +48,10 @@ export function isUnanswered(error: unknown): boolean {
   return codeOf(error) === undefined && error instanceof Error && /time(d )?out/i.test(error.message)
 }
 
-/** Every SQLSTATE but those of connection, server or whole statement, and of unknown results (40003). */
+/** Whether one item can have caused the error, so that the others can succeed without it. */
 export function isItemFault(error: unknown): boolean {
-  // No code of Node, such as EPIPE, begins with these characters.
+  // Every SQLSTATE but those of the connection (08, 25, 28, 3D), the server (53, 57P, 58), the statement whatever its
+  // items (42; 0A000: out of date), and an unknown result (40003). The first characters exclude Node's, such as EPIPE.
   return /^(?!08|25|28|3D|42|53|58|57P|0A000|40003)[0-9HPX][0-9A-Z]{4}$/.test(codeOf(error) ?? '')
 }
 

@@ -38,7 +38,6 @@ export class MigrationOrderError extends Error {
 /** Kysely tells it only by this text, which ends with advice to authors of migrations. */
 const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
 
-/** None if the database is newer than the code. Reads only. */
 export async function pendingMigrations(db: Kysely<Database>): Promise<string[]> {
   const all = await migrator(db).getMigrations()
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)

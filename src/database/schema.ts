@@ -8,7 +8,6 @@ type Json = ColumnType<unknown, string, never>
 export type CompanyStatus = 'active' | 'suspended' | 'deleting'
 export type UserStatus = 'active' | 'disabled' | 'deleted'
 export type SubscriptionStatus = 'trialing' | 'active' | 'past_due' | 'canceled' | 'suspended'
-/** A service is a server of the company. */
 export type UserKind = 'person' | 'service'
 export type TokenPurpose = 'verify' | 'reset' | 'invite' | 'confirm' | 'undo'
 export type SessionKind = 'token' | 'cookie'
@@ -17,346 +16,272 @@ export type SecondFactorPolicy = 'optional' | 'admins' | 'everyone'
 export type ChallengePurpose = 'sign_in' | 'proof' | 'enrolment'
 export type EndReason = (typeof END_REASONS)[number]
 
-interface Roles {
-  role: string
-  permissions: string[]
-}
-
-interface Plans {
-  plan: string
-  features: string[]
-}
-
-interface Companies {
+interface OfCompany {
   company_id: Fixed<string>
-  name: string
-  status: CompanyStatus
-  created_at: Fixed<Date>
-  session_epoch: Generated<number>
-  session_epoch_reason: EndReason | null
-  deletion_began_at: Date | null
-  second_factor_policy: Generated<SecondFactorPolicy>
 }
 
-interface Subscriptions {
-  company_id: Fixed<string>
-  plan: string
-  status: SubscriptionStatus
-  current_period_end: Date
-}
-
-interface Users {
-  company_id: Fixed<string>
+interface OfUser extends OfCompany {
   user_id: Fixed<string>
-  /** Null for deleted users only. */
-  email: string | null
-  name: string
-  role: string
-  assignments: string[]
-  status: UserStatus
-  password_hash: string
-  email_verified_at: Date | null
-  locked_out_at: Date | null
-  guessing_told_at: Date | null
-  created_at: Fixed<Date>
-  session_epoch: Generated<number>
-  session_epoch_reason: EndReason | null
-  sessions_opened: Generated<string>
-  kind: Generated<UserKind>
-  last_sign_in_at: Date | null
-  pending_email: string | null
-  second_factors: Generated<FactorKind[]>
-  passkey_handle: Buffer | null
-  wrong_codes: Generated<number>
-  factor_missing_told_at: Date | null
-}
-
-/** A view: each user with the permissions, company and subscription of this moment. */
-interface Accounts {
-  company_id: Fixed<string>
-  user_id: Fixed<string>
-  email: string
-  name: string
-  role: string
-  assignments: string[]
-  user_status: UserStatus
-  permissions: string[]
-  company_name: string
-  company_status: CompanyStatus
-  subscription_status: SubscriptionStatus
-  plan: string
-  current_period_end: Date
-  features: string[]
-  user_epoch: number
-  user_epoch_reason: EndReason | null
-  company_epoch: number
-  company_epoch_reason: EndReason | null
-  user_kind: UserKind
-  second_factors: FactorKind[]
-  second_factor_policy: SecondFactorPolicy
-}
-
-interface Sessions {
-  company_id: Fixed<string>
-  session_id: Fixed<string>
-  user_id: Fixed<string>
-  kind: Fixed<SessionKind>
-  cookie_hash: Fixed<Buffer | null>
-  generation: Generated<number>
-  created_at: Fixed<Date>
-  issued_at: Date
-  expires_at: Date
-  max_expires_at: Fixed<Date>
-  ended_at: Date | null
-  end_reason: EndReason | null
-  rotated_at: Date | null
-  recent_keys: Generated<(string | null)[]>
-  window_started_at: Date | null
-  window_rotations: Generated<number>
-  user_agent: Fixed<string | null>
-  ip_address: Fixed<string | null>
-  network: Fixed<string | null>
-  user_epoch: Generated<number>
-  company_epoch: Generated<number>
-  recent_spent_at: Generated<Date[]>
-  auth_time: Date | null
-  amr: string[] | null
-}
-
-interface KnownClients {
-  company_id: Fixed<string>
-  user_id: Fixed<string>
-  kind: Fixed<'network' | 'device'>
-  digest: Fixed<Buffer>
-  known_until: Date
-}
-
-interface SecondFactors {
-  company_id: Fixed<string>
-  factor_id: Fixed<string>
-  user_id: Fixed<string>
-  kind: Fixed<FactorKind>
-  name: string
-  created_at: Fixed<Date>
-  /** Null while an authenticator app is being set up. */
-  confirmed_at: Date | null
-  last_used_at: Date | null
-  mailbox_proven: Generated<boolean>
-  sealed_secret: string | null
-  /** A bigint. */
-  last_step: string | null
-  credential_id: Fixed<Buffer | null>
-  public_key: Fixed<Buffer | null>
-  /** A bigint. */
-  sign_count: string | null
-  backup_eligible: Fixed<boolean | null>
-  transports: string[] | null
-}
-
-interface RecoveryCodes {
-  company_id: Fixed<string>
-  user_id: Fixed<string>
-  digest: Fixed<Buffer>
-  key_id: Fixed<string>
-}
-
-interface SecondFactorChallenges {
-  company_id: Fixed<string>
-  user_id: Fixed<string>
-  challenge_hash: Fixed<Buffer>
-  purpose: Fixed<ChallengePurpose>
-  mode: Fixed<SessionKind | null>
-  /** Null for a sign-in. */
-  session_id: Fixed<string | null>
-  password_proven: Fixed<boolean>
-  tries: Generated<number>
-  answered_by: Buffer | null
-  user_epoch: Fixed<number>
-  company_epoch: Fixed<number>
-  network: Fixed<string>
-  ip_address: Fixed<string>
-  created_at: Fixed<Date>
-  expires_at: Fixed<Date>
-}
-
-interface UsedPasskeyChallenges {
-  challenge_hash: Fixed<Buffer>
-  expires_at: Fixed<Date>
-}
-
-interface MailboxCodes {
-  company_id: Fixed<string>
-  user_id: Fixed<string>
-  digest: Buffer
-  tries: Generated<number>
-  expires_at: Date
-}
-
-interface SigningSecrets {
-  company_id: Fixed<string>
-  version: number
-  sealed_secret: string
-  hint: string
-  created_at: Date
-  created_by: string
-  last_used_at: Date | null
-}
-
-interface RefusedRequests {
-  company_id: Fixed<string>
-  minute: Fixed<Date>
-  reason: Fixed<string>
-  network: Fixed<string>
-  count: number
-  first_at: Date
-  last_at: Date
-  ip_address: string
-  webhook_id: string | null
-  clock_skew_seconds: number | null
-  is_genuine: boolean
-}
-
-interface FormerSigningSecrets {
-  company_id: Fixed<string>
-  version: number
-  sealed_secret: string
-  replaced_at: Date
-}
-
-interface Events {
-  company_id: Fixed<string>
-  event_id: Fixed<string>
-  type: Fixed<string>
-  occurred_at: Fixed<Date | null>
-  received_at: Fixed<Date>
-  data: Json
-}
-
-interface SigningKeys {
-  sequence: Fixed<number>
-  key_id: Fixed<string>
-  public_jwk: Json
-  sealed_private_key: string
-  created_at: Fixed<Date>
-  signs_from: Fixed<Date>
-  revoked_at: Date | null
-}
-
-interface RateCounters {
-  counter: Fixed<string>
-  hits: number
-  window_ends_at: Date
-}
-
-/** Partitioned by the month of `occurred_at`. */
-interface AuditEvents {
-  company_id: Fixed<string>
-  audit_id: Fixed<string>
-  occurred_at: Fixed<Date>
-  action: Fixed<string>
-  outcome: Fixed<string>
-  actor: Fixed<string | null>
-  subject: Fixed<string | null>
-  session_id: Fixed<string | null>
-  /** Written only: a trigger stores it in `audit_addresses`. */
-  ip_address: ColumnType<null, string | null, never>
-  details: ColumnType<unknown, string | null, never>
-}
-
-interface AuditAddresses {
-  company_id: Fixed<string>
-  audit_id: Fixed<string>
-  occurred_at: Fixed<Date>
-  ip_address: Fixed<string | null>
-  email: Fixed<string | null>
-}
-
-interface RefusedSignIns {
-  company_id: Fixed<string>
-  minute: Fixed<Date>
-  network: Fixed<string>
-  kind: Fixed<string>
-  count: number
-  last_email: string
-  last_at: Date
-  /** Null in rows of earlier instances, as are the next two. */
-  reason: Fixed<string | null>
-  user_id: Fixed<string | null>
-  ip_address: string | null
-}
-
-interface OneTimeTokens {
-  company_id: Fixed<string>
-  purpose: Fixed<TokenPurpose>
-  email: Fixed<string>
-  token_hash: Buffer
-  role: string | null
-  created_at: Date
-  expires_at: Date
-  user_id: string | null
-  request_number: string | null
-  is_sent: Generated<boolean>
-  is_factor_proven: Generated<boolean>
-}
-
-interface Invitations {
-  company_id: Fixed<string>
-  invitation_id: Fixed<string>
-  email: Fixed<string>
-  role: string
-  assignments: string[]
-  /** A user's id; null: an operator. */
-  invited_by: string | null
-  mail_id: string
-  created_at: Date
-  expires_at: Date | null
-  renewed_at: Date | null
-}
-
-interface MailOutbox {
-  company_id: Fixed<string>
-  mail_id: Fixed<string>
-  kind: Fixed<string>
-  recipient: Fixed<string>
-  facts: Json
-  network: Fixed<string | null>
-  wider_network: Fixed<string | null>
-  created_at: Fixed<Date>
-  attempts: Generated<number>
-  next_attempt_at: Date
-  leased_until: Date | null
-  turn: number | null
-  counted_at: Date | null
-  sent_at: Date | null
-  failed_at: Date | null
-  last_error: string | null
-  request_number: Generated<string>
 }
 
 export interface Database {
-  roles: Roles
-  plans: Plans
-  companies: Companies
-  subscriptions: Subscriptions
-  users: Users
-  accounts: Accounts
-  sessions: Sessions
-  known_clients: KnownClients
-  second_factors: SecondFactors
-  recovery_codes: RecoveryCodes
-  second_factor_challenges: SecondFactorChallenges
-  used_passkey_challenges: UsedPasskeyChallenges
-  mailbox_codes: MailboxCodes
-  signing_secrets: SigningSecrets
-  former_signing_secrets: FormerSigningSecrets
-  refused_requests: RefusedRequests
-  events: Events
-  signing_keys: SigningKeys
-  rate_counters: RateCounters
-  audit_events: AuditEvents
-  audit_addresses: AuditAddresses
-  refused_sign_ins: RefusedSignIns
-  one_time_tokens: OneTimeTokens
-  invitations: Invitations
-  mail_outbox: MailOutbox
+  roles: {
+    role: string
+    permissions: string[]
+  }
+  plans: {
+    plan: string
+    features: string[]
+  }
+  companies: OfCompany & {
+    name: string
+    status: CompanyStatus
+    created_at: Fixed<Date>
+    session_epoch: Generated<number>
+    session_epoch_reason: EndReason | null
+    deletion_began_at: Date | null
+    second_factor_policy: Generated<SecondFactorPolicy>
+  }
+  subscriptions: OfCompany & {
+    plan: string
+    status: SubscriptionStatus
+    current_period_end: Date
+  }
+  users: OfUser & {
+    email: string | null
+    name: string
+    role: string
+    assignments: string[]
+    status: UserStatus
+    password_hash: string
+    email_verified_at: Date | null
+    locked_out_at: Date | null
+    guessing_told_at: Date | null
+    created_at: Fixed<Date>
+    session_epoch: Generated<number>
+    session_epoch_reason: EndReason | null
+    sessions_opened: Generated<string>
+    kind: Generated<UserKind>
+    last_sign_in_at: Date | null
+    pending_email: string | null
+    second_factors: Generated<FactorKind[]>
+    passkey_handle: Buffer | null
+    wrong_codes: Generated<number>
+    factor_missing_told_at: Date | null
+  }
+  /** A view: each user with the permissions, company and subscription of this moment. */
+  accounts: OfUser & {
+    email: string
+    name: string
+    role: string
+    assignments: string[]
+    user_status: UserStatus
+    permissions: string[]
+    company_name: string
+    company_status: CompanyStatus
+    subscription_status: SubscriptionStatus
+    plan: string
+    current_period_end: Date
+    features: string[]
+    user_epoch: number
+    user_epoch_reason: EndReason | null
+    company_epoch: number
+    company_epoch_reason: EndReason | null
+    user_kind: UserKind
+    second_factors: FactorKind[]
+    second_factor_policy: SecondFactorPolicy
+  }
+  sessions: OfUser & {
+    session_id: Fixed<string>
+    kind: Fixed<SessionKind>
+    cookie_hash: Fixed<Buffer | null>
+    generation: Generated<number>
+    created_at: Fixed<Date>
+    issued_at: Date
+    expires_at: Date
+    max_expires_at: Fixed<Date>
+    ended_at: Date | null
+    end_reason: EndReason | null
+    rotated_at: Date | null
+    recent_keys: Generated<(string | null)[]>
+    window_started_at: Date | null
+    window_rotations: Generated<number>
+    user_agent: Fixed<string | null>
+    ip_address: Fixed<string | null>
+    network: Fixed<string | null>
+    user_epoch: Generated<number>
+    company_epoch: Generated<number>
+    recent_spent_at: Generated<Date[]>
+    auth_time: Date | null
+    amr: string[] | null
+  }
+  known_clients: OfUser & {
+    kind: Fixed<'network' | 'device'>
+    digest: Fixed<Buffer>
+    known_until: Date
+  }
+  second_factors: OfUser & {
+    factor_id: Fixed<string>
+    kind: Fixed<FactorKind>
+    name: string
+    created_at: Fixed<Date>
+    /** Null while an authenticator app is being set up. */
+    confirmed_at: Date | null
+    last_used_at: Date | null
+    mailbox_proven: Generated<boolean>
+    sealed_secret: string | null
+    /** A bigint, as is the count below. */
+    last_step: string | null
+    credential_id: Fixed<Buffer | null>
+    public_key: Fixed<Buffer | null>
+    sign_count: string | null
+    backup_eligible: Fixed<boolean | null>
+    transports: string[] | null
+  }
+  recovery_codes: OfUser & {
+    digest: Fixed<Buffer>
+    key_id: Fixed<string>
+  }
+  second_factor_challenges: OfUser & {
+    challenge_hash: Fixed<Buffer>
+    purpose: Fixed<ChallengePurpose>
+    mode: Fixed<SessionKind | null>
+    session_id: Fixed<string | null>
+    password_proven: Fixed<boolean>
+    tries: Generated<number>
+    answered_by: Buffer | null
+    user_epoch: Fixed<number>
+    company_epoch: Fixed<number>
+    network: Fixed<string>
+    ip_address: Fixed<string>
+    created_at: Fixed<Date>
+    expires_at: Fixed<Date>
+  }
+  used_passkey_challenges: {
+    challenge_hash: Fixed<Buffer>
+    expires_at: Fixed<Date>
+  }
+  mailbox_codes: OfUser & {
+    digest: Buffer
+    tries: Generated<number>
+    expires_at: Date
+  }
+  signing_secrets: OfCompany & {
+    version: number
+    sealed_secret: string
+    hint: string
+    created_at: Date
+    created_by: string
+    last_used_at: Date | null
+  }
+  refused_requests: OfCompany & {
+    minute: Fixed<Date>
+    reason: Fixed<string>
+    network: Fixed<string>
+    count: number
+    first_at: Date
+    last_at: Date
+    ip_address: string
+    webhook_id: string | null
+    clock_skew_seconds: number | null
+    is_genuine: boolean
+  }
+  former_signing_secrets: OfCompany & {
+    version: number
+    sealed_secret: string
+    replaced_at: Date
+  }
+  events: OfCompany & {
+    event_id: Fixed<string>
+    type: Fixed<string>
+    occurred_at: Fixed<Date | null>
+    received_at: Fixed<Date>
+    data: Json
+  }
+  signing_keys: {
+    sequence: Fixed<number>
+    key_id: Fixed<string>
+    public_jwk: Json
+    sealed_private_key: string
+    created_at: Fixed<Date>
+    signs_from: Fixed<Date>
+    revoked_at: Date | null
+  }
+  rate_counters: {
+    counter: Fixed<string>
+    hits: number
+    window_ends_at: Date
+  }
+  audit_events: OfCompany & {
+    audit_id: Fixed<string>
+    occurred_at: Fixed<Date>
+    action: Fixed<string>
+    outcome: Fixed<string>
+    actor: Fixed<string | null>
+    subject: Fixed<string | null>
+    session_id: Fixed<string | null>
+    /** Written only: a trigger stores it in `audit_addresses`. */
+    ip_address: ColumnType<null, string | null, never>
+    details: ColumnType<unknown, string | null, never>
+  }
+  audit_addresses: OfCompany & {
+    audit_id: Fixed<string>
+    occurred_at: Fixed<Date>
+    ip_address: Fixed<string | null>
+    email: Fixed<string | null>
+  }
+  refused_sign_ins: OfCompany & {
+    minute: Fixed<Date>
+    network: Fixed<string>
+    kind: Fixed<string>
+    count: number
+    last_email: string
+    last_at: Date
+    /** Null in rows of earlier instances, as are the next two. */
+    reason: Fixed<string | null>
+    user_id: Fixed<string | null>
+    ip_address: string | null
+  }
+  one_time_tokens: OfCompany & {
+    purpose: Fixed<TokenPurpose>
+    email: Fixed<string>
+    token_hash: Buffer
+    role: string | null
+    created_at: Date
+    expires_at: Date
+    user_id: string | null
+    request_number: string | null
+    is_sent: Generated<boolean>
+    is_factor_proven: Generated<boolean>
+  }
+  invitations: OfCompany & {
+    invitation_id: Fixed<string>
+    email: Fixed<string>
+    role: string
+    assignments: string[]
+    /** A user's id; null: an operator. */
+    invited_by: string | null
+    mail_id: string
+    created_at: Date
+    expires_at: Date | null
+    renewed_at: Date | null
+  }
+  mail_outbox: OfCompany & {
+    mail_id: Fixed<string>
+    kind: Fixed<string>
+    recipient: Fixed<string>
+    facts: Json
+    network: Fixed<string | null>
+    wider_network: Fixed<string | null>
+    created_at: Fixed<Date>
+    attempts: Generated<number>
+    next_attempt_at: Date
+    leased_until: Date | null
+    turn: number | null
+    counted_at: Date | null
+    sent_at: Date | null
+    failed_at: Date | null
+    last_error: string | null
+    request_number: Generated<string>
+  }
 }

@@ -31,7 +31,6 @@ export function watchForSilence({ probe, patienceMs }: Options): AwaitAnswer {
     isWatching = false
   }
 
-  /** A refusal is an answer. */
   async function isAnswering(): Promise<boolean> {
     return await probe().then(
       () => true,

@@ -1,7 +1,7 @@
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
+import type { Tx } from './connect.ts'
 import type { Database } from './schema.ts'
 
-/** What `rollBack` returns: it is thrown to end the transaction. */
 class Rollback<Outcome> extends Error {
   readonly outcome: Outcome
 
@@ -14,7 +14,7 @@ class Rollback<Outcome> extends Error {
 /** Runs a transaction and returns its outcome. `throw rollBack(outcome)` returns that one, and nothing is written. */
 export async function transact<Outcome>(
   db: Kysely<Database>,
-  work: (tx: Transaction<Database>, rollBack: (outcome: Outcome) => Error) => Promise<Outcome>,
+  work: (tx: Tx, rollBack: (outcome: Outcome) => Error) => Promise<Outcome>,
 ): Promise<Outcome> {
   let rollback: Rollback<Outcome> | undefined
   const rollBack = (outcome: Outcome) => {

@@ -11,10 +11,9 @@ import type { System } from '../system.ts'
  */
 
 const KNOWN_MS = 24 * 3_600_000
-/** The pair of network and company that was seen least recently is forgotten. */
 const MAX_KNOWN = 50_000
 
-/** Where a request comes from, and the company that it names before its signature is verified, or nothing. */
+/** `companyId` is what the request names before its signature is verified, or empty. */
 export interface ClaimedSender {
   network: string
   companyId: string
@@ -54,13 +53,10 @@ export function createBadSignatures<Request>({ limits, counterOf, senderOf, syst
     async admit(request: Request): Promise<void> {
       const usedUp = await counter.usedUp(request)
       if (!usedUp) return
-      const refusal = isKnown(request) ? await checks.usedUp(request) : usedUp
-      if (refusal) throw rateLimited(refusal)
+      const exceeded = isKnown(request) ? await checks.usedUp(request) : usedUp
+      if (exceeded) throw rateLimited(exceeded)
     },
-    /**
-     * Counts an invalid signature, or headers that are none, for which nothing was verified.
-     * @throws Problem rate_limited if others have used up the limit meanwhile
-     */
+    /** `wasVerified` is false for headers that are no signature. @throws Problem rate_limited, also if others were faster */
     async count(request: Request, wasVerified: boolean): Promise<LimitState> {
       const { state, isExceeded } = await counter.consume(request)
       if (!isExceeded) return state

@@ -55,7 +55,6 @@ function reasonOf({ valuesOf, now }: RefusedRequest, toleranceSeconds: number): 
   return hasSignature(signature) ? 'signature_mismatch' : 'signature_malformed'
 }
 
-/** How far the clock of the sender is ahead. */
 function skewOf(timestamp: string, now: number): number {
   return Number(timestamp) - now / 1000
 }

@@ -7,7 +7,6 @@ import { codeOf } from '../database/faults.ts'
 
 export interface EventItem {
   companyId: string
-  /** Of the secret that signed the request. */
   secretVersion: number
   eventId: string
   type: string
@@ -56,11 +55,7 @@ export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<
   }
 }
 
-async function store(
-  db: Executor,
-  items: EventItem[],
-  outcome: RawBuilder<unknown>,
-): Promise<EventOutcome[]> {
+async function store(db: Executor, items: EventItem[], outcome: RawBuilder<unknown>) {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
     with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data)

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Kysely } from 'kysely'
 import { Counter, type Registry } from 'prom-client'
 import type { Context } from '../context.ts'
@@ -6,7 +7,6 @@ import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { createAdmission } from '../limits/admission.ts'
-import { eventIdConflict, type Sender, toItems } from './items.ts'
 import { type EventItem, type EventOutcome, storeAllEvents, storeEvents } from './repository.ts'
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
@@ -17,9 +17,9 @@ import { invalidSignature } from './signature.ts'
 const MAX_TRIES = 5
 /** In characters. Larger events have their own transaction: shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192
-/** Large requests, which wait in order of arrival. */
 const MAX_WAITING = 64
-const ANY_TURN = { network: '', isKnown: true }
+/** Large requests wait in order of arrival, whatever their network. */
+const IN_ORDER = { network: '', isKnown: true }
 
 /** @throws Problem event_id_conflict, invalid_signature, overloaded, or the subscription's faults */
 export type Ingest = (
@@ -59,7 +59,7 @@ export function createIngest({
     const isShareable = only && others.length === 0 && only.data.length <= MAX_SHARED_LENGTH
     const outcomes = isShareable
       ? [await storeOne(store, only)]
-      : await transactions.run(ANY_TURN, () => storeAll(db, items))
+      : await transactions.run(IN_ORDER, () => storeAll(db, items))
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
     const duplicates = items.length - accepted + repeated
     events.inc({ outcome: 'accepted' }, accepted)
@@ -68,10 +68,7 @@ export function createIngest({
   }
 }
 
-async function storeOne(
-  store: (item: EventItem) => Promise<EventOutcome>,
-  item: EventItem,
-): Promise<EventOutcome> {
+async function storeOne(store: (item: EventItem) => Promise<EventOutcome>, item: EventItem) {
   for (let tries = 1; ; tries += 1) {
     const outcome = await store(item)
     if (outcome !== 'unseen' || tries === MAX_TRIES) {
@@ -119,4 +116,65 @@ function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void 
       retryAfterSeconds: 1,
     })
   }
+}
+
+const MAX_NAMED_IDS = 20
+
+export interface Sender {
+  companyId: string
+  secretVersion: number
+  webhookId: string
+}
+
+/** Adds missing ids; `repeated` counts equal events, which are left out. @throws Problem event_id_conflict */
+export function toItems(
+  { companyId, secretVersion, webhookId }: Sender,
+  body: Event | { events: Event[] },
+  receivedAt: Date,
+) {
+  const events = 'events' in body ? body.events : [body]
+  const byId = new Map<string, Event>()
+  const conflicts: string[] = []
+  let repeated = 0
+  events.forEach((event, index) => {
+    const id = event.id ?? ('events' in body ? `${webhookId}.${index}` : webhookId)
+    const first = byId.get(id)
+    if (!first) byId.set(id, event)
+    else if (isSameEvent(first, event)) repeated += 1
+    else conflicts.push(id)
+  })
+  if (conflicts.length > 0)
+    throw eventIdConflict(conflicts, 'stand twice in this request, with different content')
+  const items = [...byId].map(
+    ([eventId, { type, occurredAt, data }]): EventItem => ({
+      companyId,
+      secretVersion,
+      eventId,
+      type,
+      occurredAt: occurredAt ?? null,
+      receivedAt,
+      data: JSON.stringify(data),
+    }),
+  )
+  return { items, repeated }
+}
+
+function isSameEvent(one: Event, other: Event): boolean {
+  return (
+    one.type === other.type &&
+    instantOf(one.occurredAt) === instantOf(other.occurredAt) &&
+    isDeepStrictEqual(one.data, other.data)
+  )
+}
+
+/** Microseconds, as in Postgres. Date has neither these nor leap seconds, which count as the next second. */
+function instantOf(time: string | undefined): number | null {
+  const [, minute, seconds, offset] = /^(.{16}):([\d.]+)(.+)$/.exec(time?.toUpperCase() ?? '') ?? []
+  return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null
+}
+
+export function eventIdConflict(ids: string[], what: string): Problem {
+  const named = ids.slice(0, MAX_NAMED_IDS).join(', ')
+  const more = ids.length > MAX_NAMED_IDS ? ` and ${ids.length - MAX_NAMED_IDS} more` : ''
+  return new Problem('event_id_conflict', `Nothing was stored: the event ids ${named}${more} ${what}.`)
 }

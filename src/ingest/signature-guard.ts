@@ -9,8 +9,8 @@ import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
 import { ID } from '../system.ts'
 import { type ClaimedSender, createBadSignatures } from './bad-signatures.ts'
-import type { Sender } from './items.ts'
 import { refusalOf } from './refusal.ts'
+import type { Sender } from './service.ts'
 import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
 
 declare module 'fastify' {
@@ -115,12 +115,12 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   /** @throws Problem invalid_signature */
   async function verify(companyId: string, message: SignedMessage, signature: string): Promise<number> {
     const recalled = signingSecrets.recall(companyId)
-    const holds = verifySignature(recalled?.key ?? nobodysKey, message, signature)
-    if (recalled && holds) return recalled.version
+    const isValid = verifySignature(recalled?.key ?? nobodysKey, message, signature)
+    if (recalled && isValid) return recalled.version
     // This instance has not read the secret, or another one has replaced it.
     const loaded = await signingSecrets.load(companyId)
-    const holdsNow = verifySignature(loaded?.key ?? nobodysKey, message, signature)
-    if (loaded && holdsNow) return loaded.version
+    const isValidNow = verifySignature(loaded?.key ?? nobodysKey, message, signature)
+    if (loaded && isValidNow) return loaded.version
     throw invalidSignature()
   }
 

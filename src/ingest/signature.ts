@@ -3,8 +3,8 @@ import { Problem } from '../errors.ts'
 
 /** Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, with the body as received. */
 
-/** The time is in Unix seconds. */
 export const WEBHOOK_ID = /^[A-Za-z0-9_-]{1,128}$/
+/** In Unix seconds. */
 export const TIMESTAMP = /^\d{1,12}$/
 /** In a list separated by spaces. Splitting costs more: a header can be thousands of spaces. */
 const ENTRIES = /(?<![^ ])v1,([A-Za-z0-9+/]{43}=)(?![^ ])/g

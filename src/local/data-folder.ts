@@ -32,7 +32,6 @@ export async function readOrCreate(
   return await fs.readFile(file, 'utf8')
 }
 
-/** An existing folder keeps its own mode. */
 export async function makeFolder(path: string, mode: number): Promise<void> {
   if (await fs.mkdir(path, { recursive: true, mode })) await fs.chmod(path, mode)
 }

@@ -19,7 +19,7 @@ interface Demo extends Static<typeof DemoCompany> {
   signsIn: boolean
 }
 
-/** For trying the service. The data folder has its password; the database has only the hash. */
+/** The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(
   dataDir: string,
   context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },

@@ -8,12 +8,12 @@ import { type DueMail, deleteMail, settleMail } from './repository.ts'
 import { countMail, type Decision, refundMail, WAITED, wakeNextAcrossCompanies } from './share-repository.ts'
 import { SendFailure, type Transport } from './transport.ts'
 
-/** A mail is tried for a day, and waits for its turn for a day. */
+/** A mail is tried for a day, and waits for its round for a day. */
 const MAX_AGE_MS = 86_400_000
 const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
-/** For mails whose turn is earlier, if the recipient can get more mail now. */
-const TURN_DELAY_MS = 5_000
+/** For mails of earlier rounds, if the recipient can get more mail now. */
+const ROUND_DELAY_MS = 5_000
 const MAX_NOTE_TRIES = 4
 const NOTE_PAUSE_MS = 5_000
 
@@ -51,11 +51,11 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadline: Abort
   try {
     const now = system.now()
     const write = await delivery.compose(mail, now)
-    if (write && !(await hasTurn(delivery, mail, now))) return
+    if (write && !(await isNext(delivery, mail, now))) return
     const letter = write && (await write())
     if (!letter) {
       const share = { limit: delivery.limit, now: new Date(now) }
-      if (write && needsTurn(mail)) await refundMail(db, mail.recipient, share)
+      if (write && isLimited(mail)) await refundMail(db, mail.recipient, share)
       return await deleteMail(db, companyId, mailId)
     }
     stopping.throwIfAborted()
@@ -83,22 +83,22 @@ async function send(
   return await transport.send(message, AbortSignal.any([deadline, stopped]))
 }
 
-function needsTurn({ network, isCounted }: DueMail): boolean {
+function isLimited({ network, isCounted }: DueMail): boolean {
   return network !== null && !isCounted
 }
 
 /** If others can cause the mail, its recipient gets only so many. */
-async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
-  if (!needsTurn(mail)) return true
+async function isNext({ db, limit, note }: Delivery, mail: DueMail, ms: number): Promise<boolean> {
+  if (!isLimited(mail)) return true
   const now = new Date(ms)
   const decision = await db.transaction().execute((tx) => countMail(tx, mail, { limit, now }))
   if (decision?.isCounted) return true
   // The mail is gone: its link was invalidated, or another sender has it.
   if (!decision) return false
   const isExpired = ms - mail.createdAt.getTime() >= MAX_AGE_MS
-  const dueAt = new Date(turnAfter(decision, limit, ms))
+  const dueAt = new Date(dueAfter(decision, limit, ms))
   const end = isExpired ? { failedAt: now } : { handedBackUntil: dueAt }
-  // Although the recipient can get more, its turn is not next: the earlier mails must become due, too.
+  // Although the recipient can get more, this mail is not next: the earlier ones must become due, too.
   if (!decision.freeAt) await wakeNextAcrossCompanies(db, mail.recipient, { limit, now })
   await settleMail(db, mail, { ...end, error: WAITED })
   const { mailId, kind, companyId } = mail
@@ -106,17 +106,13 @@ async function hasTurn({ db, limit, note }: Delivery, mail: DueMail, ms: number)
   return false
 }
 
-/** In milliseconds. If its turn comes later because of other mails, it waits again. */
-function turnAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): number {
-  return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + TURN_DELAY_MS
+/** In milliseconds. If it comes later because of other mails, it waits again. */
+function dueAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, now: number): number {
+  return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + ROUND_DELAY_MS
 }
 
 /** Retries during a short outage of the database: a mail not marked as sent is sent again. */
-async function noteSent(
-  { db, system, stopping }: Delivery,
-  mail: DueMail,
-  letter: ComposedLetter,
-): Promise<void> {
+async function noteSent({ db, system, stopping }: Delivery, mail: DueMail, letter: ComposedLetter) {
   for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
     try {
       await letter.whenSent?.()

@@ -1,6 +1,5 @@
 import type { TokenPurpose } from '../database/schema.ts'
-import { askedFrom, type LetterContext, toText } from './letter-context.ts'
-import { factorOf, NOTICES } from './notices.ts'
+import { factorOf, type LetterContext, NOTICES, requestedFrom, toText } from './notices.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
@@ -32,9 +31,8 @@ export const LINKED_LETTERS = {
       name: undefined,
       subject: 'Confirm your e-mail address',
       paragraphs: [
-        `Somebody gave this e-mail address for a new account, ${askedFrom(context)}. Confirm that it is yours, and you can sign in:`,
+        `Somebody gave this e-mail address for a new account, ${requestedFrom(context)}. Confirm that it is yours, and you can sign in:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nobody can sign in.`,
-        companyLine(context),
       ],
       links: [{ label: 'Confirm the address', url: link.url }],
     }),
@@ -48,11 +46,10 @@ export const LINKED_LETTERS = {
       paragraphs: [
         isPasswordVoid
           ? 'Your password does not work any more, as another mail explains. To choose a new one:'
-          : `Somebody asked to reset your password, ${askedFrom(context)}. To choose a new one:`,
+          : `Somebody asked to reset your password, ${requestedFrom(context)}. To choose a new one:`,
         isPasswordVoid
           ? `The link works once, until ${toText(link.until)}. After that, ask for another one with “Forgot password”.`
           : `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
-        companyLine(context),
       ],
       links: [{ label: 'Choose a new password', url: link.url }],
     }),
@@ -60,13 +57,12 @@ export const LINKED_LETTERS = {
   invitation: {
     purpose: 'invite',
     page: 'accept-invitation',
-    write: ({ companyName, role, invitedBy, ...context }, link) => ({
+    write: ({ companyName, role, invitedBy }, link) => ({
       name: undefined,
       subject: `Your invitation to ${companyName}`,
       paragraphs: [
         `${invitedBy ?? 'An operator'} invites you to the account of ${companyName}, with the role ${role}.`,
         `The link works once, until ${toText(link.until)}. If you do not know ${companyName}, do nothing.`,
-        companyLine(context),
       ],
       links: [{ label: 'Accept the invitation', url: link.url }],
     }),
@@ -78,9 +74,8 @@ export const LINKED_LETTERS = {
       name: context.name,
       subject: `A second factor was added to your account at ${context.companyName}`,
       paragraphs: [
-        `${factorOf(context)} was added to your account, ${askedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
+        `${factorOf(context)} was added to your account, ${requestedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
         undoneBy(link),
-        companyLine(context),
       ],
       links: [{ label: 'That was not me: undo it', url: link.url }],
     }),
@@ -92,9 +87,8 @@ export const LINKED_LETTERS = {
       name: context.name,
       subject: `The e-mail address of your account at ${context.companyName} was changed`,
       paragraphs: [
-        `The e-mail address of your account was changed, ${askedFrom(context)}. You sign in with the new one now, and mail goes to it. If that was you, do nothing. If not, undo it at once:`,
+        `The e-mail address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and mail goes to it. If that was you, do nothing. If not, undo it at once:`,
         undoneBy(link),
-        companyLine(context),
       ],
       links: [{ label: 'That was not me: undo it', url: link.url }],
     }),
@@ -106,9 +100,8 @@ export const LINKED_LETTERS = {
       name: undefined,
       subject: 'Confirm your new e-mail address',
       paragraphs: [
-        `Somebody gave this e-mail address as the new one of their account, ${askedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
+        `Somebody gave this e-mail address as the new one of their account, ${requestedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nothing changes.`,
-        companyLine(context),
       ],
       links: [{ label: 'Confirm the address', url: link.url }],
     }),
@@ -116,11 +109,14 @@ export const LINKED_LETTERS = {
 } as const satisfies Record<string, LinkedLetter>
 
 export function writeLinkedLetter(kind: LinkedKind, context: LetterContext, link: Link): Letter {
-  return LINKED_LETTERS[kind].write(harmless(context), link)
+  const letter = LINKED_LETTERS[kind].write(harmless(context), link)
+  const company = `The id of the company, which signing in asks for: ${context.companyId}`
+  return { ...letter, paragraphs: [...letter.paragraphs, company] }
 }
 
 export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext): Letter {
-  return NOTICES[kind](harmless(context))
+  const shown = harmless(context)
+  return { name: shown.name, ...NOTICES[kind](shown) }
 }
 
 function harmless({
@@ -153,8 +149,4 @@ export function isLinked(kind: MailKind): kind is LinkedKind {
 
 function undoneBy({ until }: Link): string {
   return `The link works once, until ${toText(until)}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another mail has a link to choose a new password.`
-}
-
-function companyLine({ companyId }: Pick<LetterContext, 'companyId'>): string {
-  return `The id of the company, which signing in asks for: ${companyId}`
 }

@@ -1,100 +1,129 @@
-import type { SecondFactorPolicy } from '../database/schema.ts'
-import { askedFrom, type LetterContext, toText } from './letter-context.ts'
+import type { FactorKind, SecondFactorPolicy } from '../database/schema.ts'
 import type { Letter } from './render.ts'
+
+/** Queued with a mail. Other values are read from the account at sending time. */
+export interface MailData {
+  ipAddress?: string | undefined
+  userAgent?: string | undefined
+  role?: string | undefined
+  /** The name of the member; undefined if an operator invites. */
+  invitedBy?: string | undefined
+  /** The user it is about, if the recipient is not, or not only, their present e-mail. */
+  userId?: string | undefined
+  /** Whether a second factor was proven when another e-mail was requested. */
+  isFactorProven?: boolean | undefined
+  invitationsWithdrawn?: number | undefined
+  factor?: { kind: FactorKind; name: string } | undefined
+  isPasswordVoid?: boolean | undefined
+  codesLeft?: number | undefined
+  policy?: SecondFactorPolicy | undefined
+}
+
+export interface LetterContext extends MailData {
+  companyId: string
+  companyName: string
+  name: string
+  /** Whether the recipient has proven the e-mail. If not, a stranger can have chosen these names. */
+  isProven: boolean
+  companies?: { name: string; id: string; url: string }[] | undefined
+  /** Proves the mailbox. Made when the mail is sent. */
+  code?: string | undefined
+  requestedAt: Date
+}
+
+export function requestedFrom({
+  ipAddress,
+  requestedAt,
+}: Pick<LetterContext, 'ipAddress' | 'requestedAt'>): string {
+  return `${ipAddress === undefined ? '' : `from the address ${ipAddress} `}on ${toText(requestedAt)}`
+}
+
+/** 2026-11-20 10:15 UTC */
+export function toText(time: Date): string {
+  return `${time.toISOString().slice(0, 16).replace('T', ' ')} UTC`
+}
 
 /** Letters that report an event and have no link. */
 export const NOTICES = {
   password_changed: (context) => ({
-    name: context.name,
     subject: `Your password for ${context.companyName} was changed`,
     paragraphs: [
-      `Your password was changed, ${askedFrom(context)}, and your other sessions have ended.`,
+      `Your password was changed, ${requestedFrom(context)}, and your other sessions have ended.`,
       ...withdrawnOf(context),
       ifNotYou(context),
     ],
   }),
   sign_in_after_lockout: (context) => ({
-    name: context.name,
     subject: `New sign-in to ${context.companyName} after too many wrong passwords`,
     paragraphs: [
-      `Somebody tried so many wrong passwords for your account that it was locked for a while. Now there was a sign-in with the right one, ${askedFrom(context)}.${deviceOf(context)}`,
+      `Somebody tried so many wrong passwords for your account that it was locked for a while. Now there was a sign-in with the right one, ${requestedFrom(context)}.${deviceOf(context)}`,
       ifNotYou(context),
     ],
   }),
   password_guessing: (context) => ({
-    name: context.name,
     subject: `Somebody is guessing your password for ${context.companyName}`,
     paragraphs: [
-      `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${askedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
+      `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${requestedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
       `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell an administrator of ${context.companyName}.`,
     ],
   }),
   refresh_reuse: (context) => ({
-    name: context.name,
     subject: `A session of yours at ${context.companyName} was ended to be safe`,
     paragraphs: [
-      `A refresh token of yours was used twice, the second time ${askedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
+      `A refresh token of yours was used twice, the second time ${requestedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
       `If you do not know why, reset your password, and tell an administrator of ${context.companyName}.`,
     ],
   }),
   email_change_requested: (context) => ({
-    name: context.name,
     subject: `Another e-mail address for your account at ${context.companyName}`,
     paragraphs: [
-      `Somebody who is signed in as you asked to change the e-mail address of your account, ${askedFrom(context)}. Nothing changes until a link in a mail to the new address is followed.`,
+      `Somebody who is signed in as you asked to change the e-mail address of your account, ${requestedFrom(context)}. Nothing changes until a link in a mail to the new address is followed.`,
       ifNotYou(context),
     ],
   }),
   email_changed: (context) => ({
-    name: context.name,
     subject: `The e-mail address of your account at ${context.companyName} was changed`,
     paragraphs: [
-      `The e-mail address of your account was changed, ${askedFrom(context)}. You sign in with the new one now, and mail goes to it.`,
+      `The e-mail address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and mail goes to it.`,
       `If that was not you, tell an administrator of ${context.companyName} at once.`,
     ],
   }),
   email_restored: (context) => ({
-    name: context.name,
     subject: `This address was removed from an account at ${context.companyName}`,
     paragraphs: [
-      `An account at ${context.companyName} had this e-mail address. The owner of its former address has taken the change back, ${askedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
+      `An account at ${context.companyName} had this e-mail address. The owner of its former address has taken the change back, ${requestedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
       `If you do not know why, tell an administrator of ${context.companyName}.`,
     ],
   }),
   second_factor_added: (context) => ({
-    name: context.name,
     subject: `A second factor was added to your account at ${context.companyName}`,
     paragraphs: [
-      `${factorOf(context)} was added to your account, ${askedFrom(context)}. Your other sessions have ended.`,
+      `${factorOf(context)} was added to your account, ${requestedFrom(context)}. Your other sessions have ended.`,
       `If that was not you, tell an administrator of ${context.companyName} at once: they can reset your second factors and your password. Another password alone does not remove it.`,
     ],
   }),
   second_factor_removed: (context) => ({
-    name: context.name,
     subject: `A second factor was removed from your account at ${context.companyName}`,
     paragraphs: [
-      `${factorOf(context)} was removed from your account, ${askedFrom(context)}. Your other sessions have ended.`,
+      `${factorOf(context)} was removed from your account, ${requestedFrom(context)}. Your other sessions have ended.`,
       ifNotYou(context),
     ],
   }),
   recovery_code_used: ({ codesLeft = 0, ...context }) => ({
-    name: context.name,
     subject: `A recovery code of yours was used at ${context.companyName}`,
     paragraphs: [
-      `A recovery code was used in place of your second factor, ${askedFrom(context)}. ${leftOf(codesLeft)}`,
+      `A recovery code was used in place of your second factor, ${requestedFrom(context)}. ${leftOf(codesLeft)}`,
       ifNotYou(context),
     ],
   }),
   recovery_codes_replaced: (context) => ({
-    name: context.name,
     subject: `New recovery codes for your account at ${context.companyName}`,
     paragraphs: [
-      `New recovery codes were made for your account, ${askedFrom(context)}. Those of before do not work any more.`,
+      `New recovery codes were made for your account, ${requestedFrom(context)}. Those of before do not work any more.`,
       ifNotYou(context),
     ],
   }),
   second_factors_reset: (context) => ({
-    name: context.name,
     subject: `Your sign-in to ${context.companyName} was reset`,
     paragraphs: [
       `An administrator has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. Another mail has a link to choose a new password. Then sign in, and add a second factor again.`,
@@ -102,23 +131,20 @@ export const NOTICES = {
     ],
   }),
   code_guessing: (context) => ({
-    name: context.name,
     subject: `Somebody knows your password for ${context.companyName}`,
     paragraphs: [
-      `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${askedFrom(context)}. Nobody was let in. The password does not work any more, and all your sessions have ended. Your second factors stay as they are.`,
+      `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${requestedFrom(context)}. Nobody was let in. The password does not work any more, and all your sessions have ended. Your second factors stay as they are.`,
       'Another mail has a link to choose a new password: take one that you use nowhere else.',
     ],
   }),
   second_factor_missing: (context) => ({
-    name: context.name,
     subject: `Somebody gave your password for ${context.companyName}, and no right second factor`,
     paragraphs: [
-      `Somebody gave the right password of your account, ${askedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this mail once a day at most.`,
+      `Somebody gave the right password of your account, ${requestedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this mail once a day at most.`,
       'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
     ],
   }),
   mailbox_code: (context) => ({
-    name: context.name,
     subject: codeSubject(context),
     paragraphs: [
       `To add your first second factor, give this code: ${codeOf(context)}`,
@@ -127,7 +153,6 @@ export const NOTICES = {
     ],
   }),
   email_change_code: (context) => ({
-    name: context.name,
     subject: codeSubject(context),
     paragraphs: [
       `To give your account another e-mail address, give this code: ${codeOf(context)}`,
@@ -136,7 +161,6 @@ export const NOTICES = {
     ],
   }),
   security_policy_changed: ({ policy = 'optional', ...context }) => ({
-    name: context.name,
     subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
     paragraphs: [
       `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. It holds at once.`,
@@ -147,12 +171,12 @@ export const NOTICES = {
     name: undefined,
     subject: 'Where you sign in',
     paragraphs: [
-      `Somebody asked which companies this e-mail address belongs to, ${askedFrom(context)}. Choose where to sign in:`,
+      `Somebody asked which companies this e-mail address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
       'If it was not you, do nothing: nobody else was told.',
     ],
     links: companies.map(({ name, id, url }) => ({ label: `${name} (${id})`, url })),
   }),
-} as const satisfies Record<string, (context: LetterContext) => Letter>
+} as const satisfies Record<string, (context: LetterContext) => Omit<Letter, 'name'> & { name?: undefined }>
 
 const POLICIES: Record<SecondFactorPolicy, string> = {
   optional: 'optional',
@@ -174,7 +198,7 @@ function codeOf({ code = '' }: LetterContext): string {
 }
 
 function codeRule(context: LetterContext): string {
-  return `It works once, for 10 minutes. It was asked for ${askedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`
+  return `It works once, for 10 minutes. It was asked for ${requestedFrom(context)}. Type it on the page where you asked for it, and nowhere else.`
 }
 
 function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string[] {

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { MailData } from './letter-context.ts'
 import { LINKED_LETTERS, MAIL_KINDS, type MailKind } from './letters.ts'
+import type { MailData } from './notices.ts'
 
 /** The outbox: a mail is inserted in the transaction of its cause, and sent, leased, after the commit. */
 
@@ -14,16 +14,15 @@ interface QueuedMail {
   kind: MailKind
   recipient: string
   data: MailData
-  /** The network that requested it, if others than the recipient can cause such mail. */
-  network: string | null
+  network: string | null // that requested it, if others than the recipient can cause such mail
   createdAt: Date
 }
 
-interface NewMail extends QueuedMail {
-  widerNetwork: string | null
-}
-
-export async function insertMail(db: Executor, companyId: string, mail: NewMail): Promise<void> {
+export async function insertMail(
+  db: Executor,
+  companyId: string,
+  mail: QueuedMail & { widerNetwork: string | null },
+): Promise<void> {
   await db
     .insertInto('mail_outbox')
     .values({
@@ -47,9 +46,7 @@ export interface DueMail extends QueuedMail {
   isCounted: boolean
 }
 
-/**
- * Leases by the database's clock, since those of instances differ. Kinds of newer releases are left to them.
- */
+/** Leases by the database's clock, since those of instances differ. Kinds of newer releases are left to them. */
 export async function takeDueMailsAcrossCompanies(
   db: Executor,
   { now, leaseMs, max }: { now: Date; leaseMs: number; max: number },
@@ -75,15 +72,11 @@ type AttemptEnd =
   | { sentAt: Date }
   | { failedAt: Date; error: string }
   | { nextAttemptAt: Date; error: string }
-  /** There was no attempt: the mail waits for its turn, or its sender stops. */
+  /** There was no attempt: the mail waits for its round, or its sender stops. */
   | { handedBackUntil: Date; error: string | null }
 
 /** Does nothing if the mail was taken again: then the later attempt decides. */
-export async function settleMail(
-  db: Executor,
-  { companyId, mailId, attempts }: DueMail,
-  end: AttemptEnd,
-): Promise<void> {
+export async function settleMail(db: Executor, { companyId, mailId, attempts }: DueMail, end: AttemptEnd) {
   await db
     .updateTable('mail_outbox')
     .set({ ...columnsOf(end), leased_until: null })
@@ -109,7 +102,7 @@ export async function deleteMail(db: Executor, companyId: string, mailId: string
     .execute()
 }
 
-/** Without mails that wait for their turn: strangers can cause many of them, and nothing is wrong then. */
+/** Without mails that wait for their round: strangers can cause many of them, and nothing is wrong then. */
 export interface Backlog {
   waiting: number
   oldest: Date | null
@@ -122,7 +115,10 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 
-/** Sent or not, to former e-mails, too. Locks them in the order in which all requests lock them. */
+/**
+ * Sent or not, to former e-mails, too. Call it first in a transaction, so that no token appears for these mails, and
+ * `deleteNoticesTo` once the user is locked, for what was queued since.
+ */
 export async function deleteMailsTo(
   db: Executor,
   companyId: string,
@@ -131,11 +127,7 @@ export async function deleteMailsTo(
   await deleteMailsWhere(db, companyId, sql`(recipient = ${email} or facts ->> 'userId' = ${userId})`)
 }
 
-export async function deleteInvitationMails(
-  db: Executor,
-  companyId: string,
-  recipient: string,
-): Promise<void> {
+export async function deleteInvitationMails(db: Executor, companyId: string, recipient: string) {
   await deleteMailsWhere(db, companyId, sql`recipient = ${recipient} and kind = 'invitation'`)
 }
 
@@ -153,11 +145,8 @@ export async function deleteUnsentUndos(
   )
 }
 
-async function deleteMailsWhere(
-  db: Executor,
-  companyId: string,
-  condition: RawBuilder<unknown>,
-): Promise<void> {
+/** Locks them in the order in which all requests lock them. */
+async function deleteMailsWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
   await sql`
     with locked as (
       select mail_id from mail_outbox where company_id = ${companyId} and ${condition}
@@ -168,9 +157,7 @@ async function deleteMailsWhere(
   )
 }
 
-/**
- * Only mails that no waiting transaction locks: those without a link, or about a change of e-mail or factor.
- */
+/** Only mails that no waiting transaction locks: those without a link, or about a change of e-mail or factor. */
 export async function deleteNoticesTo(
   db: Executor,
   companyId: string,
@@ -182,4 +169,44 @@ export async function deleteNoticesTo(
       and ((recipient = ${email} and kind <> all(${Object.keys(LINKED_LETTERS)})) or facts ->> 'userId' = ${userId})`.execute(
     db,
   )
+}
+
+/** Queues mail in the statement that causes it, so that both are committed together. */
+
+interface MailExpressions {
+  companyId: RawBuilder<unknown>
+  mailId: RawBuilder<unknown>
+  kind: RawBuilder<MailKind>
+  recipient: RawBuilder<unknown>
+  data: RawBuilder<unknown>
+  createdAt: RawBuilder<unknown>
+}
+
+export function mailEach(source: RawBuilder<unknown>, mail: MailExpressions) {
+  return sql`
+    insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at)
+    select ${mail.companyId}, ${mail.mailId}, ${mail.kind}, ${mail.recipient}, ${mail.data}, ${mail.createdAt},
+      ${mail.createdAt}
+    from ${source}`
+}
+
+/** Locks a mail until the end of the transaction; no row if it was sent, has failed or was deleted. */
+export function lockUnsent(companyId: string, mailId: string) {
+  return sql`
+    select request_number from mail_outbox
+    where company_id = ${companyId} and mail_id = ${mailId} and sent_at is null and failed_at is null
+    for share`
+}
+
+/** `accounts` selects `company_id` and `email`. The links of these mails never work: see `lockUnsent`. */
+export function deleteUnsentResets(accounts: RawBuilder<unknown>) {
+  return sql`
+    with locked as (
+      select m.company_id, m.mail_id
+      from (${accounts}) a join mail_outbox m on m.company_id = a.company_id and m.recipient = a.email
+      where m.kind = 'password_reset' and m.sent_at is null and m.failed_at is null
+      order by m.mail_id
+      for update of m
+    )
+    delete from mail_outbox m using locked l where m.company_id = l.company_id and m.mail_id = l.mail_id`
 }

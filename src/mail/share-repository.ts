@@ -1,14 +1,13 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 import { consumeUnreserved, endIfUsedUp, lockCounter, refundUse } from '../limits/fragments.ts'
 import type { Limit } from '../limits/list.ts'
 import { counterOf } from '../limits/subject.ts'
 import type { DueMail } from './repository.ts'
 
 /**
- * Limits the mails that others can cause to a recipient, in all companies. A turn has one mail of each
- * network and four of each IPv6 /48. A waiting mail keeps its turn, so first mails go before second ones.
+ * Limits the mails that others can cause to a recipient, in all companies. A round (column `turn`) has one mail of each
+ * network and four of each IPv6 /48. A waiting mail keeps its round, so first mails go before second ones.
  */
 
 const OF_WIDER_NETWORK = 4
@@ -29,9 +28,9 @@ export interface Decision {
   earlier: number
 }
 
-/** Counts a mail if the limit leaves room besides earlier turns; undefined if the mail is gone. */
+/** Counts a mail if the limit leaves room besides earlier rounds; undefined if the mail is gone. */
 export async function countMail(
-  tx: Transaction<Database>,
+  tx: Tx,
   { companyId, mailId, attempts, recipient }: DueMail,
   { limit, now }: Share,
 ): Promise<Decision | undefined> {
@@ -45,7 +44,7 @@ export async function countMail(
       where company_id = ${companyId} and mail_id = ${mailId} and attempts = ${attempts}
         and sent_at is null and failed_at is null
     ), place as (
-      select mail_id, coalesce(turn, greatest(0, ${turnOf(ofRecipient)})) as turn from taken t
+      select mail_id, coalesce(turn, greatest(0, ${roundOf(ofRecipient)})) as turn from taken t
     ), earlier as (
       select count(*)::int as mails from (
         select from mail_outbox
@@ -70,8 +69,8 @@ export async function refundMail(db: Executor, recipient: string, { limit, now }
   await refundUse(limit, { counter: counterOf({ limit, values: [recipient] }), now }).execute(db)
 }
 
-/** The greatest of: the present turn, the next one of its network, and the next one with room for its /48. */
-function turnOf(ofRecipient: RawBuilder<unknown>) {
+/** The greatest of: the present round, the next one of its network, and the next one with room for its /48. */
+function roundOf(ofRecipient: RawBuilder<unknown>) {
   const ofWiderNetwork = sql`${ofRecipient} and m.wider_network = t.wider_network and m.turn is not null`
   return sql`
     coalesce(
@@ -83,11 +82,7 @@ function turnOf(ofRecipient: RawBuilder<unknown>) {
 }
 
 /** The mails that they waited for were deleted. */
-export async function wakeNextAcrossCompanies(
-  db: Executor,
-  recipient: string,
-  { limit, now }: Share,
-): Promise<void> {
+export async function wakeNextAcrossCompanies(db: Executor, recipient: string, { limit, now }: Share) {
   await sql`
     with next as (
       select company_id, mail_id from (

@@ -25,7 +25,6 @@ export interface Transport {
 
 /** The sender bounds the whole attempt. `socketTimeout` is between two answers of the server. */
 const TIMEOUTS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 }
-/** Also the number of mails that are sent at the same time. */
 export const MAX_CONNECTIONS = 5
 
 export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'>): Transport {

@@ -7,9 +7,8 @@ import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/session.ts'
-import { changeOwnName } from './account.ts'
+import { changeOwnName, changePassword } from './account.ts'
 import { confirmEmailChange, requestEmailChange } from './email-change.ts'
-import { changePassword } from './password-change.ts'
 import {
   AccountBody,
   AccountReply,

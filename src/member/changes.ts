@@ -1,33 +1,85 @@
-import type { Transaction } from 'kysely'
-import type { Act, ActContext, Actor, Operator } from '../acts.ts'
+import { type Act, type ActContext, type Actor, countChange, type Operator, perform } from '../acts.ts'
 import { forgetEmail } from '../audit/repository.ts'
 import { cancelEmailChange } from '../company/identity-repository.ts'
-import * as companies from '../company/service.ts'
-import type { Database, UserKind } from '../database/schema.ts'
+import { noSuchUser } from '../company/problems.ts'
+import { changeUser, ERASED, requireOtherAdmin } from '../company/service.ts'
+import type { Context } from '../context.ts'
+import type { Tx } from '../database/connect.ts'
+import type { UserKind } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
-import { forgetNotices, forgetRecipient } from '../mail/service.ts'
+import { deleteMailsTo, deleteNoticesTo } from '../mail/repository.ts'
 import { deleteResetTokens, deleteTokensOf } from '../one-time-token/repository.ts'
 import { resetFactors } from '../second-factor/reset.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../sign-in/known-clients-repository.ts'
-import { onMember } from './acting.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
-import type { Member } from './repository.ts'
+import { lockActorAndMember, type Member } from './repository.ts'
 
-/** What is done to a member, by admins and operators. All of it locks in one order: mails, tokens, users, sessions. */
+/** What admins and operators do to a member. All of it locks in one order: mails, tokens, users, sessions. */
 
-type Tx = Transaction<Database>
 type Person = { userId: string; email: string }
+/** Locks what is locked before users. */
+type Prepare = (tx: Tx, companyId: string) => Promise<void>
 
-/** Holds from the next request on. @throws Problem not_found, invalid_request; a foreign key refuses unknown roles */
+/** @throws Problem permission_denied, session_ended, rate_limited */
+export async function asManager<Result>(
+  context: Context,
+  actor: Actor,
+  work: (act: Act) => Promise<Result>,
+  prepare?: Prepare,
+): Promise<Result> {
+  const { userId } = actor.session
+  await countChange(context, actor)
+  const lock: Prepare = async (tx, companyId) => {
+    await prepare?.(tx, companyId)
+    await lockActorAndMember(tx, companyId, userId, userId)
+  }
+  return await perform(context, actor, { permission: 'members:manage', lock }, work)
+}
+
+/** Before `onMember`. @throws Problem permission_denied for the actor's own id; rate_limited */
+export async function countChangeOf(context: Context, actor: Actor, memberId: string): Promise<void> {
+  if (memberId === actor.session.userId)
+    throw new Problem('permission_denied', 'Nobody can do this to their own account; ask another admin.')
+  await countChange(context, actor)
+}
+
+/**
+ * Runs the work on a member, who is locked. With `endsAdmin` the member is no active admin afterwards: another one must be
+ * left then, as a user who manages members is. @throws Problem permission_denied, session_ended, not_found, last_admin
+ */
+export async function onMember<Result>(
+  context: ActContext,
+  actor: Actor | Operator,
+  memberId: string,
+  work: (act: Act, member: Member) => Promise<Result>,
+  { endsAdmin = false, prepare }: { endsAdmin?: boolean; prepare?: Prepare } = {},
+): Promise<Result> {
+  const session = 'session' in actor ? actor.session : null
+  const lock = async (tx: Tx, companyId: string) => {
+    await prepare?.(tx, companyId)
+    if (!session && endsAdmin) await requireOtherAdmin(tx, companyId, memberId)
+    return await lockActorAndMember(tx, companyId, session?.userId ?? memberId, memberId)
+  }
+  return await perform(context, actor, { permission: 'members:manage', lock }, async (act, member) => {
+    if (!member) throw session ? noSuchMember() : noSuchUser()
+    return await work(act, member)
+  })
+}
+
+export function noSuchMember(): Problem {
+  return new Problem('not_found', 'The company has no member with this id.')
+}
+
+/** @throws Problem invalid_request; a foreign key refuses unknown roles */
 export async function changeRole(
   { tx, companyId, audit }: Act,
   { id: userId, kind, role: before }: Member,
   role: string,
 ): Promise<void> {
   requireRoleFor(kind, role)
-  await companies.changeUserRole(tx, companyId, userId, role)
+  await changeUser(tx, companyId, userId, { role })
   await dropInvitationsOf(tx, companyId, userId)
   await audit('user_role', { subject: userId, details: { before: { role: before }, after: { role } } })
 }
@@ -38,13 +90,12 @@ export function requireRoleFor(kind: UserKind, role: string): void {
     throw invalidField('role', 'must be another than admin for a service member')
 }
 
-/** A disabled member has no session any more. One who is enabled again signs in again. @throws Problem not_found */
 export async function changeStatus(
   { tx, companyId, audit }: Act,
   { id: userId }: Member,
   status: 'active' | 'disabled',
 ): Promise<void> {
-  await companies.changeUserStatus(tx, companyId, userId, status)
+  await changeUser(tx, companyId, userId, { status })
   if (status === 'disabled') {
     await endUserSessions(tx, companyId, userId, 'user_disabled')
     await cancelEmailChange(tx, companyId, userId)
@@ -54,28 +105,23 @@ export async function changeStatus(
 }
 
 /**
- * Leaves nothing of a member but the id, which audit entries and the signing secret name. The sessions end, no mail to the
- * member is sent, and no link of one works.
+ * Leaves nothing of a member but the id, which audit entries and the signing secret name.
  * @throws Problem permission_denied, session_ended, not_found, last_admin
  */
-export async function erase(
-  context: ActContext,
-  actor: Actor | Operator,
-  { userId, email: before }: Person,
-): Promise<void> {
+export async function erase(context: ActContext, actor: Actor | Operator, { userId, email: before }: Person) {
   const forgetMails = async (tx: Tx, companyId: string, email: string) => {
-    await forgetRecipient(tx, companyId, { userId, email })
+    await deleteMailsTo(tx, companyId, { userId, email })
     await deleteTokensOf(tx, companyId, { userId, email })
   }
   const work = async ({ tx, companyId, audit }: Act, { email }: Member) => {
     // It was changed meanwhile.
     if (email !== before) await forgetMails(tx, companyId, email)
     await deleteFactorsOf(tx, companyId, userId)
-    await companies.eraseUser(tx, companyId, userId)
+    await changeUser(tx, companyId, userId, ERASED)
     await dropInvitationsOf(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'user_deleted')
     await forgetClients(tx, companyId, userId)
-    await forgetNotices(tx, companyId, { userId, email })
+    await deleteNoticesTo(tx, companyId, { userId, email })
     await deleteTokensOf(tx, companyId, { userId, email })
     await forgetEmail(tx, companyId, email)
     await audit('user_delete', { subject: userId })
@@ -85,9 +131,8 @@ export async function erase(
 }
 
 /**
- * For a member who has lost their second factors: those and the password are void, the sessions end, and a link to choose
- * another password is mailed.
- * @throws Problem permission_denied, session_ended, not_found
+ * For a member who has lost their second factors: those and the password are void, and a link to choose another password
+ * is mailed. @throws Problem permission_denied, session_ended, not_found
  */
 export async function resetSecondFactors(
   context: ActContext,

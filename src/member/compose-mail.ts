@@ -4,11 +4,10 @@ import {
   findPendingEmail,
   listCompaniesOfEmailAcrossCompanies,
 } from '../company/identity-repository.ts'
-import { activeCompanyName } from '../company/service.ts'
+import { findActiveCompanyName } from '../company/repository.ts'
 import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
-import type { LetterContext } from '../mail/letter-context.ts'
 import {
   isLinked,
   LINKED_LETTERS,
@@ -17,20 +16,21 @@ import {
   writeLinkedLetter,
   writeNotice,
 } from '../mail/letters.ts'
+import type { LetterContext } from '../mail/notices.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
 import { issueCode } from '../second-factor/mailbox.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
 
 /**
- * Turns a queued mail into a letter at sending time. It reads the account and makes the token only then: no
- * row ever holds a token, and a delayed mail is not outdated.
+ * Makes a letter of a queued mail when it is sent. Only then it reads the account and makes the token: no row ever has a
+ * token, and a delayed mail is not outdated.
  */
 
+type Composing = Pick<Context, 'db' | 'config' | 'system'>
+
 /** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
-export function createMailComposer(
-  context: Pick<Context, 'db' | 'config' | 'system'>,
-): DeliveryOptions['compose'] {
+export function createMailComposer(context: Composing): DeliveryOptions['compose'] {
   const withDigests = { ...context, digests: createDigests(context.config.masterKeys) }
   return async (mail, now) => {
     const found = await findRecipient(context, mail)
@@ -55,10 +55,7 @@ type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
   Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
 /** Null if the mail must not be sent. */
-async function findRecipient(
-  context: Pick<Context, 'db' | 'config' | 'system'>,
-  mail: DueMail,
-): Promise<Recipient | null> {
+async function findRecipient(context: Composing, mail: DueMail): Promise<Recipient | null> {
   const { db } = context
   const { companyId, recipient: email, kind, data } = mail
   if (kind === 'companies') return await companiesOf(context, email)
@@ -72,7 +69,7 @@ async function findRecipient(
   const [account] = await findAccountsByEmail(db, [{ companyId, email }])
   if (kind === 'invitation') {
     const invitation = account ? undefined : await findInvitationTo(db, companyId, email)
-    const companyName = invitation && (await activeCompanyName(db, companyId))
+    const companyName = invitation && (await findActiveCompanyName(db, companyId))
     if (!invitation || companyName === undefined) return null
     const { role, invitedBy } = invitation
     return { name: email, companyName, isProven: false, role, invitedBy: invitedBy ?? undefined }
@@ -98,10 +95,7 @@ function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {
   return { name, companyName }
 }
 
-async function companiesOf(
-  { db, config }: Pick<Context, 'db' | 'config'>,
-  email: string,
-): Promise<Recipient | null> {
+async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email: string) {
   const found = await listCompaniesOfEmailAcrossCompanies(db, email)
   if (found.length === 0) return null
   const companies = found.map(({ id, name }) => ({
@@ -114,7 +108,7 @@ async function companiesOf(
 
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(
-  context: Pick<Context, 'db' | 'config' | 'system'>,
+  context: Composing,
   kind: LinkedKind,
   mail: DueMail,
   { role, companyName }: Recipient,

@@ -1,17 +1,16 @@
-import type { Transaction } from 'kysely'
 import { type Actor, actIn } from '../acts.ts'
 import { checkEmail } from '../company/checks.ts'
-import { askForEmail, takePendingEmail } from '../company/identity-repository.ts'
+import { takePendingEmail } from '../company/identity-repository.ts'
 import { findUser } from '../company/listing-repository.ts'
+import { updateUser } from '../company/repository.ts'
 import type { Context } from '../context.ts'
+import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'
-import type { Database } from '../database/schema.ts'
 import { invalidField, Problem } from '../errors.ts'
-import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
-import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
+import { consumeToken, countAttempt, noSuchToken, type Received } from '../one-time-token/service.ts'
 import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
 import { asOwner } from '../second-factor/own-factors.ts'
 import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
@@ -19,15 +18,11 @@ import { sessionEnded } from '../session/session.ts'
 
 /** Another e-mail for one's own account. It takes effect when a link that was mailed to it is followed. */
 
-export interface Received {
-  client: Client
-  now: number
-}
+const ACTIVE_PERSON = { kind: 'person', status: 'active' } as const
 
 /**
- * Mails a link to the new e-mail, and a notice to that of today. Whether somebody else has the new one is not told. A member
- * without a second factor gives a code that was mailed to that of today.
- * @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
+ * Whether somebody else has the new e-mail is not told. A member without a second factor gives a code that was mailed to
+ * that of today. @throws Problem invalid_request, permission_denied for service members, rate_limited, session_ended
  */
 export async function requestEmailChange(
   context: Context,
@@ -47,7 +42,9 @@ export async function requestEmailChange(
     const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
       const isFactorProven = !(await consumeEmailCode(tx, session, owner, codeDigest))
-      if (!(await askForEmail(tx, companyId, userId, email))) throw sessionEnded()
+      // In place of an earlier request.
+      const isRequested = await updateUser(tx, companyId, userId, { pending_email: email }, ACTIVE_PERSON)
+      if (!isRequested) throw sessionEnded()
       const data = { ipAddress, userId, isFactorProven }
       await mail({ kind: 'email_change', recipient: email, data, network })
       const recipient = session.email
@@ -58,21 +55,14 @@ export async function requestEmailChange(
   })
 }
 
-/**
- * Gives the account the new e-mail. Links and codes that were mailed to the old one no longer work.
- * @throws Problem invalid_request, rate_limited
- */
-export async function confirmEmailChange(
-  { db, system, config, counters }: Context,
-  token: string,
-  { client, now }: Received,
-): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-  const limit = await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
-  return await consumeToken(db, 'confirm', token, now, async (tx, consumed) => {
+/** Links and codes that were mailed to the old one no longer work. @throws Problem invalid_request, rate_limited */
+export async function confirmEmailChange(context: Context, token: string, { client, now }: Received) {
+  const limit = await countAttempt(context, { client, now })
+  return await consumeToken(context.db, 'confirm', token, now, async (tx, consumed) => {
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()
-    const { audit, mail } = actIn(tx, system, { companyId, userId: user.userId }, { client, now })
+    const { audit, mail } = actIn(tx, context.system, { companyId, userId: user.userId }, { client, now })
     // In one order: tokens, users.
     await deleteLinksTo(tx, companyId, user.email)
     const isTaken = await take(tx, companyId, user.userId, { email, at: new Date(now) })
@@ -88,12 +78,7 @@ export async function confirmEmailChange(
 }
 
 /** @throws Problem invalid_request if somebody else has the e-mail by now */
-async function take(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-  change: { email: string; at: Date },
-): Promise<boolean> {
+async function take(tx: Tx, companyId: string, userId: string, change: { email: string; at: Date }) {
   return await takePendingEmail(tx, companyId, userId, change).catch((error: unknown) => {
     if (isUniqueViolation(error)) throw emailTaken()
     throw error

@@ -1,11 +1,7 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 
-/**
- * Invitations: one row for each company and e-mail. Its link is a one-time token that says the same e-mail; without the
- * row the token opens nothing.
- */
+/** One row for each company and e-mail. Its link is a one-time token, which opens nothing without the row. */
 
 export interface Invitation {
   id: string
@@ -20,7 +16,7 @@ export interface Invitation {
   mail: 'waiting' | 'sent' | 'failed'
 }
 
-/** Who invites must still have the right to; an operator always has. */
+/** The sender must still have the right to invite; an operator always has. */
 const senderMay = sql`(i.invited_by is null or exists (
   select from accounts a
   where a.company_id = i.company_id and a.user_id = i.invited_by and a.user_status = 'active'
@@ -50,13 +46,13 @@ const select = (where: RawBuilder<unknown>) => sql<Invitation>`
   cross join lateral (select ${mailState} as mail) v
   where ${where}`
 
-/** Where the list goes on: after the invitation of this time and id. */
+/** The list goes on after this one. */
 export interface Place {
   createdAt: Date
   id: string
 }
 
-/** The open invitations of a company, the newest first. */
+/** The open ones, the newest first. */
 export async function listInvitations(
   db: Executor,
   companyId: string,
@@ -71,11 +67,7 @@ export async function listInvitations(
   return rows
 }
 
-export async function findInvitation(
-  db: Executor,
-  companyId: string,
-  id: string,
-): Promise<Invitation | undefined> {
+export async function findInvitation(db: Executor, companyId: string, id: string) {
   const { rows } = await select(sql`i.company_id = ${companyId} and i.invitation_id = ${id}`).execute(db)
   return rows[0]
 }
@@ -91,9 +83,9 @@ interface NewInvitation {
   createdAt: Date
 }
 
-/** Adds an invitation in place of an older one to the same e-mail. */
+/** In place of an older one to the same e-mail. */
 export async function putInvitation(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   { id, email, role, assignments, invitedBy, mailId, createdAt }: NewInvitation,
 ): Promise<void> {
@@ -106,23 +98,16 @@ export async function putInvitation(
       created_at = excluded.created_at, expires_at = null, renewed_at = null`.execute(tx)
 }
 
-/** Gives an invitation another mail; false if there is none with this id. */
-export async function renewInvitation(
-  tx: Transaction<Database>,
-  companyId: string,
-  id: string,
-  mailId: string,
-  now: Date,
-): Promise<boolean> {
+/** False if there is none with this id. */
+export async function renewInvitation(tx: Tx, companyId: string, id: string, mailId: string, now: Date) {
   const { rows } = await sql`
     update invitations set mail_id = ${mailId}, expires_at = null, renewed_at = ${now}
     where company_id = ${companyId} and invitation_id = ${id} returning invitation_id`.execute(tx)
   return rows.length > 0
 }
 
-/** How many invitations of a company are open, but for that of an e-mail. */
 export async function countOtherInvitations(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   { email, now }: { email: string; now: Date },
 ): Promise<number> {
@@ -132,19 +117,14 @@ export async function countOtherInvitations(
   return rows[0]?.count ?? 0
 }
 
-/** What a mail says of the invitation that it belongs to. */
 export interface InvitationOfMail {
   role: string
   /** The name of the member who invites; null: an operator. */
   invitedBy: string | null
 }
 
-/** Finds the invitation to an e-mail; undefined if there is none, or its sender lost the right to invite. */
-export async function findInvitationTo(
-  db: Executor,
-  companyId: string,
-  email: string,
-): Promise<InvitationOfMail | undefined> {
+/** Undefined if there is none, or its sender lost the right to invite. */
+export async function findInvitationTo(db: Executor, companyId: string, email: string) {
   const { rows } = await sql<InvitationOfMail>`
     select i.role, u.name as "invitedBy"
     from invitations i left join users u on u.company_id = i.company_id and u.user_id = i.invited_by
@@ -152,7 +132,7 @@ export async function findInvitationTo(
   return rows[0]
 }
 
-/** Stores when the link of a mail expires; does nothing if the invitation has another mail by now. */
+/** Does nothing if the invitation has another mail by now. */
 export async function noteExpiry(
   db: Executor,
   companyId: string,
@@ -167,12 +147,8 @@ export async function noteExpiry(
     .execute()
 }
 
-/** Takes the invitation to an e-mail, for a new member; undefined if there is none, or its sender lost the right. */
-export async function takeInvitation(
-  tx: Transaction<Database>,
-  companyId: string,
-  email: string,
-): Promise<{ role: string; assignments: string[] } | undefined> {
+/** For a new member; undefined if there is none, or its sender lost the right to invite. */
+export async function takeInvitation(tx: Tx, companyId: string, email: string) {
   const { rows } = await sql<{ role: string; assignments: string[] }>`
     delete from invitations i where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}
     returning i.role, i.assignments`.execute(tx)
@@ -180,11 +156,7 @@ export async function takeInvitation(
 }
 
 /** False if there is none with this id. Its tokens open nothing from the commit on. */
-export async function deleteInvitation(
-  tx: Transaction<Database>,
-  companyId: string,
-  id: string,
-): Promise<boolean> {
+export async function deleteInvitation(tx: Tx, companyId: string, id: string): Promise<boolean> {
   const deleted = await tx
     .deleteFrom('invitations')
     .where('company_id', '=', companyId)
@@ -194,23 +166,16 @@ export async function deleteInvitation(
   return deleted !== undefined
 }
 
-/** Deletes the invitations of a member who may no longer send any. Call it after the member was changed. */
-export async function dropInvitationsOf(
-  tx: Transaction<Database>,
-  companyId: string,
-  userId: string,
-): Promise<void> {
+/** If the member may no longer send any. Call it after the member was changed. */
+export async function dropInvitationsOf(tx: Tx, companyId: string, userId: string): Promise<void> {
   await sql`
     delete from invitations i
     where i.company_id = ${companyId} and i.invited_by = ${userId} and not ${senderMay}`.execute(tx)
 }
 
-/**
- * Deletes the invitations that a member has sent, or sent again, since a time; all by default. Returns how many of them
- * were open.
- */
+/** Sent, or sent again, since a time; all by default. Returns how many of them were open. */
 export async function withdrawInvitationsOf(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   userId: string,
   { since = new Date(0), now }: { since?: Date; now: Date },

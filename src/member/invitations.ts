@@ -2,15 +2,16 @@ import type { Act, Actor } from '../acts.ts'
 import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
 import { checkEmail } from '../company/checks.ts'
 import { findAccountsByEmail } from '../company/identity-repository.ts'
-import { alreadyMember } from '../company/problems.ts'
-import { requireActiveCompany, requireRole } from '../company/service.ts'
+import { alreadyMember, noSuchCompany } from '../company/problems.ts'
+import { findActiveCompanyName } from '../company/repository.ts'
+import { requireRole } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
-import { forgetInvitations } from '../mail/service.ts'
+import { deleteInvitationMails } from '../mail/repository.ts'
 import { deleteInvitationTokens } from '../one-time-token/repository.ts'
 import { newId, type System } from '../system.ts'
-import { asManager } from './acting.ts'
+import { asManager } from './changes.ts'
 import * as repository from './invitation-repository.ts'
 import { requireRoomForInvitation } from './quotas.ts'
 
@@ -22,10 +23,7 @@ interface NewInvitation {
   assignments?: string[] | undefined
 }
 
-/**
- * Opens an invitation in place of an older one to the same e-mail; its mail is sent after the commit.
- * @throws Problem not_found unless the company is active, already_member, invalid_request for the e-mail or the role
- */
+/** In place of an older one to the same e-mail. @throws Problem not_found unless the company is active, already_member, invalid_request */
 export async function open(
   system: System,
   act: Act,
@@ -35,7 +33,7 @@ export async function open(
 ): Promise<{ id: string; email: string }> {
   const { tx, companyId } = act
   const email = checkEmail(given.email)
-  await requireActiveCompany(tx, companyId)
+  if ((await findActiveCompanyName(tx, companyId)) === undefined) throw noSuchCompany()
   await requireRole(tx, role)
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()
@@ -47,7 +45,7 @@ export async function open(
   return { id, email }
 }
 
-/** With the network of a member it is sent in turns, since nobody asks who is invited. */
+/** With the network of a member its mails share what the recipient gets, since anybody can be invited. */
 async function queueInvitation(
   { mail }: Act,
   { email: recipient, role }: { email: string; role: string },
@@ -57,11 +55,7 @@ async function queueInvitation(
 }
 
 /** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
-export async function invite(
-  context: Context,
-  actor: Actor,
-  invitation: NewInvitation,
-): Promise<{ invitation: repository.Invitation; limit: LimitState }> {
+export async function invite(context: Context, actor: Actor, invitation: NewInvitation) {
   const { system, config } = context
   const { session, client, now } = actor
   const sender = { userId: session.userId, network: client.network }
@@ -76,7 +70,7 @@ export async function invite(
   })
 }
 
-/** Mails the link of an invitation again. @throws Problem permission_denied, not_found, quota_reached, rate_limited */
+/** @throws Problem permission_denied, not_found, quota_reached, rate_limited */
 export async function resend(context: Context, actor: Actor, id: string): Promise<LimitState> {
   const { client, now } = actor
   return await counted(context, actor, async (limit) => {
@@ -94,7 +88,7 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
   })
 }
 
-/** Withdraws an invitation: no link of it works from the commit on. @throws Problem permission_denied, not_found */
+/** No link of it works from the commit on. @throws Problem permission_denied, not_found */
 export async function withdraw(context: Context, actor: Actor, id: string): Promise<void> {
   const { companyId } = actor.session
   const { email } = await requireInvitation(context.db, companyId, id)
@@ -107,7 +101,7 @@ export async function withdraw(context: Context, actor: Actor, id: string): Prom
     },
     // What is locked before users.
     async (tx) => {
-      await forgetInvitations(tx, companyId, email)
+      await deleteInvitationMails(tx, companyId, email)
       await deleteInvitationTokens(tx, companyId, email)
     },
   )
@@ -121,11 +115,7 @@ async function counted<Result>(
   return await counters.consumeFor(config.limits.invitations, [companyId], now, work)
 }
 
-async function requireInvitation(
-  db: Context['db'],
-  companyId: string,
-  id: string,
-): Promise<repository.Invitation> {
+async function requireInvitation(db: Context['db'], companyId: string, id: string) {
   const found = await repository.findInvitation(db, companyId, id)
   if (!found) throw noSuchInvitation()
   return found

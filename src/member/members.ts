@@ -1,15 +1,12 @@
 import type { Act, Actor } from '../acts.ts'
-import { changeAssignments } from '../company/service.ts'
+import { changeUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { endOtherCompanySessions, endUserSessions, lockCompany } from '../session/ending-repository.ts'
-import { asManager, countChangeOf, noSuchMember, onMember } from './acting.ts'
 import * as changes from './changes.ts'
+import { asManager, countChangeOf, noSuchMember, onMember } from './changes.ts'
 import { findMember, type Member } from './repository.ts'
 
-/**
- * What admins do to the members of their company. Whoever acts stays an admin, so no company is left without one, also
- * under parallel changes.
- */
+/** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
 
 export interface MemberChange {
   role?: string
@@ -17,17 +14,14 @@ export interface MemberChange {
   status?: 'active' | 'disabled'
 }
 
-/** Returns a member. @throws Problem not_found */
+/** @throws Problem not_found */
 export async function requireMember({ db }: Context, companyId: string, memberId: string): Promise<Member> {
   const member = await findMember(db, companyId, memberId)
   if (!member) throw noSuchMember()
   return member
 }
 
-/**
- * Changes what is given, from the next request on; a member who is disabled has no session any more.
- * @throws Problem permission_denied, not_found, invalid_request
- */
+/** @throws Problem permission_denied, not_found, invalid_request */
 export async function changeMember(
   context: Context,
   actor: Actor,
@@ -39,7 +33,7 @@ export async function changeMember(
     const { tx, companyId } = act
     if (role !== undefined && role !== member.role) await changes.changeRole(act, member, role)
     if (assignments && assignments.join() !== member.assignments.join()) {
-      await changeAssignments(tx, companyId, memberId, assignments)
+      await changeUser(tx, companyId, memberId, { assignments })
       const details = { before: { assignments: member.assignments }, after: { assignments } }
       await act.audit('user_assignments', { subject: memberId, details })
     }
@@ -50,7 +44,7 @@ export async function changeMember(
   })
 }
 
-/** Leaves nothing of a member but the id. @throws Problem permission_denied, not_found */
+/** @throws Problem permission_denied, not_found */
 export async function deleteMember(context: Context, actor: Actor, memberId: string): Promise<void> {
   const { email } = await requireMember(context, actor.session.companyId, memberId)
   await countChangeOf(context, actor, memberId)
@@ -64,7 +58,7 @@ export async function resetSecondFactors(context: Context, actor: Actor, memberI
   await changes.resetSecondFactors(context, actor, { userId: memberId, email })
 }
 
-/** Ends all sessions of a member. @throws Problem permission_denied, not_found */
+/** @throws Problem permission_denied, not_found */
 export async function endSessionsOfMember(context: Context, actor: Actor, memberId: string): Promise<void> {
   await countChangeOf(context, actor, memberId)
   await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
@@ -73,7 +67,7 @@ export async function endSessionsOfMember(context: Context, actor: Actor, member
   })
 }
 
-/** Ends all sessions of the company but that of the actor. @throws Problem permission_denied */
+/** @throws Problem permission_denied */
 export async function endOtherSessionsOfCompany(context: Context, actor: Actor): Promise<void> {
   const work = async ({ tx, companyId, audit }: Act) => {
     await endOtherCompanySessions(tx, companyId, actor.session.sessionId, 'ended_by_admin')

@@ -1,20 +1,15 @@
-import type { Transaction } from 'kysely'
 import type { Config } from '../config.ts'
-import type { Database } from '../database/schema.ts'
+import type { Tx } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
 import { countOtherInvitations } from './invitation-repository.ts'
-import { countMembers, lockQuotas } from './quotas-repository.ts'
+import { countMembers, lockQuotas } from './repository.ts'
 
-/** How many members and open invitations a company can have. Other transactions that add some wait until this one ends. */
+/** How many members and open invitations a company can have. Transactions that add some go one after the other. */
 
 type Quotas = Config['quotas']
 
 /** @throws Problem quota_reached if there is no room for one more member */
-export async function requireRoomForMember(
-  tx: Transaction<Database>,
-  companyId: string,
-  { members, membersInTrial }: Quotas,
-): Promise<void> {
+export async function requireRoomForMember(tx: Tx, companyId: string, { members, membersInTrial }: Quotas) {
   const max = (await lockQuotas(tx, companyId)) ? membersInTrial : members
   if ((await countMembers(tx, companyId)) < max) return
   throw new Problem('quota_reached', `The company has ${max} members, which is the most it can have.`)
@@ -22,7 +17,7 @@ export async function requireRoomForMember(
 
 /** @throws Problem quota_reached if there is no room for an invitation to this e-mail */
 export async function requireRoomForInvitation(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   { email, now }: { email: string; now: Date },
   { invitationsInTrial: max }: Quotas,

@@ -1,6 +1,6 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database, FactorKind, UserKind } from '../database/schema.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
+import type { FactorKind, UserKind } from '../database/schema.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
 
@@ -23,13 +23,13 @@ const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignme
   u.email_verified_at is not null as "emailVerified", u.second_factors as "secondFactors", u.last_sign_in_at as "lastSignInAt",
   u.created_at as "createdAt"`
 
-/** Where the list goes on: after the member of this name and id. */
+/** The list goes on after this one. */
 export interface Place {
   name: string
   id: string
 }
 
-/** Members by name. `search` is looked for in name and e-mail, whatever its case. */
+/** By name. `search` is looked for in name and e-mail, whatever its case. */
 export async function listMembers(
   db: Executor,
   companyId: string,
@@ -49,11 +49,7 @@ export async function listMembers(
   return rows
 }
 
-export async function findMember(
-  db: Executor,
-  companyId: string,
-  memberId: string,
-): Promise<Member | undefined> {
+export async function findMember(db: Executor, companyId: string, memberId: string) {
   const { rows } = await selectOne(companyId, sql`u.user_id = ${memberId}`).execute(db)
   return rows[0]
 }
@@ -63,16 +59,10 @@ const selectOne = (companyId: string, where: RawBuilder<unknown>) => sql<Member>
   where u.company_id = ${companyId} and u.status <> 'deleted' and ${where}`
 
 /**
- * Locks who acts, and the member whom the act is about, in the order of their keys. Returns the member as it is then; undefined
- * if there is none. What the actor may do is asked for next: of two admins who demote each other, the second finds that it
- * may not.
+ * Locks both in the order of their keys, and returns the member. The actor's right is read after this: of two admins who
+ * demote each other, the second finds that it has none.
  */
-export async function lockActorAndMember(
-  tx: Transaction<Database>,
-  companyId: string,
-  actorId: string,
-  memberId: string,
-): Promise<Member | undefined> {
+export async function lockActorAndMember(tx: Tx, companyId: string, actorId: string, memberId: string) {
   const { rows } = await sql<Member>`
     with locked as (
       select * from users u
@@ -84,21 +74,18 @@ export async function lockActorAndMember(
   return rows.find(({ id }) => id === memberId)
 }
 
-/** Replaces the password of a service member; false if there is none with this id. */
-export async function replaceServicePassword(
-  tx: Transaction<Database>,
-  companyId: string,
-  memberId: string,
-  passwordHash: string,
-): Promise<boolean> {
-  const updated = await tx
-    .updateTable('users')
-    .set({ password_hash: passwordHash, locked_out_at: null })
-    .where('company_id', '=', companyId)
-    .where('user_id', '=', memberId)
-    .where('kind', '=', 'service')
-    .where('status', '!=', 'deleted')
-    .returning('user_id')
-    .executeTakeFirst()
-  return updated !== undefined
+/** Locks the subscription of a company, so that one transaction at a time adds to what is counted. True in trial. */
+export async function lockQuotas(tx: Tx, companyId: string): Promise<boolean> {
+  const { rows } = await sql<{ isTrial: boolean }>`
+    select status = 'trialing' as "isTrial" from subscriptions where company_id = ${companyId}
+    for no key update`.execute(tx)
+  return rows[0]?.isTrial ?? true
+}
+
+export async function countMembers(tx: Tx, companyId: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from users where company_id = ${companyId} and status <> 'deleted'`.execute(
+    tx,
+  )
+  return rows[0]?.count ?? 0
 }

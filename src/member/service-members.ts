@@ -1,13 +1,12 @@
 import type { Actor } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
+import { updateUser } from '../company/repository.ts'
 import { addUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { asManager, countChangeOf, noSuchMember, onMember } from './acting.ts'
-import { requireRoleFor } from './changes.ts'
+import { asManager, countChangeOf, noSuchMember, onMember, requireRoleFor } from './changes.ts'
 import { requireRoomForMember } from './quotas.ts'
-import { replaceServicePassword } from './repository.ts'
 
 /** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
 
@@ -21,19 +20,12 @@ interface NewServiceMember {
   assignments?: string[] | undefined
 }
 
-interface ServiceCredential {
-  id: string
-  email: string
-  password: string
-  limit: LimitState
-}
-
 /** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited, overloaded */
 export async function addServiceMember(
   context: Context,
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
-): Promise<ServiceCredential> {
+): Promise<{ id: string; email: string; password: string; limit: LimitState }> {
   const { system, config } = context
   const name = checkName('name', given.name)
   requireRoleFor('service', role)
@@ -55,19 +47,14 @@ export async function addServiceMember(
   })
 }
 
-/**
- * Gives a service member another password. The old one, and the sessions that it opened, are dead.
- * @throws Problem permission_denied, not_found, rate_limited, overloaded
- */
-export async function replacePassword(
-  context: Context,
-  actor: Actor,
-  memberId: string,
-): Promise<{ password: string; limit: LimitState }> {
+/** The sessions that the old one opened are dead. @throws Problem permission_denied, not_found, rate_limited, overloaded */
+export async function replacePassword(context: Context, actor: Actor, memberId: string) {
   return await withNewPassword(context, actor, async ({ password, passwordHash, limit }) => {
     await countChangeOf(context, actor, memberId)
     await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
-      if (!(await replaceServicePassword(tx, companyId, memberId, passwordHash))) throw noSuchMember()
+      const change = { password_hash: passwordHash, locked_out_at: null }
+      const isReplaced = await updateUser(tx, companyId, memberId, change, { kind: 'service' })
+      if (!isReplaced) throw noSuchMember()
       await endUserSessions(tx, companyId, memberId, 'password_reset')
       await audit('service_password', { subject: memberId })
     })

@@ -1,10 +1,16 @@
 import { actIn } from '../acts.ts'
 import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
 import { requireRoomForMember } from '../member/quotas.ts'
-import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
-import { type Context, countAttempt, type Received } from './context.ts'
+import {
+  consumeToken,
+  countAttempt,
+  noSuchToken,
+  peekToken,
+  type Received,
+} from '../one-time-token/service.ts'
 
 /** Invitations as the invited person sees them. */
 

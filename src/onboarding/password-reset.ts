@@ -1,11 +1,18 @@
 import { actIn } from '../acts.ts'
 import { checkPassword } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
+import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
 import { withdrawInvitationsOf } from '../member/invitation-repository.ts'
-import { consumeToken, noSuchToken, peekToken } from '../one-time-token/service.ts'
+import {
+  consumeToken,
+  countAttempt,
+  noSuchToken,
+  peekToken,
+  type Received,
+} from '../one-time-token/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { type Context, countAttempt, type Received } from './context.ts'
+import { createKnownClients } from '../sign-in/known-clients.ts'
 
 /**
  * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
@@ -16,7 +23,7 @@ export async function resetPassword(
   { token, newPassword }: { token: string; newPassword: string },
   received: Received,
 ): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-  const { db, system, hasher, knownClients } = context
+  const { db, system, hasher } = context
   const { client, now } = received
   const limit = await countAttempt(context, received)
   const person = await peekToken(db, 'reset', token, now)
@@ -31,7 +38,7 @@ export async function resetPassword(
     // An attacker with the former password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
     // Others' guesses must not lock out a member who resets the password from a new network.
-    await knownClients.learnNetwork(tx, { companyId, userId }, client.network, now)
+    await createKnownClients(context).learnNetwork(tx, { companyId, userId }, client.network, now)
     const data = { ipAddress: client.ipAddress, invitationsWithdrawn }
     const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
     await mail({ kind: 'password_changed', recipient, data })

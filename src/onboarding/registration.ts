@@ -2,14 +2,14 @@ import { actIn } from '../acts.ts'
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
+import type { Context } from '../context.ts'
 import type { Checks, Person } from '../crypto/password-policy.ts'
 import { Problem } from '../errors.ts'
 import { isOurs } from '../limits/counters.ts'
 import { byNetwork, quotasOf } from '../limits/subject.ts'
 import type { MailKind } from '../mail/letters.ts'
 import { queueMail } from '../mail/service.ts'
-import { consumeToken, noSuchToken } from '../one-time-token/service.ts'
-import { type Context, countAttempt, type Received } from './context.ts'
+import { consumeToken, countAttempt, noSuchToken, type Received } from '../one-time-token/service.ts'
 
 /** Registration and verification: a mailed token proves that the client reads the e-mail. */
 
@@ -93,8 +93,8 @@ export async function requestMail(
     try {
       // By company, so that requests in one leave those of another, and by network, so that a stranger leaves
       // those of the owner.
-      const asked = byNetwork(network, kind, companyId, recipient)
-      await counters.consumeFor(config.limits.mail, asked, now, queue)
+      const requester = byNetwork(network, kind, companyId, recipient)
+      await counters.consumeFor(config.limits.mail, requester, now, queue)
     } catch (error) {
       // Enough mails were requested: the same answer.
       if (!(error instanceof Problem && error.code === 'rate_limited')) throw error

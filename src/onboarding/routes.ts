@@ -2,13 +2,12 @@ import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typ
 import type { FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { PLATFORM } from '../audit/entry.ts'
-import type { Context as Shared } from '../context.ts'
+import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
-import { createKnownClients } from '../sign-in/known-clients.ts'
-import type { Context, Received } from './context.ts'
+import type { Received } from '../one-time-token/service.ts'
 import { acceptInvitation, previewInvitation } from './invitations.ts'
 import { resetPassword } from './password-reset.ts'
 import { register, requestMail, verifyEmail } from './registration.ts'
@@ -32,8 +31,7 @@ interface Options {
 type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
 
 /** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
-const routes: FastifyPluginAsyncTypebox<{ context: Shared }> = async (app, { context }) => {
-  const options = { context: { ...context, knownClients: createKnownClients(context) } }
+const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
   registration(app, options)
   mailedLinks(app, options)
   invitations(app, options)

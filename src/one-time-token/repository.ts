@@ -1,7 +1,7 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
-import type { Database, TokenPurpose } from '../database/schema.ts'
-import { deleteUnsentResets, lockUnsent } from '../mail/fragments.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
+import type { TokenPurpose } from '../database/schema.ts'
+import { deleteUnsentResets, lockUnsent } from '../mail/repository.ts'
 
 /** Deleting the row consumes a token, so one of several requests succeeds. Tokens are found by hash alone. */
 
@@ -15,12 +15,11 @@ interface NewToken {
   /** Of a change of e-mail: whether a second factor was proven when it was requested. */
   isFactorProven: boolean
   mailId: string
-  /** Of the request, not of the sending. */
   createdAt: Date
   expiresAt: Date
 }
 
-/** Each link to undo is for another change. */
+/** A user can have several links to undo, each for another change. */
 const isForTheSame = (other: string, token: string) => sql`(
   ${sql.ref(`${other}.company_id`)} = ${sql.ref(`${token}.company_id`)}
   and ${sql.ref(`${other}.purpose`)} = ${sql.ref(`${token}.purpose`)} and ${sql.ref(`${other}.purpose`)} <> 'undo'
@@ -60,7 +59,7 @@ export async function insertToken(
   return numAffectedRows === 1n
 }
 
-/** Stores that the mail was accepted; deletes tokens of earlier requests and attempts (see `isReplaced`). */
+/** Deletes tokens of earlier requests and attempts (see `isReplaced`). */
 export async function noteSent(
   db: Executor,
   companyId: string,
@@ -93,12 +92,7 @@ export interface FoundToken extends Pick<ConsumedToken, 'companyId' | 'email'> {
   expiresAt: Date
 }
 
-export async function findTokenAcrossCompanies(
-  db: Executor,
-  purpose: TokenPurpose,
-  hash: Buffer,
-  now: Date,
-): Promise<FoundToken | undefined> {
+export async function findTokenAcrossCompanies(db: Executor, purpose: TokenPurpose, hash: Buffer, now: Date) {
   const { rows } = await sql<FoundToken>`
     select t.company_id as "companyId", t.email, t.expires_at as "expiresAt", c.name as "companyName"
     from one_time_tokens t join companies c on c.company_id = t.company_id
@@ -108,12 +102,7 @@ export async function findTokenAcrossCompanies(
 }
 
 /** Deletes all of its purpose and e-mail. Others wait for the locks, in one order, and then find no row. */
-export async function consumeTokenAcrossCompanies(
-  tx: Transaction<Database>,
-  purpose: TokenPurpose,
-  hash: Buffer,
-  now: Date,
-): Promise<ConsumedToken | undefined> {
+export async function consumeTokenAcrossCompanies(tx: Tx, purpose: TokenPurpose, hash: Buffer, now: Date) {
   const { rows } = await sql<ConsumedToken>`
     with locked as (
       select t.* from one_time_tokens sent
@@ -136,52 +125,33 @@ export async function consumeTokenAcrossCompanies(
   return rows[0]
 }
 
-export async function deleteUnsentResetsAcrossCompanies(
-  tx: Transaction<Database>,
-  hash: Buffer,
-): Promise<void> {
+export async function deleteUnsentResetsAcrossCompanies(tx: Tx, hash: Buffer): Promise<void> {
   const accounts = sql`select company_id, email from one_time_tokens where token_hash = ${hash} and purpose = 'reset'`
   await deleteUnsentResets(accounts).execute(tx)
 }
 
-export async function deleteUnsentResetsTo(
-  tx: Transaction<Database>,
-  companyId: string,
-  email: string,
-): Promise<void> {
+export async function deleteUnsentResetsTo(tx: Tx, companyId: string, email: string): Promise<void> {
   await deleteUnsentResets(sql`select ${companyId}::uuid as company_id, ${email}::text as email`).execute(tx)
 }
 
-export async function deleteResetTokens(
-  tx: Transaction<Database>,
-  companyId: string,
-  email: string,
-): Promise<void> {
+export async function deleteResetTokens(tx: Tx, companyId: string, email: string): Promise<void> {
   // First the mails: this waits for tokens being inserted for them, which the next statement then sees.
   await deleteUnsentResetsTo(tx, companyId, email)
   await deleteTokensWhere(tx, companyId, sql`purpose = 'reset' and email = ${email}`)
 }
 
 /** Links to undo stay. Mails that wait find no user and are not sent; locking them here breaks the order. */
-export async function deleteLinksTo(
-  tx: Transaction<Database>,
-  companyId: string,
-  email: string,
-): Promise<void> {
+export async function deleteLinksTo(tx: Tx, companyId: string, email: string): Promise<void> {
   await deleteTokensWhere(tx, companyId, sql`email = ${email} and purpose <> 'undo'`)
 }
 
-export async function deleteInvitationTokens(
-  tx: Transaction<Database>,
-  companyId: string,
-  email: string,
-): Promise<void> {
+export async function deleteInvitationTokens(tx: Tx, companyId: string, email: string): Promise<void> {
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
 /** Also those that were mailed to former e-mails. */
 export async function deleteTokensOf(
-  tx: Transaction<Database>,
+  tx: Tx,
   companyId: string,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
@@ -189,11 +159,7 @@ export async function deleteTokensOf(
 }
 
 /** Locks them in the order in which all requests lock them. */
-export async function deleteTokensWhere(
-  db: Executor,
-  companyId: string,
-  condition: RawBuilder<unknown>,
-): Promise<void> {
+export async function deleteTokensWhere(db: Executor, companyId: string, condition: RawBuilder<unknown>) {
   await sql`
     with locked as (
       select token_hash from one_time_tokens where company_id = ${companyId} and ${condition}
@@ -201,4 +167,62 @@ export async function deleteTokensWhere(
     )
     delete from one_time_tokens t using locked l
     where t.company_id = ${companyId} and t.token_hash = l.token_hash`.execute(db)
+}
+
+export interface Undoable {
+  companyId: string
+  userId: string
+  /** The former e-mail, which the member gets back. */
+  email: string
+  madeAt: Date
+}
+
+export interface FoundUndo extends Pick<Undoable, 'companyId' | 'userId'> {
+  currentEmail: string
+  requestNumber: string
+}
+
+export async function findUndoAcrossCompanies(db: Executor, hash: Buffer, now: Date) {
+  const { rows } = await sql<FoundUndo>`
+    select t.company_id as "companyId", t.user_id as "userId", u.email as "currentEmail",
+      t.request_number as "requestNumber"
+    from one_time_tokens t
+    join users u on u.company_id = t.company_id and u.user_id = t.user_id
+    join companies c on c.company_id = t.company_id
+    where t.token_hash = ${hash} and t.purpose = 'undo' and t.expires_at > ${now} and u.status <> 'deleted'
+      and c.status <> 'deleting'`.execute(db)
+  return rows[0]
+}
+
+/** Also deletes the member's later and other links. Earlier undos stay: their mailbox wins over this one. */
+export async function consumeUndo(
+  tx: Tx,
+  companyId: string,
+  { userId, currentEmail, hash, now }: { userId: string; currentEmail: string; hash: Buffer; now: Date },
+): Promise<Undoable | undefined> {
+  const { rows } = await sql<Undoable>`
+    with locked as (
+      select * from one_time_tokens
+      where company_id = ${companyId} and (user_id = ${userId} or email = ${currentEmail})
+      order by token_hash for update
+    ), consumed as (
+      select * from locked where token_hash = ${hash} and purpose = 'undo' and expires_at > ${now}
+    ), gone as (
+      delete from one_time_tokens t using locked l, consumed c
+      where t.company_id = l.company_id and t.token_hash = l.token_hash
+        and (l.purpose <> 'undo' or (l.user_id = c.user_id and l.request_number >= c.request_number))
+    )
+    select company_id as "companyId", user_id as "userId", email, created_at as "madeAt" from consumed`.execute(
+    tx,
+  )
+  return rows[0]
+}
+
+export async function deleteLaterUndos(
+  tx: Tx,
+  companyId: string,
+  { userId, requestNumber }: { userId: string; requestNumber: string },
+): Promise<void> {
+  const isLaterUndo = sql`user_id = ${userId} and purpose = 'undo' and request_number > ${requestNumber}`
+  await deleteTokensWhere(tx, companyId, isLaterUndo)
 }

@@ -1,13 +1,40 @@
-import type { Kysely, Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
+import type { Kysely } from 'kysely'
+import type { Context } from '../context.ts'
+import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { Database, TokenPurpose } from '../database/schema.ts'
 import { invalidField, type Problem } from '../errors.ts'
+import type { Client } from '../limits/client.ts'
+import type { LimitState } from '../limits/list.ts'
+import { byNetwork } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 import * as repository from './repository.ts'
-import { generateToken, hashToken, LIFETIME_SECONDS } from './token.ts'
-import { type FoundUndo, findUndoAcrossCompanies } from './undo-repository.ts'
 
-/** One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. */
+/**
+ * One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. Their form: the
+ * purpose, `_`, and 32 random bytes in base64url. @throws Problem invalid_request if one is not valid
+ */
+
+/** From the sending of the mail. */
+const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
+  verify: 24 * 3600,
+  reset: 3600,
+  invite: 72 * 3600,
+  confirm: 24 * 3600,
+  undo: 72 * 3600,
+}
+
+export interface Received {
+  client: Client
+  now: number
+}
+
+export async function countAttempt(
+  { counters, config }: Pick<Context, 'counters' | 'config'>,
+  { client, now }: Received,
+): Promise<LimitState> {
+  return await counters.consume(config.limits.oneTimeTokens, byNetwork(client.network), now)
+}
 
 interface NewLinkToken {
   token: string
@@ -33,45 +60,36 @@ export async function issueToken(
 ): Promise<NewLinkToken | null> {
   const { purpose, email, role = null, userId = null, isFactorProven = false } = about
   const { mailId, requestedAt: createdAt, now } = about
-  const { token, hash } = generateToken(system, purpose)
+  const token = `${purpose}_${generateOpaque(system.randomBytes)}`
+  const hash = hashToken(purpose, token)
+  if (!hash) throw new Error('an opaque credential has a hash')
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
   const row = { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
   return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
 }
 
-/** @throws Problem invalid_request if it is not valid */
-export async function peekToken(
-  db: Executor,
-  purpose: TokenPurpose,
-  token: string,
-  now: number,
-): Promise<repository.FoundToken> {
+export async function peekToken(db: Executor, purpose: TokenPurpose, token: string, now: number) {
   const hash = hashToken(purpose, token)
   const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return found
 }
 
-/** @throws Problem invalid_request if it is not valid */
-export async function findUndo(
-  db: Executor,
-  token: string,
-  now: number,
-): Promise<FoundUndo & { hash: Buffer }> {
+export async function findUndo(db: Executor, token: string, now: number) {
   const hash = hashToken('undo', token)
-  const found = hash && (await findUndoAcrossCompanies(db, hash, new Date(now)))
+  const found = hash && (await repository.findUndoAcrossCompanies(db, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return { ...found, hash }
 }
 
-/** If the effect fails, the token stays valid. @throws Problem invalid_request if it is not valid */
+/** If the effect fails, the token stays valid. */
 export async function consumeToken<Result>(
   db: Kysely<Database>,
   purpose: TokenPurpose,
   token: string,
   now: number,
-  effect: (tx: Transaction<Database>, consumed: repository.ConsumedToken) => Promise<Result>,
+  effect: (tx: Tx, consumed: repository.ConsumedToken) => Promise<Result>,
 ): Promise<Result> {
   const hash = hashToken(purpose, token)
   if (!hash) throw noSuchToken()
@@ -87,4 +105,9 @@ export async function consumeToken<Result>(
 export function noSuchToken(): Problem {
   const detail = 'The link does not work, or no longer; ask for a new one.'
   return invalidField('token', 'is unknown, used, replaced or expired', detail)
+}
+
+function hashToken(purpose: TokenPurpose, token: string): Buffer | null {
+  const prefix = `${purpose}_`
+  return token.startsWith(prefix) ? hashOpaque(token.slice(prefix.length)) : null
 }

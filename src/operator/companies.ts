@@ -1,16 +1,21 @@
 import { type ActContext, asOperator } from '../acts.ts'
-import { checkNewCompany, checkPassword } from '../company/checks.ts'
+import { PLATFORM } from '../audit/entry.ts'
+import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
+import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { findUser } from '../company/listing-repository.ts'
 import type { Security } from '../company/policy-repository.ts'
-import * as companies from '../company/service.ts'
+import { explainUnknownName, noSuchCompany } from '../company/problems.ts'
+import { setCompanyStatus, setSubscription } from '../company/repository.ts'
+import { openCompany } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
+import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../database/schema.ts'
 import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
-import { endCompanySessions } from '../session/ending-repository.ts'
+import { endCompanySessions, endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
-import { explainUnknownName } from './unknown-names.ts'
 
-/** Acts of operators on companies and subscriptions; each is audited in its transaction. */
+/** Acts of operators on companies, audited in their transactions. @throws Problem not_found without the company */
 
 interface NewCompany {
   /** If this company exists, nothing is done, and the returned `userId` names no user. */
@@ -22,10 +27,7 @@ interface NewCompany {
   password: string
 }
 
-/**
- * Creates a company in trial, with an admin whose e-mail counts as verified.
- * @throws Problem invalid_request for a name, e-mail or password that is not accepted, or an unknown plan
- */
+/** In trial, with an admin whose e-mail counts as verified. @throws Problem invalid_request */
 export async function createCompany(
   context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   { companyId: id, plan, password, ...given }: NewCompany,
@@ -40,31 +42,24 @@ export async function createCompany(
   const admin = { name, email, passwordHash, emailVerifiedAt: at, createdAt: at }
   const creation = asOperator(context, by, async ({ tx, companyId, audit }) => {
     const company = { companyId, companyName, plan, admin }
-    const { isNew, userId } = await companies.openCompany(tx, system, company)
+    const { isNew, userId } = await openCompany(tx, system, company)
     if (isNew) await audit('company_create', { subject: userId })
     return { companyId, userId, email }
   })
   return await creation.catch(explainUnknownName)
 }
 
-/**
- * Suspends a company and ends all its sessions, or resumes it.
- * @throws Problem not_found
- */
-export async function changeCompanyStatus(
-  context: ActContext,
-  companyId: string,
-  status: CompanyStatus,
-): Promise<void> {
+/** Suspends a company and ends all its sessions, or resumes it. */
+export async function changeCompanyStatus(context: ActContext, companyId: string, status: CompanyStatus) {
   const now = context.system.now()
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
-    await companies.changeCompanyStatus(tx, companyId, status)
+    if (!(await setCompanyStatus(tx, companyId, status))) throw noSuchCompany()
     if (status === 'suspended') await endCompanySessions(tx, companyId, 'company_suspended')
     await audit(status === 'suspended' ? 'company_suspend' : 'company_resume')
   })
 }
 
-/** @throws Problem not_found for an unknown company, invalid_request for an unknown plan */
+/** @throws Problem invalid_request for an unknown plan */
 export async function changeSubscription(
   context: ActContext,
   companyId: string,
@@ -72,16 +67,13 @@ export async function changeSubscription(
 ): Promise<void> {
   const now = context.system.now()
   const changing = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
-    await companies.changeSubscription(tx, companyId, change)
+    if (!(await setSubscription(tx, companyId, change))) throw noSuchCompany()
     await audit('subscription_set')
   })
   await changing.catch(explainUnknownName)
 }
 
-/**
- * The policy of a company on second factors, which is changed before if one is given.
- * @throws Problem not_found for an unknown company
- */
+/** The policy on second factors, which is changed before if one is given. */
 export async function companySecurity(
   context: ActContext,
   companyId: string,
@@ -90,4 +82,34 @@ export async function companySecurity(
 ): Promise<Security> {
   if (policy !== undefined) await changePolicy(context, { companyId, now }, policy)
   return await requireSecurity(context.db, companyId)
+}
+
+/** The newest, at most `max` of each. With an e-mail, those about the user who has it, and those that name it. */
+export async function readAudit(
+  db: Executor,
+  companyId: string,
+  { email: given, max }: { email?: string | undefined; max: number },
+) {
+  const email = given === undefined ? undefined : normalizeEmail(given)
+  const user = email === undefined ? undefined : await findUser(db, companyId, { email })
+  const person = email === undefined ? undefined : { email, userId: user?.userId ?? null }
+  const entries = await listEntries(db, companyId, { person, max })
+  const refusedSignIns = await listRefusedSignIns(db, companyId, { person, max })
+  return { companyId, ...person, entries, refusedSignIns }
+}
+
+export async function endSessionsOfCompany(context: ActContext, companyId: string, now: number) {
+  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+    if (!(await endCompanySessions(tx, companyId, 'ended_by_operator'))) throw noSuchCompany()
+    await audit('sessions_end')
+  })
+}
+
+/** As after the restore of a backup, in which sessions are live that have ended since. Returns how many companies. */
+export async function endAllSessions(context: ActContext, now: number): Promise<number> {
+  return await asOperator(context, { companyId: PLATFORM, now }, async ({ tx, audit }) => {
+    const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
+    await audit('sessions_end_all')
+    return companies
+  })
 }

@@ -8,24 +8,17 @@ import { codeOf, isOutage } from '../database/faults.ts'
 import { transact } from '../database/transact.ts'
 import { deleteOfCompany } from './deletion-repository.ts'
 
-/**
- * Deletion of companies: first a mark, from whose commit on nobody is let in, then the rows in bounded statements.
- * It can be interrupted at any point and run concurrently: housekeeping goes on with it. What stays is the
- * audit trail, without IP addresses and e-mails, until its retention ends.
- */
+/** First a mark, from whose commit on nobody is let in, then the rows in bounded statements; housekeeping goes on with it. */
 
 const FOREIGN_KEY_VIOLATION = '23503'
-/** The most companies of one look-up. */
 const MAX_LISTED = 1_000
 
-/** How many rows of a company were deleted. */
 interface Deleted {
   events: number
   sessions: number
   users: number
 }
 
-/** Deletes a company. @throws Problem not_found */
 export async function deleteCompany(context: ActContext, companyId: string, now: number): Promise<Deleted> {
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
@@ -34,17 +27,13 @@ export async function deleteCompany(context: ActContext, companyId: string, now:
   return await deleteRows(context.db, companyId)
 }
 
-/** A run through many companies. */
 interface Run {
   signal?: AbortSignal | undefined
-  /** Is told of a company that failed; the run goes on with the others. */
+  /** Of one company; the run goes on with the others. */
   onFailure(error: unknown): void
 }
 
-/**
- * Deletes companies that were opened before `before` and that nobody has verified since, and goes on with
- * deletions that have begun. Returns how many are gone for good.
- */
+/** Of companies opened before `before` that nobody has verified, and of deletions that have begun. Returns how many are gone. */
 export async function deleteDueCompaniesAcrossCompanies(
   { db, system }: ActContext,
   { before, now, ...run }: Run & { before: Date; now: number },
@@ -98,8 +87,8 @@ async function markUnverified({ db, system }: ActContext, companyId: string, now
   })
 }
 
-/** What is deleted after events and sessions, and before users, whom some of it names. */
 const BEFORE_USERS = [
+  // Some of it names users.
   'one_time_tokens',
   'invitations',
   'mail_outbox',
@@ -114,7 +103,6 @@ const BEFORE_USERS = [
   'signing_secrets',
 ] as const
 
-/** Deletes the rows of a company whose deletion has begun, and makes its own row unreadable. */
 async function deleteRows(db: Executor, companyId: string, signal?: AbortSignal): Promise<Deleted> {
   const events = await deleteOfCompany(db, companyId, 'events', signal)
   const sessions = await deleteOfCompany(db, companyId, 'sessions', signal)

@@ -1,8 +1,10 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
-import type { Executor } from '../database/connect.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { Database } from '../database/schema.ts'
 
 /** Deletes rows by age or by company, in bounded statements so that locks are short, or all. Each returns how many. */
+
+const BATCH = 1_000
 
 type Column<Name extends keyof Database> = keyof Database[Name] & string
 
@@ -31,7 +33,6 @@ const KEYS = {
 
 type Table = keyof typeof KEYS
 
-/** Which rows of a table age deletes. */
 export type Lapse = {
   [Name in Table]: {
     table: Name
@@ -39,12 +40,12 @@ export type Lapse = {
     since: Column<Name> | readonly ['coalesce' | 'least', ...Column<Name>[]]
     /** Rows in which this column is set stay. */
     unless?: Column<Name>
-    /** The most rows of a statement. */
-    batch: number
+    /** The most rows of a statement; by default 1 000. */
+    batch?: number
   }
 }[Table]
 
-/** Deletes rows that are not needed since before `before`, but for those that are locked, until the signal aborts. */
+/** Deletes rows that are not needed since before `before`, but for locked ones, until the signal aborts. */
 export async function deleteLapsedAcrossCompanies(
   db: Executor,
   lapse: Lapse,
@@ -52,7 +53,7 @@ export async function deleteLapsedAcrossCompanies(
   signal?: AbortSignal,
 ): Promise<number> {
   if (lapse.table === 'sessions') return await deleteSessions(db, lapse, before, signal)
-  const { table, unless, batch } = lapse
+  const { table, unless, batch = BATCH } = lapse
   const isNeeded = unless === undefined ? sql`false` : sql`${sql.ref(unless)} is not null`
   return await deleteRepeatedly(
     db,
@@ -65,9 +66,7 @@ export async function deleteLapsedAcrossCompanies(
   )
 }
 
-const COMPANY_BATCH = 1_000
-
-/** Deletes rows of a company, until the signal aborts. Locks them in key order, so that two statements never deadlock. */
+/** Until the signal aborts. Locks rows in key order, so that two statements never deadlock. */
 export async function deleteOfCompany(
   db: Executor,
   companyId: string,
@@ -77,15 +76,14 @@ export async function deleteOfCompany(
   return await deleteRepeatedly(
     db,
     table,
-    COMPANY_BATCH,
+    BATCH,
     signal,
     sql`
     select ${keyOf(table)} from ${sql.table(table)} where company_id = ${companyId}
-    order by ${keyOf(table)} limit ${COMPANY_BATCH} for update`,
+    order by ${keyOf(table)} limit ${BATCH} for update`,
   )
 }
 
-/** Deletes what `locked` selects, until that is less than a batch. */
 async function deleteRepeatedly(
   db: Executor,
   table: Table,
@@ -107,7 +105,7 @@ async function deleteRepeatedly(
 /** Reads all sessions in key order, a batch a statement: an index on their end would slow down each refresh. */
 async function deleteSessions(
   db: Executor,
-  { batch, ...lapse }: Pick<Lapse, 'since' | 'batch'>,
+  { batch = BATCH, ...lapse }: Pick<Lapse, 'since' | 'batch'>,
   before: Date,
   signal: AbortSignal | undefined,
 ): Promise<number> {
@@ -149,25 +147,21 @@ function sinceOf({ since }: Pick<Lapse, 'since'>): RawBuilder<unknown> {
   return choice === 'least' ? sql`least(${listed})` : sql`coalesce(${listed})`
 }
 
-/** Deletes all rows, in one statement. For when no instance runs. */
-export async function deleteAllAcrossCompanies(tx: Transaction<Database>, table: Table): Promise<number> {
+// These two are for when no instance runs.
+export async function deleteAllAcrossCompanies(tx: Tx, table: Table): Promise<number> {
   const { numAffectedRows = 0n } = await sql`delete from ${sql.table(table)}`.execute(tx)
   return Number(numAffectedRows)
 }
 
-/** Deletes the mails that wait, in one statement. For when no instance runs. */
-export async function deleteUnsentMailsAcrossCompanies(tx: Transaction<Database>): Promise<number> {
+export async function deleteUnsentMailsAcrossCompanies(tx: Tx): Promise<number> {
   const { numAffectedRows = 0n } = await sql`
     delete from mail_outbox where sent_at is null and failed_at is null`.execute(tx)
   return Number(numAffectedRows)
 }
 
-/**
- * Makes the partitions of the coming months, and drops those of which every entry is older than the retention;
- * returns how many were dropped. The function in the database decides by its own clock, and keeps the trail
- * for at least 90 days.
- */
+/** Makes the partitions of the coming months, and drops those that are older than the retention; returns how many. */
 export async function maintainAuditTrail(db: Executor, retentionDays: number): Promise<number> {
+  // The function decides by the clock of the database, and keeps the trail for at least 90 days.
   const { rows } = await sql<{ dropped: number }>`
     select maintain_audit_trail(${retentionDays}::int) as dropped`.execute(db)
   return rows[0]?.dropped ?? 0

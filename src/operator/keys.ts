@@ -3,20 +3,14 @@ import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
 import { resealFactorsAcrossCompanies } from '../second-factor/sealed.ts'
-import { resealSecretsAcrossCompanies } from '../signing-secret/sealed.ts'
+import { resealSecretsAcrossCompanies } from '../signing-secret/service.ts'
 import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
 
 /**
- * Seals again what a former master key sealed, and adds the next key for access tokens. Returns how many
- * signing secrets and authenticator apps were sealed again, the new key's id, and when it starts to sign.
+ * Seals again what a former master key sealed, and adds the next key for access tokens.
  * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
-export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'system'>): Promise<{
-  keyId: string
-  signsFrom: Date
-  resealedSecrets: number
-  resealedFactors: number
-}> {
+export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'system'>) {
   const { db, sealer, system } = context
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
   const resealedFactors = await resealFactorsAcrossCompanies(db, sealer)
@@ -30,10 +24,7 @@ export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'syste
   return { keyId, signsFrom, resealedSecrets, resealedFactors }
 }
 
-/**
- * Retires a leaked key: its tokens fail at once. If it signs, another key takes its place.
- * @throws Problem not_found if there is no such key, or it was retired before
- */
+/** Retires a leaked key: its tokens fail at once. If it signs, another takes its place. @throws Problem not_found */
 export async function retireKey(
   context: Pick<Context, 'db' | 'sealer' | 'system'>,
   keyId: string,

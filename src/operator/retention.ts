@@ -5,58 +5,30 @@ import type { System } from '../system.ts'
 import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
 import { deleteLapsedAcrossCompanies, type Lapse, maintainAuditTrail } from './deletion-repository.ts'
 
-/**
- * What is deleted by age. A run can be interrupted, repeated and run concurrently: each skips the locked rows of the
- * others. Events stay.
- */
+/** What is deleted by age. Runs can be interrupted, and go beside each other: each skips the locked rows of the others. */
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
 const RETENTION = [
-  { name: 'tokens', table: 'one_time_tokens', since: 'expires_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  { name: 'tokens', table: 'one_time_tokens', since: 'expires_at', keptMs: 5 * MINUTE_MS },
   {
     name: 'invitations',
     table: 'invitations',
     // The latter two: one that was never sent.
     since: ['coalesce', 'expires_at', 'renewed_at', 'created_at'],
     keptMs: 7 * DAY_MS,
-    batch: 1_000,
   },
   // The clocks of instances differ, and a deleted counter starts again at zero.
-  { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
-  {
-    name: 'mails',
-    table: 'mail_outbox',
-    since: ['coalesce', 'sent_at', 'failed_at'],
-    keptMs: 7 * DAY_MS,
-    batch: 1_000,
-  },
-  {
-    name: 'auditAddresses',
-    table: 'audit_addresses',
-    since: 'occurred_at',
-    keptMs: 90 * DAY_MS,
-    batch: 1_000,
-  },
-  { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS, batch: 1_000 },
-  {
-    name: 'formerSecrets',
-    table: 'former_signing_secrets',
-    since: 'replaced_at',
-    keptMs: DAY_MS,
-    batch: 1_000,
-  },
-  { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS, batch: 1_000 },
-  { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS, batch: 1_000 },
-  {
-    name: 'usedChallenges',
-    table: 'used_passkey_challenges',
-    since: 'expires_at',
-    keptMs: 5 * MINUTE_MS,
-    batch: 1_000,
-  },
-  { name: 'mailboxCodes', table: 'mailbox_codes', since: 'expires_at', keptMs: 5 * MINUTE_MS, batch: 1_000 },
+  { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
+  { name: 'mails', table: 'mail_outbox', since: ['coalesce', 'sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
+  { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
+  { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
+  { name: 'formerSecrets', table: 'former_signing_secrets', since: 'replaced_at', keptMs: DAY_MS },
+  { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS },
+  { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS },
+  { name: 'usedChallenges', table: 'used_passkey_challenges', since: 'expires_at', keptMs: 5 * MINUTE_MS },
+  { name: 'mailboxCodes', table: 'mailbox_codes', since: 'expires_at', keptMs: 5 * MINUTE_MS },
   {
     // Authenticator apps that were begun and not confirmed, for longer than it can take.
     name: 'unconfirmedFactors',
@@ -64,7 +36,6 @@ const RETENTION = [
     since: 'created_at',
     unless: 'confirmed_at',
     keptMs: 120 * MINUTE_MS,
-    batch: 1_000,
   },
   {
     name: 'sessions',
@@ -79,10 +50,9 @@ const RETENTION = [
 const UNVERIFIED_KEPT_MS = 7 * DAY_MS
 
 type Step = (typeof RETENTION)[number]['name'] | 'companies' | 'auditMonths'
-/** How many rows were deleted; of the audit trail, how many months. */
 type Pruned = Partial<Record<Step, number>>
 
-/** Some of it failed; the rest was done. The message has codes only, since messages of the database quote values. */
+/** The rest was done. The message has codes only, since messages of the database quote values. */
 export class HousekeepingError extends Error {
   override name = 'HousekeepingError'
 
@@ -97,11 +67,7 @@ export class HousekeepingError extends Error {
   }
 }
 
-/**
- * Runs until nothing is left to delete, or until the signal aborts; a later run deletes the rest. A step that fails,
- * or a company, does not keep the others from their turn.
- * @throws HousekeepingError at the end, if anything failed
- */
+/** Runs until nothing is left, or the signal aborts. @throws HousekeepingError at the end, if a step or a company failed */
 export async function pruneAcrossCompanies(
   { db, system, config }: { db: Kysely<Database>; system: System; config: { auditRetentionDays: number } },
   now: number,

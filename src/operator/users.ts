@@ -1,22 +1,21 @@
 import { type Act, type ActContext, asOperator } from '../acts.ts'
 import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
-import { emailTaken, noSuchUser } from '../company/problems.ts'
-import * as companies from '../company/service.ts'
+import { emailTaken, explainUnknownName, noSuchUser } from '../company/problems.ts'
+import { addUser, changeUser, requireCompanyName } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { Executor } from '../database/connect.ts'
 import { clearCounters } from '../limits/counters.ts'
 import type { Limits } from '../limits/list.ts'
-import { onMember } from '../member/acting.ts'
 import * as changes from '../member/changes.ts'
+import { onMember } from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
 import type { Member } from '../member/repository.ts'
-import { explainUnknownName } from './unknown-names.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
 
-/** Acts of operators on the users of a company; each is audited in its transaction. */
+/** Acts of operators on users, audited in their transactions. @throws Problem not_found without company or user */
 
-/** How an operator names a user. */
 type NamedUser = { userId: string } | { email: string }
 
 interface NewUser {
@@ -27,17 +26,14 @@ interface NewUser {
   password: string
 }
 
-/**
- * Creates a user whose e-mail counts as verified.
- * @throws Problem not_found for an unknown company, invalid_request for a value that is not accepted
- */
+/** The e-mail counts as verified. @throws Problem invalid_request */
 export async function createUser(
   context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   companyId: string,
   { role, password, ...given }: NewUser,
 ): Promise<{ userId: string }> {
   const { db, hasher, system } = context
-  const companyName = await companies.requireCompanyName(db, companyId)
+  const companyName = await requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
   const name = given.name === undefined ? email : checkName('name', given.name)
   await checkPassword('password', password, { email, name, companyName }, context)
@@ -46,7 +42,7 @@ export async function createUser(
   const at = new Date(now)
   const user = { email, name, role, passwordHash, emailVerifiedAt: at, createdAt: at }
   const creation = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
-    const userId = await companies.addUser(tx, system, companyId, user)
+    const userId = await addUser(tx, system, companyId, user)
     if (userId === undefined) throw emailTaken()
     await audit('user_create', { subject: userId })
     return { userId }
@@ -54,10 +50,7 @@ export async function createUser(
   return await creation.catch(explainUnknownName)
 }
 
-/**
- * Disables a user and ends all sessions of the user, or enables a user, who must then sign in again.
- * @throws Problem not_found, last_admin
- */
+/** @throws Problem last_admin */
 export async function changeUserStatus(
   context: ActContext,
   companyId: string,
@@ -71,7 +64,7 @@ export async function changeUserStatus(
   return { userId }
 }
 
-/** Changes the role of a user, from the next request on. @throws Problem not_found, invalid_request, last_admin */
+/** @throws Problem invalid_request, last_admin */
 export async function changeUserRole(
   context: ActContext,
   companyId: string,
@@ -88,10 +81,7 @@ export async function changeUserRole(
   return await change.catch(explainUnknownName)
 }
 
-/**
- * Lets a user sign in again who was locked out by wrong passwords or codes, from wherever they came.
- * @throws Problem not_found
- */
+/** Lets a user sign in again after wrong passwords or codes, from wherever they came. */
 export async function unlockUser(
   context: ActContext & { config: { limits: Limits } },
   companyId: string,
@@ -101,7 +91,7 @@ export async function unlockUser(
   const { limits } = context.config
   return await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     const { userId, email } = await requireUser(tx, companyId, user)
-    await companies.clearLockout(tx, companyId, userId)
+    await changeUser(tx, companyId, userId, { locked_out_at: null })
     for (const limit of [limits.signInFailures, limits.accountFailures])
       await clearCounters(tx, limit, [companyId, email])
     for (const limit of [limits.secondFactorCodes, limits.mailboxCodes])
@@ -111,11 +101,7 @@ export async function unlockUser(
   })
 }
 
-/**
- * For somebody who has lost their second factors: those and the password are void, the sessions end, and a link to choose
- * another password is mailed. An admin can do it for all members but themselves.
- * @throws Problem not_found
- */
+/** As admins can do for all members but themselves. */
 export async function resetSecondFactors(
   context: ActContext,
   companyId: string,
@@ -127,22 +113,13 @@ export async function resetSecondFactors(
   return { userId: found.userId }
 }
 
-/**
- * Deletes a user, whose id alone stays.
- * @throws Problem not_found, last_admin
- */
-export async function deleteUser(
-  context: ActContext,
-  companyId: string,
-  user: NamedUser,
-  now: number,
-): Promise<{ userId: string }> {
+/** @throws Problem last_admin */
+export async function deleteUser(context: ActContext, companyId: string, user: NamedUser, now: number) {
   const found = await requireUser(context.db, companyId, user)
   await changes.erase(context, { companyId, now }, found)
   return { userId: found.userId }
 }
 
-/** @throws Problem not_found */
 export async function requireUser(db: Executor, companyId: string, user: NamedUser) {
   const named = 'email' in user ? { email: normalizeEmail(user.email) } : user
   const found = await findUser(db, companyId, named)
@@ -150,10 +127,7 @@ export async function requireUser(db: Executor, companyId: string, user: NamedUs
   return found
 }
 
-/**
- * Invites an e-mail to a company, by mail.
- * @throws Problem not_found unless the company is active, invalid_request for the e-mail or the role
- */
+/** @throws Problem not_found also unless the company is active, already_member, invalid_request */
 export async function invite(
   context: ActContext,
   companyId: string,
@@ -165,5 +139,12 @@ export async function invite(
     const { email } = await invitations.open(system, act, invitation, by.now)
     await act.audit('invite', { subject: email })
     return { email }
+  })
+}
+
+export async function endSessionsOfUser(context: ActContext, companyId: string, userId: string, now: number) {
+  await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
+    if (!(await endUserSessions(tx, companyId, userId, 'ended_by_operator'))) throw noSuchUser()
+    await audit('sessions_end', { subject: userId })
   })
 }

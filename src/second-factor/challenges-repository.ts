@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { MemberIds } from '../company/account.ts'
-import { type Identity, identityColumns } from '../company/identity-fragments.ts'
+import { type Identity, identityColumns } from '../company/identity-repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { ChallengePurpose, SessionKind } from '../database/schema.ts'
 

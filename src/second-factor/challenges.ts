@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { MemberIds } from '../company/account.ts'
-import type { Identity } from '../company/identity-fragments.ts'
+import type { Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { requestOptions } from '../crypto/passkeys.ts'

@@ -2,8 +2,12 @@ import { type Act, type Actor, countChange } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import type { Context } from '../context.ts'
 import { hashOpaque } from '../crypto/opaque.ts'
-import type { RegistrationResponse } from '../crypto/passkeys.ts'
-import { challengeIn, creationOptions, readRegistration } from '../crypto/passkeys.ts'
+import {
+  challengeIn,
+  creationOptions,
+  type RegistrationResponse,
+  readRegistration,
+} from '../crypto/passkeys.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../crypto/totp.ts'
 import type { Tx } from '../database/connect.ts'
 import { isUniqueViolation } from '../database/faults.ts'

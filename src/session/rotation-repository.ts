@@ -5,7 +5,7 @@ import { inOrder } from '../database/batch.ts'
 import { aliased, itemTable, plain } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { currentWindow, secondsLeft } from '../limits/fragments.ts'
-import { mailEach } from '../mail/fragments.ts'
+import { mailEach } from '../mail/repository.ts'
 import {
   generationOfProof,
   isCounted,

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { type Identity, identities, identityColumns } from '../company/identity-fragments.ts'
+import { type Identity, identities, identityColumns } from '../company/identity-repository.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'

@@ -1,4 +1,4 @@
-import type { Identity } from '../company/identity-fragments.ts'
+import type { Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import type { CompanyStatus } from '../database/schema.ts'

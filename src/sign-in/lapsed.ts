@@ -1,6 +1,6 @@
 import type { MemberIds } from '../company/account.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
-import { lockUser } from '../company/service.ts'
+import { lockUser } from '../company/repository.ts'
 import type { Context } from '../context.ts'
 import { queueMail } from '../mail/service.ts'
 import { newId } from '../system.ts'

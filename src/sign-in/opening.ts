@@ -1,7 +1,6 @@
 import { actIn } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
-import type { Identity } from '../company/identity-fragments.ts'
-import { clearLockout } from '../company/identity-repository.ts'
+import { clearLockout, type Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Executor, Tx } from '../database/connect.ts'

@@ -2,8 +2,12 @@ import type { Actor } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { isActive } from '../company/account.ts'
-import type { Identity } from '../company/identity-fragments.ts'
-import { findAccountsByEmail, noteLockout, replacePasswordHash } from '../company/identity-repository.ts'
+import {
+  findAccountsByEmail,
+  type Identity,
+  noteLockout,
+  replacePasswordHash,
+} from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'

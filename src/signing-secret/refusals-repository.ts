@@ -1,7 +1,6 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { itemTable } from '../database/columns.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import type { RefusalReason } from './refusal-reasons.ts'
 
 /** Refused requests, summed up by company, minute, reason and network. */
@@ -17,6 +16,7 @@ export interface Refusals {
   lastAt: Date
   ipAddress: string
   webhookId: string | null
+  /** How far the clock of the sender is ahead; negative if it is behind. */
   clockSkewSeconds: number | null
   /** No stranger's: the signature is valid, or one was lately from this network. */
   isGenuine: boolean
@@ -43,7 +43,7 @@ const MAX_PER_MINUTE = 10
  * Leaves out unknown companies, and refusals beyond the rows of a minute. The locks on subscriptions, in key
  * order, let only one statement take the last row.
  */
-export async function addRefusals(tx: Transaction<Database>, items: Refusals[]): Promise<void> {
+export async function addRefusals(tx: Tx, items: Refusals[]): Promise<void> {
   const companyIds = [...new Set(items.map(({ companyId }) => companyId))]
   await sql`
     select from subscriptions where company_id = any(${companyIds}::uuid[])
@@ -97,11 +97,7 @@ export async function listRefusals(
 }
 
 /** The former secret, if it was replaced since a time. Only the diagnosis of refusals reads it. */
-export async function findFormerSecret(
-  db: Executor,
-  companyId: string,
-  since: Date,
-): Promise<{ version: number; sealedSecret: string } | undefined> {
+export async function findFormerSecret(db: Executor, companyId: string, since: Date) {
   return await db
     .selectFrom('former_signing_secrets')
     .select(['version', 'sealed_secret as sealedSecret'])

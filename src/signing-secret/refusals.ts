@@ -3,9 +3,8 @@ import { LruMap } from 'toad-cache'
 import type { Context } from '../context.ts'
 import type { Sealer } from '../crypto/sealing.ts'
 import type { Database } from '../database/schema.ts'
-import type { RefusalReason } from './refusal-reasons.ts'
 import * as repository from './refusals-repository.ts'
-import { contextOf } from './sealed.ts'
+import { contextOf } from './service.ts'
 
 /**
  * Tells a company why its requests were refused. Refusals are summed up in memory and written once a second,
@@ -30,18 +29,9 @@ const MAX_READS = 8
 /** Bytes a second that are compared with former secrets: a few percent of a core. */
 const MAX_COMPARED_BYTES = 8 * 2 ** 20
 
-export interface Refusal {
-  /** As the request names it. */
-  companyId: string
-  reason: RefusalReason
-  network: string
-  ipAddress: string
-  webhookId: string | null
-  /** How far the clock of the sender is ahead; negative if it is behind. */
-  clockSkewSeconds: number | null
+/** `companyId` is as the request names it. */
+export interface Refusal extends Omit<repository.Refusals, 'minute' | 'count' | 'firstAt' | 'lastAt'> {
   now: number
-  /** No stranger's: the signature is valid, or one was lately from this network. */
-  isGenuine: boolean
   bytes: number
   /** Whether a former secret signed the request; for an invalid signature. */
   isSignedBy(former: Former): boolean
@@ -53,17 +43,13 @@ export interface Former {
 }
 
 interface BookContext extends Pick<Context, 'db' | 'sealer'> {
-  /** Called when refusals could not be written; they are lost. */
+  /** Refusals that could not be written are lost. */
   onFailure(error: unknown): void
 }
 
-export interface RefusalBook {
-  note(refusal: Refusal): void
-  list(companyId: string, now: number): ReturnType<typeof repository.listRefusals>
-  flush(): Promise<void>
-}
+export type RefusalBook = ReturnType<typeof createRefusalBook>
 
-export function createRefusalBook({ db, sealer, onFailure }: BookContext): RefusalBook {
+export function createRefusalBook({ db, sealer, onFailure }: BookContext) {
   let sums = new Map<string, repository.Refusals>()
   let perSource = new Map<string, number>()
   let strangers = 0
@@ -123,7 +109,7 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
   }
 
   return {
-    note(refusal) {
+    note(refusal: Refusal) {
       const isPlain = refusal.reason !== 'signature_mismatch' || !hasBudget(refusal.bytes, refusal.now)
       if (isPlain) return add(refusal)
       void isFormer(refusal)
@@ -131,7 +117,7 @@ export function createRefusalBook({ db, sealer, onFailure }: BookContext): Refus
         .catch(() => false)
         .then((isIt) => add(isIt ? { ...refusal, reason: 'previous_secret', isGenuine: true } : refusal))
     },
-    list: (companyId, now) =>
+    list: (companyId: string, now: number) =>
       repository.listRefusals(db, companyId, { since: new Date(now - KEPT_MS), max: MAX_LISTED }),
     flush,
   }
@@ -166,12 +152,12 @@ function createFormerSecrets(db: Kysely<Database>, sealer: Sealer) {
 
 /** Whether so much more fits into this second. */
 function createBudget(perSecond: number) {
-  let [second, spent] = [0, 0]
+  let [second, used] = [0, 0]
   return (amount: number, now: number): boolean => {
     const current = Math.floor(now / 1000)
-    if (current !== second) [second, spent] = [current, 0]
-    if (spent + amount > perSecond) return false
-    spent += amount
+    if (current !== second) [second, used] = [current, 0]
+    if (used + amount > perSecond) return false
+    used += amount
     return true
   }
 }

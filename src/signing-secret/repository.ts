@@ -80,12 +80,7 @@ export async function replaceSecret(db: Executor, companyId: string, secret: New
 }
 
 /** Writes at most once per minute. */
-export async function touchSecret(
-  db: Executor,
-  companyId: string,
-  version: number,
-  minute: Date,
-): Promise<void> {
+export async function touchSecret(db: Executor, companyId: string, version: number, minute: Date) {
   await sql`
     update signing_secrets set last_used_at = ${minute}
     where company_id = ${companyId} and version = ${version} and (last_used_at is null or last_used_at < ${minute})
@@ -93,9 +88,7 @@ export async function touchSecret(
 }
 
 /** For a change of the master key. */
-export async function listSealedAcrossCompanies(
-  db: Executor,
-): Promise<(StoredSecret & { companyId: string })[]> {
+export async function listSealedAcrossCompanies(db: Executor) {
   return await db
     .selectFrom('signing_secrets')
     .select(['company_id as companyId', 'version', 'sealed_secret as sealedSecret'])

@@ -2,12 +2,13 @@ import { LruMap } from 'toad-cache'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
+import type { Sealer } from '../crypto/sealing.ts'
+import type { Executor } from '../database/connect.ts'
 import { Problem } from '../errors.ts'
-import type { LimitState } from '../limits/list.ts'
 import { requireActor } from '../session/acting.ts'
 import type { Session } from '../session/session.ts'
 import * as repository from './repository.ts'
-import { contextOf } from './sealed.ts'
+import { listSealedAcrossCompanies, resealSecret } from './repository.ts'
 
 /** The secret that signs a company's events: shown once, stored sealed, invalid when replaced. */
 
@@ -27,15 +28,6 @@ interface Regeneration {
   /** That the client expects to replace; 0 if there is none, undefined for any. */
   expectedVersion: number | undefined
   now: number
-}
-
-interface Regenerated {
-  secret: string
-  version: number
-  hint: string
-  createdAt: Date
-  hadPrevious: boolean
-  limit: LimitState
 }
 
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
@@ -82,7 +74,7 @@ export function createSigningSecrets(context: Context) {
   }
 }
 
-async function regenerate(context: Context, regeneration: Regeneration): Promise<Regenerated> {
+async function regenerate(context: Context, regeneration: Regeneration) {
   const { db, system, counters, config } = context
   const { session, ipAddress, expectedVersion, now } = regeneration
   const { companyId, userId, sessionId } = session
@@ -125,4 +117,22 @@ function openSecret(
       cause,
     })
   }
+}
+
+/** Binds a sealed secret to company and version: with others it does not open. */
+export function contextOf(companyId: string, version: number): string {
+  return `signing-secret:${companyId}:${version}`
+}
+
+/** Returns how many there were. @throws DecryptionError */
+export async function resealSecretsAcrossCompanies(db: Executor, sealer: Sealer): Promise<number> {
+  const outdated = (await listSealedAcrossCompanies(db)).filter(
+    ({ sealedSecret }) => !sealer.isCurrent(sealedSecret),
+  )
+  for (const { companyId, version, sealedSecret } of outdated) {
+    const context = contextOf(companyId, version)
+    const after = sealer.seal(sealer.open(sealedSecret, context), context)
+    await resealSecret(db, companyId, { before: sealedSecret, after })
+  }
+  return outdated.length
 }

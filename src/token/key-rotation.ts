@@ -1,7 +1,5 @@
-import type { Transaction } from 'kysely'
 import type { Sealer } from '../crypto/sealing.ts'
-import type { Executor } from '../database/connect.ts'
-import type { Database } from '../database/schema.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import { contextOf, generateKey } from './keys.ts'
 import { insertKey, listKeys, resealKey, type StoredKey, setAllRevoked, setRevoked } from './repository.ts'
 
@@ -11,14 +9,14 @@ export const PUBLISH_AHEAD_SECONDS = 600
 type Parts = Parameters<typeof generateKey>[0]
 
 /** @throws if another rotation stores a key at the same time */
-async function storeKey(tx: Transaction<Database>, parts: Parts, when: Parameters<typeof generateKey>[1]) {
+async function storeKey(tx: Tx, parts: Parts, when: Parameters<typeof generateKey>[1]) {
   const key = generateKey(parts, when)
   if (await insertKey(tx, key)) return key
   throw new Error('another rotation ran at the same time; look at `keys list`')
 }
 
 /** The first key signs at once. */
-export async function addKey(tx: Transaction<Database>, parts: Parts, createdAt: Date): Promise<StoredKey> {
+export async function addKey(tx: Tx, parts: Parts, createdAt: Date): Promise<StoredKey> {
   const newest = (await listKeys(tx)).at(-1)
   const aheadMs = newest ? PUBLISH_AHEAD_SECONDS * 1000 : 0
   const signsFrom = new Date(createdAt.getTime() + aheadMs)
@@ -39,7 +37,7 @@ export async function resealKeys(db: Executor, sealer: Sealer): Promise<void> {
 }
 
 /** The new key signs at once. */
-export async function replaceAllKeys(tx: Transaction<Database>, parts: Parts, at: Date) {
+export async function replaceAllKeys(tx: Tx, parts: Parts, at: Date) {
   const revoked = await setAllRevoked(tx, at)
   const sequence = ((await listKeys(tx)).at(-1)?.sequence ?? 0) + 1
   return { key: await storeKey(tx, parts, { sequence, createdAt: at, signsFrom: at }), revoked }
@@ -47,7 +45,7 @@ export async function replaceAllKeys(tx: Transaction<Database>, parts: Parts, at
 
 /** Null if it needs no successor; undefined if unknown or revoked. */
 export async function revokeKey(
-  tx: Transaction<Database>,
+  tx: Tx,
   parts: Parts,
   keyId: string,
   at: Date,

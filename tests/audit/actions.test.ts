@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { ACTIONS } from '../../src/audit/actions.ts'
+import { ACTIONS } from '../../src/audit/entry.ts'
 import { read } from '../architecture/sources.ts'
 import { openTestService } from '../support/test-service.ts'
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { type ElementTypeName, toBinaryArray } from '../../src/database/binary-array.ts'
+import { type ElementTypeName, toBinaryArray } from '../../src/database/columns.ts'
 import { openTestService } from '../support/test-service.ts'
 
 const { db } = await openTestService()

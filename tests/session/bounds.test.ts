@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { endSessionsOfCompany } from '../../src/operator/sessions.ts'
+import { endSessionsOfCompany } from '../../src/operator/companies.ts'
 import { selectAudit } from '../support/audit.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 

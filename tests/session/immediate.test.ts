@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
-import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
-import { changeUserStatus } from '../../src/operator/users.ts'
+import {
+  changeCompanyStatus,
+  changeSubscription,
+  endSessionsOfCompany,
+} from '../../src/operator/companies.ts'
+import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
 import { createClock, openTestService, type Person } from '../support/test-service.ts'
 
 /** What an operator changes holds on every instance from the next request on, for every credential. */

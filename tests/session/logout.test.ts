@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { endSessionsOfCompany, endSessionsOfUser } from '../../src/operator/sessions.ts'
-import { changeUserStatus } from '../../src/operator/users.ts'
+import { endSessionsOfCompany } from '../../src/operator/companies.ts'
+import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
 

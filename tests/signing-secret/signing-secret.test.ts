@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
-import { changeUserRole } from '../../src/company/service.ts'
+import { changeUser } from '../../src/company/service.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { selectAudit } from '../support/audit.ts'
 import { type Answer, countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
@@ -162,7 +162,7 @@ test('nobody gets a secret by a session that ends, or a right that is taken away
     waiting.push(...tokens.map((token, at) => service.call(REGENERATE, { token, at })))
     await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 100_000 })
     await endUserSessions(tx, companyId, ended.userId, 'password_changed')
-    await changeUserRole(tx, companyId, demoted.userId, 'viewer')
+    await changeUser(tx, companyId, demoted.userId, { role: 'viewer' })
   })
   const [first, second] = await Promise.all(waiting)
   expect([first?.body.code, second?.body.code]).toEqual(['session_ended', 'permission_denied'])

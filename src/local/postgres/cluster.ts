@@ -14,7 +14,7 @@ export interface EmbeddedOptions {
   randomBytes: (size: number) => Buffer
   /** Server settings, such as `{ fsync: 'off' }`, for a server that this start launches. */
   settings?: Record<string, string>
-  /** A command can run beside a service, which owns the server: then it only gets the URL. */
+  /** Beside a service, which owns the server, a command only gets the URL. */
   isCommand?: boolean
 }
 
@@ -37,7 +37,6 @@ export interface Site extends EmbeddedOptions {
   account: Account
 }
 
-/** The message says why the local database cannot be used, and what to do. */
 export class LocalDatabaseError extends Error {
   override name = 'LocalDatabaseError'
 }
@@ -65,7 +64,6 @@ export function locateBinaries(platform: string = process.platform, arch: string
 export async function prepareSite(options: EmbeddedOptions, binaries: Binaries): Promise<Site> {
   await makeFolder(options.dataDir, isRoot() ? 0o711 : 0o700)
   const dataDir = await fs.realpath(options.dataDir)
-  // Stored before the database exists.
   const makePassword = () => options.randomBytes(24).toString('base64url')
   const password = await readOrCreate(dataDir, 'postgres.password', options.randomBytes, makePassword)
   const { home, account } = await choosePlace(dataDir, password)
@@ -76,8 +74,7 @@ export async function prepareSite(options: EmbeddedOptions, binaries: Binaries):
 
   const existing = await fs.stat(cluster).catch(unless('ENOENT'))
   if (!existing) await createCluster(site)
-  // If root copied the folder, the copy belongs to root.
-  else if (account.uid !== undefined && account.uid !== existing.uid) await giveTo(account, cluster)
+  else if (account.uid !== undefined && account.uid !== existing.uid) await giveTo(account, cluster) // root's copy
   return site
 }
 

@@ -33,7 +33,7 @@ export interface EmbeddedPostgres {
 const patienceMs = 60_000
 const pollMs = 20
 const maxLaunches = 8
-/** For an owner that stops: it takes as long at most. */
+/** As long as a service takes to stop. */
 const maxOwnerWait = '10s'
 
 export async function startEmbeddedPostgres(
@@ -134,14 +134,12 @@ async function findFreePort(): Promise<number> {
   return typeof address === 'object' && address ? address.port : 0
 }
 
-/** Undefined: try again. */
 async function enter(site: Site, { pid, port }: Pick<Entered, 'pid' | 'port'>): Promise<Entered | undefined> {
   const socket = new Socket()
   const access = { user: 'gatehouse', password: site.password, database: 'postgres', ssl: false }
   const settings = { ...access, host: '127.0.0.1', port, connectionTimeoutMillis: 5000 }
   const client = new pg.Client({ ...settings, stream: () => socket })
-  // A lost connection is harmless here: the pool detects it itself.
-  client.on('error', () => {})
+  client.on('error', () => {}) // The pool notices a loss itself.
   try {
     await client.connect()
     const isOwner = await becomeOwner(client, site)

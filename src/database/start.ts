@@ -1,0 +1,84 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import { type Executor, ping } from './connect.ts'
+import { codeOf, isUnavailable } from './faults.ts'
+import type { Database } from './schema.ts'
+
+/** What a start asks of the database: that it answers, that it keeps sessions, how many connections it has. */
+
+const PATIENCE_MS = 30_000
+const RETRY_MS = 500
+const SAY_EVERY_MS = 5_000
+const POOLING_CHECKS = 10
+
+interface Options {
+  signal: AbortSignal
+  say(text: string): void
+  patienceMs?: number
+}
+
+/** Faults that do not pass by themselves fail at once. @throws the database's error, or the signal's abort */
+export async function waitForDatabase(
+  db: Executor,
+  { signal, say, patienceMs = PATIENCE_MS }: Options,
+): Promise<void> {
+  const deadline = performance.now() + patienceMs
+  let saidAt = Number.NEGATIVE_INFINITY
+  for (;;) {
+    try {
+      return await ping(db)
+    } catch (error) {
+      if (!isAway(error) || performance.now() >= deadline) throw error
+      if (performance.now() - saidAt >= SAY_EVERY_MS) {
+        saidAt = performance.now()
+        say(`Waiting for the database, which cannot be reached: ${reasonOf(error)}`)
+      }
+    }
+    await sleep(RETRY_MS, undefined, { signal })
+  }
+}
+
+function isAway(error: unknown): boolean {
+  return isUnavailable(error) || codeOf(error) === 'ENOENT' // a Unix socket that is not there yet
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message || (codeOf(error) ?? error.name) : String(error)
+}
+
+export class TransactionPoolingError extends Error {
+  override name = 'TransactionPoolingError'
+  override message =
+    'DATABASE_URL leads to a connection pooler in transaction mode; set its pool mode to session'
+}
+
+/** @throws TransactionPoolingError */
+export async function requireSessionPooling(db: Kysely<Database>): Promise<void> {
+  // Timeouts, prepared statements and the lock of migrations belong to a connection of the server, which a pooler in
+  // transaction mode changes between two transactions.
+  await db.connection().execute(async (first) => {
+    for (let checks = 0; checks < POOLING_CHECKS; checks += 1) {
+      const before = await readServerProcess(first)
+      // The second takes the server that served the first and keeps it, so such a pooler must serve the first by another
+      // one. On a busy pooler a third client can take it before and give it back in time, so this is repeated.
+      const after = await db.transaction().execute(async (second) => {
+        await readServerProcess(second)
+        return await readServerProcess(first)
+      })
+      if (before !== after) throw new TransactionPoolingError()
+    }
+  })
+}
+
+async function readServerProcess(db: Executor): Promise<number | undefined> {
+  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
+  return rows[0]?.pid
+}
+
+/** For roles that are no superusers; null if the server does not tell. */
+export async function readConnectionCapacity(db: Executor): Promise<number | null> {
+  const { rows } = await sql<{ capacity: number | null }>`
+    select current_setting('max_connections', true)::int
+      - current_setting('superuser_reserved_connections', true)::int as capacity`.execute(db)
+  return rows[0]?.capacity ?? null
+}
