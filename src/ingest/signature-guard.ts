@@ -145,7 +145,6 @@ interface Signed {
   signature: string
 }
 
-/** Also checks the time. @throws Problem invalid_signature */
 function readSigned(request: FastifyRequest, now: number, toleranceSeconds: number): Signed {
   const companyId = readHeader(request, 'x-company-id').toLowerCase()
   const id = readHeader(request, 'webhook-id')
