@@ -6,23 +6,43 @@ import { widerNetworkOf } from './network.ts'
  */
 interface Place {
   network: string
-  /** Entries without one count as those of one device. */
+  /** Only one that is known for the member. Entries without one count as those of one device. */
   device?: string | undefined
 }
 
-export interface FairQueue<Entry> {
-  readonly size: number
-  /**
-   * Adds an entry. If the queue is full, removes and returns the newest entry of the wider network that has most;
-   * if the wider network is full, the newest of its network that has most. That can be the entry itself.
-   */
-  add(place: Place, entry: Entry): Entry | undefined
-  /** Whether `add` would return its own entry. */
-  refuses(place: Place): boolean
-  /** Whether it would because the wider network has used up its share, however few others wait. */
-  refusesShare(place: Place): boolean
-  /** Takes the next entry. */
-  take(): Entry | undefined
+/** For whom work is done. */
+export interface Turn extends Place {
+  /** Whether network or device are known. Half of the work is kept for these. */
+  isKnown: boolean
+}
+
+/** Of all entries, and of those of one wider network. */
+interface Bounds {
+  max: number
+  maxPerWiderNetwork: number
+}
+
+/** A queue of two halves, each in a fair order: those who are known, and strangers. The bounds are those of each. */
+export function createTurnQueue<Entry>(bounds: Bounds) {
+  const known = createFairQueue<Entry>(bounds)
+  const strangers = createFairQueue<Entry>(bounds)
+  const halfOf = ({ isKnown }: Turn) => (isKnown ? known : strangers)
+  let lastWasKnown = false
+  return {
+    get size() {
+      return known.size + strangers.size
+    },
+    add: (turn: Turn, entry: Entry) => halfOf(turn).add(turn, entry),
+    refuses: (turn: Turn) => halfOf(turn).refuses(turn),
+    /** Whether a network, known or not, has used up its share. */
+    refusesShare: (network: string) => known.refusesShare({ network }) || strangers.refusesShare({ network }),
+    /** Strictly in turn, so that each half gets its half, and more if the other does not need it. */
+    take() {
+      lastWasKnown = !lastWasKnown
+      return lastWasKnown ? (known.take() ?? strangers.take()) : (strangers.take() ?? known.take())
+    },
+    takeKnown: known.take,
+  }
 }
 
 interface Node<Entry> {
@@ -32,30 +52,10 @@ interface Node<Entry> {
   entries: Entry[]
 }
 
-export function createFairQueue<Entry>({
-  max,
-  maxPerWiderNetwork,
-}: {
-  max: number
-  maxPerWiderNetwork: number
-}): FairQueue<Entry> {
+export function createFairQueue<Entry>({ max, maxPerWiderNetwork }: Bounds) {
   const all = newNode<Entry>()
-  return {
-    get size() {
-      return all.size
-    },
-    add({ network, device = '' }, entry) {
-      const wider = widerNetworkOf(network)
-      addTo(all, [wider, network, device], entry)
-      if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
-      return all.size > max ? dropFrom(all, []) : undefined
-    },
-    refuses: (place) =>
-      refusesShare(place) || (all.size >= max && isLargest(all.children, widerNetworkOf(place.network))),
-    refusesShare,
-    take: () => (all.size === 0 ? undefined : takeFrom(all)),
-  }
 
+  /** Whether the wider network has used up its share, however few others wait. */
   function refusesShare({ network, device = '' }: Place): boolean {
     const wider = all.children.get(widerNetworkOf(network))
     return (
@@ -63,6 +63,27 @@ export function createFairQueue<Entry>({
       isLargest(wider?.children, network) &&
       isLargest(wider?.children.get(network)?.children, device)
     )
+  }
+
+  return {
+    get size() {
+      return all.size
+    },
+    /**
+     * If the queue is full, removes and returns the newest entry of the wider network that has most; if the wider
+     * network is full, the newest of its network that has most. That can be the entry itself.
+     */
+    add({ network, device = '' }: Place, entry: Entry): Entry | undefined {
+      const wider = widerNetworkOf(network)
+      addTo(all, [wider, network, device], entry)
+      if ((all.children.get(wider)?.size ?? 0) > maxPerWiderNetwork) return dropFrom(all, [wider])
+      return all.size > max ? dropFrom(all, []) : undefined
+    },
+    /** Whether `add` would return its own entry. */
+    refuses: (place: Place) =>
+      refusesShare(place) || (all.size >= max && isLargest(all.children, widerNetworkOf(place.network))),
+    refusesShare,
+    take: () => (all.size === 0 ? undefined : takeFrom(all)),
   }
 }
 

@@ -2,9 +2,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Socket } from 'node:net'
 import { overloaded, type Problem } from '../errors.ts'
 import type { BodyBudget } from './body-budget.ts'
+import { createTurnQueue, type Turn } from './fair-queue.ts'
 import type { ProvenNetworks } from './proven-networks.ts'
 import { holdUnasked } from './read-body.ts'
-import { createTurnQueue, type Turn } from './turn-queue.ts'
 
 /** Shares the event loop between networks: see `listener.ts`. */
 

@@ -1,4 +1,4 @@
-import { createTurnQueue, type Turn } from '../edge/turn-queue.ts'
+import { createTurnQueue, type Turn } from '../edge/fair-queue.ts'
 import { overloaded } from '../errors.ts'
 
 /** Admits costly work, a bounded number of calls at a time, in a fair order. */

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../crypto/password.ts'
-import type { Turn } from '../edge/turn-queue.ts'
+import type { Turn } from '../edge/fair-queue.ts'
 import { type Admission, createAdmission } from './admission.ts'
 
 export interface LimitedHasher

@@ -13,9 +13,7 @@ interface LogoutRequest {
   now: number
 }
 
-/** When it resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
-export type LogOut = ReturnType<typeof createLogout>
-
+/** When what it returns resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
 export function createLogout({ db, system, tokens, measureBatch }: Context) {
   // In batches, since anybody can send a false cookie, and each one causes a statement.
   const byToken = (scope: repository.LogoutScope) =>

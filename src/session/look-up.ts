@@ -15,9 +15,6 @@ const RENEW_AFTER_MS = 60_000
 /** About 2 KB each. */
 const MAX_REMEMBERED = 10_000
 
-/** Its functions throw Problem session_ended or invalid_token. */
-export type SessionLookUp = ReturnType<typeof createSessionLookUp>
-
 /** Sessions by id or cookie hash. One is used only if the statement of the request has found the same version of it. */
 function createMemory() {
   const sessions = new LruMap<{ version: string; session: Session }>(MAX_REMEMBERED)
@@ -32,6 +29,7 @@ function createMemory() {
   }
 }
 
+/** Its functions throw Problem session_ended or invalid_token. */
 export function createSessionLookUp({ db, config, tokens, system, measureBatch }: Context) {
   // Secret, so that nobody can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()

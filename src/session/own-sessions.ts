@@ -8,8 +8,6 @@ import type { Session } from './session.ts'
 
 /** Users list and end their own sessions, and no others. */
 
-export type OwnSessions = ReturnType<typeof createOwnSessions>
-
 /** A server that signs in again instead of refreshing can have very many sessions. */
 const MAX_LISTED = 1_000
 

@@ -1,5 +1,5 @@
 import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { responses } from '../http/responses.ts'
@@ -11,13 +11,15 @@ import {
   readSessionCookie,
   readSessionCookies,
   requireSameSite,
+  setDeviceCookie,
   setSessionCookie,
 } from '../session/cookie.ts'
-import { toTokenReply } from '../session/replies.ts'
+import { toSessionReply, toTokenReply } from '../session/replies.ts'
 import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
+import { logContextOf } from '../session/session.ts'
 import { createAttempts } from './guesses.ts'
 import { createKnownClients } from './known-clients.ts'
-import { answerSignIn } from './login-answer.ts'
+import type { SignedIn } from './opening.ts'
 import { beginProofByPasskey, createProofBySecondFactor, proveByPassword } from './reauthentication.ts'
 import {
   ChallengeModeHeaders,
@@ -263,3 +265,17 @@ export const reauthenticateRoutes = fp(reauthentication, {
   dependencies: ['session-guard'],
   encapsulate: true,
 })
+
+/** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
+function answerSignIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { session, credential, limit }: SignedIn,
+) {
+  Object.assign(request.logContext, logContextOf(session))
+  if (limit) reply.headers(limitHeaders(limit))
+  if ('tokens' in credential) return toTokenReply(session, credential.tokens)
+  setSessionCookie(reply, credential.cookie)
+  if (credential.device !== null) setDeviceCookie(reply, credential.device)
+  return toSessionReply(session)
+}

@@ -1,6 +1,6 @@
 import { normalizeEmail } from '../company/checks.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
-import type { Turn } from '../edge/turn-queue.ts'
+import type { Turn } from '../edge/fair-queue.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'

@@ -29,7 +29,7 @@ const LINES = [
  */
 const DOORS: Record<string, string[]> = {
   // The second door: networks, and the fair queue.
-  edge: ['listener.ts', 'network.ts', 'turn-queue.ts'],
+  edge: ['listener.ts', 'network.ts', 'fair-queue.ts'],
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'notices.ts', 'repository.ts'],
@@ -262,7 +262,7 @@ describe('each thing has one place:', () => {
   test('requests and replies are no concern of services, repositories and what they stand on', () => {
     const isOfHttp = (path: string) =>
       ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
-      /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential)|sign-in\/login-answer)\.ts$/.test(path) ||
+      /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||
       isRoutes(path) ||
       isGuard(path) ||
       isPlugin(path) ||

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { createFairQueue } from '../../src/edge/fair-queue.ts'
-import type { Turn } from '../../src/edge/turn-queue.ts'
+import { createFairQueue, type Turn } from '../../src/edge/fair-queue.ts'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { times } from '../support/test-service.ts'
 
