@@ -9,8 +9,10 @@ const MIN_CONNECTIONS = 16
 
 const Report = Type.Object({ userLimits: Type.Object({ open_files: Type.Object({ soft: Type.Number() }) }) })
 
+const OPEN_FILES = openFilesLimit()
+
 /** How many connections the public listener can hold: what the process's limit of open files leaves for it. */
-export function connectionLimit(databasePoolSize: number, files = openFilesLimit()): number {
+export function connectionLimit(databasePoolSize: number, files = OPEN_FILES): number {
   const left = files - OTHER_FILES - databasePoolSize
   return Math.max(MIN_CONNECTIONS, Math.min(MAX_CONNECTIONS, left))
 }

@@ -1,3 +1,4 @@
+import { AjvCompiler } from '@fastify/ajv-compiler'
 import fastifyCookie from '@fastify/cookie'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController } from 'fastify'
@@ -28,6 +29,12 @@ export interface HttpOptions {
   logStream?: DestinationStream | undefined
 }
 
+/**
+ * Compiles each schema once a process: Ajv keeps them by their object. The names of headers in them must be in lower case,
+ * since Fastify leaves them as they are then.
+ */
+const buildValidator = AjvCompiler()
+
 /** A Fastify app with everything that applies to all requests, and without routes. */
 export async function createHttpApp({ config, system, registry, guide, logStream }: HttpOptions) {
   const commonHeaders = await createCommonHeaders()
@@ -48,7 +55,7 @@ export async function createHttpApp({ config, system, registry, guide, logStream
     forceCloseConnections: 'idle',
     // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,
-    schemaController: { compilersFactory: { buildSerializer } },
+    schemaController: { compilersFactory: { buildSerializer, buildValidator } },
     ajv: {
       customOptions: {
         // Validation never changes a value.
