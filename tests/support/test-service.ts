@@ -81,17 +81,36 @@ export const PASSWORD = 'correct horse battery'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 /** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
+let estimateOfPassword: ReturnType<PasswordHasher['estimate']> | undefined
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 export const createCheapHasher = () => createLimitedHasher(undefined, undefined, CHEAP)
-const sharedHasher = await createCheapHasher()
+const sharedHasher = await createSharedHasher()
 const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
 
-/** Nearly all users of tests have one password, so it is hashed once. */
+/**
+ * Nearly all users of tests have one password, so it is hashed and estimated once. Estimates have the lowest priority:
+ * on a busy machine each takes long.
+ */
 async function createOperatorHasher(parameters?: HashParameters) {
   const hasher = await createPasswordHasher(parameters)
   const known = await hasher.hash(PASSWORD)
   const hash = async (password: string) => (password === PASSWORD ? known : await hasher.hash(password))
-  return { ...hasher, hash, known }
+  return { ...estimatingOnce(hasher), hash, known }
+}
+
+async function createSharedHasher(): Promise<LimitedHasher> {
+  const hasher = await createCheapHasher()
+  const { inTurn } = hasher
+  return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
+}
+
+function estimatingOnce(hasher: PasswordHasher): PasswordHasher {
+  async function estimate(password: string, hints: string[]) {
+    if (password !== PASSWORD) return await hasher.estimate(password, hints)
+    estimateOfPassword ??= hasher.estimate(password, [])
+    return await estimateOfPassword
+  }
+  return { ...hasher, estimate }
 }
 
 /** One with the parameters of the service's. */
