@@ -35,11 +35,13 @@ export function addProblems(schema: FastifySchema | undefined, codes: readonly P
 
 function add(response: object, codes: readonly ProblemCode[]): void {
   const known = problemsOf.get(response) ?? new Set()
+  const changed = new Set(codes.filter((code) => !known.has(code)).map(statusOf))
   for (const code of codes) known.add(code)
   problemsOf.set(response, known)
   const rare = [...known].filter((code) => !EVERYWHERE.includes(code))
   const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), statusOf)
-  for (const [status, ofStatus] of byStatus) Object.assign(response, { [status]: toResponse(ofStatus) })
+  for (const [status, ofStatus] of byStatus)
+    if (changed.has(status)) Object.assign(response, { [status]: toResponse(ofStatus) })
 }
 
 const PROBLEM = { $ref: 'Problem#' }
