@@ -29,7 +29,7 @@ export interface Connection {
 interface ConnectOptions {
   url: string
   poolSize: number
-  /** Multiplies the waits for locks and statements: for tests of races on a busy machine. */
+  /** Multiplies the waits for connections, locks and statements: for tests of races on a busy machine. */
   timeoutScale?: number
   onIdleError?: (error: Error) => void
 }
@@ -86,7 +86,7 @@ const PLANS = {
 } as const
 
 const forRequests = (scale: number): Settings => ({
-  connectionTimeoutMillis: 3_000,
+  connectionTimeoutMillis: 3_000 * scale,
   query_timeout: 8_000 * scale,
   server: {
     lock_timeout: 2_000 * scale,

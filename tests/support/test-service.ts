@@ -169,7 +169,7 @@ interface TestServiceOptions {
   /** Shared by the instances; by default, all services of a test file share a cheap one. */
   hasher?: LimitedHasher
   /**
-   * How many times as long as usual requests wait for locks and statements. A race that a test arranges must not end
+   * How many times as long as usual requests wait for connections, locks and statements. A race that a test arranges must not end
    * because the machine is busy; a test of the waits themselves needs 1.
    */
   timeoutScale?: number
