@@ -330,7 +330,7 @@ test('a proxy that is told to stop accepts no more, and finishes what has begun'
     await held.promise
     answer.end('finished')
   })
-  const proxy = await openProxy({}, [slow])
+  const proxy = await openProxy({ ANSWER_WITHIN: '100s' }, [slow])
   const answer = ask(proxy.url)
   await begun.promise
   const ended = once(proxy.process, 'exit')
