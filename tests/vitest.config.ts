@@ -18,6 +18,8 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     // More than cores: many tests wait for timeouts and other processes.
     maxWorkers: 2 * availableParallelism(),
+    // Less work for the garbage collector.
+    execArgv: ['--max-semi-space-size=64'],
     // Files share the loaded modules; what they test lives in databases and services of their own.
     isolate: false,
     // How long something may take on a busy machine is not what any test is about: hashing takes the time that
