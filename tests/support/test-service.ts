@@ -82,15 +82,18 @@ export const PASSWORD = 'correct horse battery'
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
 /** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
 let estimateOfPassword: ReturnType<PasswordHasher['estimate']> | undefined
+/** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
-export const createCheapHasher = () => createLimitedHasher(undefined, undefined, CHEAP)
-const sharedHasher = await createSharedHasher()
+const sharedHasher = await createCheapHasher()
 const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
 
-/**
- * Nearly all users of tests have one password, so it is hashed and estimated once. Estimates have the lowest priority:
- * on a busy machine each takes long.
- */
+export async function createCheapHasher(): Promise<LimitedHasher> {
+  const hasher = await createLimitedHasher(undefined, undefined, CHEAP)
+  const { inTurn } = hasher
+  return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
+}
+
+/** Nearly all users of tests have one password, so it is hashed once. */
 async function createOperatorHasher(parameters?: HashParameters) {
   const hasher = await createPasswordHasher(parameters)
   const known = await hasher.hash(PASSWORD)
@@ -98,12 +101,7 @@ async function createOperatorHasher(parameters?: HashParameters) {
   return { ...estimatingOnce(hasher), hash, known }
 }
 
-async function createSharedHasher(): Promise<LimitedHasher> {
-  const hasher = await createCheapHasher()
-  const { inTurn } = hasher
-  return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
-}
-
+/** Estimates that password once: it takes long, since estimates have the lowest priority. */
 function estimatingOnce(hasher: PasswordHasher): PasswordHasher {
   async function estimate(password: string, hints: string[]) {
     if (password !== PASSWORD) return await hasher.estimate(password, hints)
