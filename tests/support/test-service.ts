@@ -80,7 +80,6 @@ export const times = <T>(count: number, make: (index: number) => T): T[] =>
 export const PASSWORD = 'correct horse battery'
 /** The master keys of every service, for tests that run the project's programs on its database. */
 export const MASTER_KEYS = `test:${Buffer.alloc(32, 7).toString('base64')}`
-/** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
 let estimateOfPassword: ReturnType<PasswordHasher['estimate']> | undefined
 /** The least work that argon2 allows. Tests of hashing and sign-in hash as the service does. */
 const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
