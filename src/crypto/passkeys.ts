@@ -8,6 +8,7 @@ interface RelyingParty {
   origins: string[]
 }
 
+/** As long as a challenge lives: second-factor/challenges.ts. */
 const TIMEOUT_MS = 300_000
 const MAX_ID_BYTES = 1023 // of a credential id (section 7.1, step 25)
 /** Of authenticator data (section 6.1): hash, flags, counter, AAGUID and the length of the id. */

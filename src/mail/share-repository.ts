@@ -11,7 +11,7 @@ import type { DueMail } from './repository.ts'
  */
 
 const OF_WIDER_NETWORK = 4
-/** How many windows of earlier mails are counted: a mail waits for a day at most. */
+/** How many windows of earlier mails are counted, as long as a mail waits: delivery.ts. */
 const MAX_WINDOWS = 24
 
 const isWaiting = sql`(coalesce(counted_at, failed_at) is null)`

@@ -5,7 +5,7 @@ import { LinkButton } from './parts.tsx'
 import { PasskeyButton } from './passkey-button.tsx'
 import { canUsePasskeys } from './passkeys.ts'
 
-/** What the service lets a challenge live. */
+/** As long as a challenge lives: second-factor/challenges.ts. */
 const LIFETIME_MS = 5 * 60_000
 const MAX_TRIES = 5
 

@@ -6,6 +6,7 @@ import { Problem } from '../errors.ts'
 export const COOKIE_NAME = '__Host-session'
 /** It opens nothing: it says that somebody has signed in with this browser. See known-clients.ts. */
 const DEVICE_COOKIE_NAME = '__Host-device'
+/** As long as a device is known: sign-in/known-clients.ts. */
 const DEVICE_MAX_AGE_SECONDS = 90 * 86_400
 const ATTRIBUTES = { path: '/', secure: true, httpOnly: true, sameSite: 'strict' } as const
 
