@@ -1,10 +1,9 @@
 import { Readable } from 'node:stream'
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import type { Executor } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { countDaily, type Filter, listTrail, type Place, type TrailEntry } from './repository.ts'
 import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
 
@@ -12,31 +11,28 @@ import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLine
 const EXPORT_ROWS = 500
 const NDJSON = 'application/x-ndjson'
 
-const tags = ['audit']
+const operation = operationsOf('audit')
 
 /** The audit trail of the company; behind the permission guard. */
-const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context: { db, system } }) => {
+const routes: Routes<Context> = async (app, { context: { db, system } }) => {
   /** Companies whose trail is being exported. */
   const exporting = new Set<string>()
 
   app.get(
     '/auth/audit',
-    {
-      schema: {
-        tags,
-        operationId: 'listAudit',
-        summary: 'The audit trail, the newest entries first, in pages',
-        description:
-          'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
-        querystring: AuditQuery,
-        response: {
-          200: {
-            description: AuditReply.description,
-            content: { 'application/json': { schema: AuditReply }, [NDJSON]: { schema: EntryLines } },
-          },
+    operation({
+      operationId: 'listAudit',
+      summary: 'The audit trail, the newest entries first, in pages',
+      description:
+        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
+      querystring: AuditQuery,
+      response: {
+        200: {
+          description: AuditReply.description,
+          content: { 'application/json': { schema: AuditReply }, [NDJSON]: { schema: EntryLines } },
         },
       },
-    },
+    }),
     async ({ session: { companyId }, query, headers }, reply) => {
       const filter = toFilter(query)
       if (headers.accept?.includes(NDJSON)) {
@@ -58,16 +54,13 @@ const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { co
 
   app.get(
     '/auth/audit/daily',
-    {
-      schema: {
-        tags,
-        operationId: 'countAuditDaily',
-        summary: 'Sign-ins, refusals and changes of each day',
-        description: 'Days are those of UTC. Today counts until now.',
-        querystring: DailyQuery,
-        response: { 200: DailyReply },
-      },
-    },
+    operation({
+      operationId: 'countAuditDaily',
+      summary: 'Sign-ins, refusals and changes of each day',
+      description: 'Days are those of UTC. Today counts until now.',
+      querystring: DailyQuery,
+      response: { 200: DailyReply },
+    }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(system.now())
       return { days: await countDaily(db, companyId, { now, days: Number(query.days ?? DEFAULT_DAYS) }) }
@@ -117,8 +110,4 @@ function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {
   return { ...entry, occurredAt: occurredAt.toISOString(), ...refused }
 }
 
-export const auditRoutes = fp(routes, {
-  name: 'audit-routes',
-  dependencies: ['permission-guard'],
-  encapsulate: true,
-})
+export const auditRoutes = scopedRoutes(routes, 'audit-routes', ['permission-guard'])

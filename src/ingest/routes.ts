@@ -1,11 +1,10 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
+import { type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { IngestBody, IngestHeaders, IngestReply, MAX_BODY_BYTES } from './schemas.ts'
 import { createIngest } from './service.ts'
 
-const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context }) => {
+const routes: Routes<Context> = async (app, { context }) => {
   const ingest = createIngest(context)
   app.post(
     '/events/ingest',
@@ -35,8 +34,4 @@ const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { co
   )
 }
 
-export const ingestRoutes = fp(routes, {
-  name: 'ingest-routes',
-  dependencies: ['signature-guard'],
-  encapsulate: true,
-})
+export const ingestRoutes = scopedRoutes(routes, 'ingest-routes', ['signature-guard'])

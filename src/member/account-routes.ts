@@ -1,8 +1,8 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
+import { Type } from '@fastify/type-provider-typebox'
 import { actorOf } from '../acts.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
@@ -20,24 +20,20 @@ import {
 } from './schemas.ts'
 import { undo } from './undo.ts'
 
-type Routes = FastifyPluginAsyncTypebox<{ context: Context }>
-
-const tags = ['account']
+const operation = operationsOf('account')
 
 /** One's own account; behind the session guard and that of second factors. */
-const account: Routes = async (app, { context }) => {
+const account: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/password/change',
-    {
-      schema: {
-        operationId: 'changePassword',
-        summary: "Change the password; the user's other sessions end",
-        description: 'Mailed links to reset the password no longer work after it.',
-        tags: ['session'],
-        body: PasswordChangeBody,
-        response: responses({ 204: Type.Null() }, 'permission_denied'),
-      },
-    },
+    operation({
+      operationId: 'changePassword',
+      summary: "Change the password; the user's other sessions end",
+      description: 'Mailed links to reset the password no longer work after it.',
+      tags: ['session'],
+      body: PasswordChangeBody,
+      response: responses({ 204: Type.Null() }, 'permission_denied'),
+    }),
     async (request, reply) => {
       const limit = await changePassword(context, actorOf(request, context), request.body)
       reply.code(204).headers(limitHeaders(limit))
@@ -47,16 +43,13 @@ const account: Routes = async (app, { context }) => {
 
   app.patch(
     '/auth/account',
-    {
-      schema: {
-        tags,
-        operationId: 'changeAccount',
-        summary: 'Change your own name',
-        description: 'It is in the next answer on every instance.',
-        body: AccountBody,
-        response: { 200: AccountReply },
-      },
-    },
+    operation({
+      operationId: 'changeAccount',
+      summary: 'Change your own name',
+      description: 'It is in the next answer on every instance.',
+      body: AccountBody,
+      response: { 200: AccountReply },
+    }),
     async (request) => {
       const { userId: id, email, role } = request.session
       const name = await changeOwnName(context, actorOf(request, context), request.body.name)
@@ -66,17 +59,14 @@ const account: Routes = async (app, { context }) => {
 
   app.post(
     '/auth/email/change',
-    {
-      schema: {
-        tags,
-        operationId: 'changeEmail',
-        summary: 'Ask for another e-mail address; a link to it confirms the change',
-        description:
-          'Needs a recent proof, and without a second factor the code of `POST /auth/second-factors/mail-code` with `{"for":"email"}`. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void. If no second factor proved it, the mail that tells the former address has a link to undo it.',
-        body: EmailChangeBody,
-        response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
-      },
-    },
+    operation({
+      operationId: 'changeEmail',
+      summary: 'Ask for another e-mail address; a link to it confirms the change',
+      description:
+        'Needs a recent proof, and without a second factor the code of `POST /auth/second-factors/mail-code` with `{"for":"email"}`. Nothing changes until the link is followed. A newer request, another password and a disabled account make it void. If no second factor proved it, the mail that tells the former address has a link to undo it.',
+      body: EmailChangeBody,
+      response: responses({ 202: AcceptedReply }, 'reauthentication_required', 'permission_denied'),
+    }),
     async (request, reply) => {
       const actor = actorOf(request, context)
       requireRecentProof(request, actor.now)
@@ -88,19 +78,16 @@ const account: Routes = async (app, { context }) => {
 }
 
 /** The links of a change of e-mail and of an undo, which can be followed where nobody is signed in; behind the public guard. */
-const links: Routes = async (app, { context }) => {
+const links: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/email/confirm',
-    {
-      schema: {
-        tags,
-        operationId: 'confirmEmail',
-        summary: 'Change the e-mail address by the token that was mailed to the new one',
-        description: 'Links that were mailed to the old one no longer work. Both get a notice.',
-        body: ConfirmBody,
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      operationId: 'confirmEmail',
+      summary: 'Change the e-mail address by the token that was mailed to the new one',
+      description: 'Links that were mailed to the old one no longer work. Both get a notice.',
+      body: ConfirmBody,
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       const received = { client: clientOf(request), now: context.system.now() }
       const { limit, ...ids } = await confirmEmailChange(context, request.body.token, received)
@@ -112,18 +99,15 @@ const links: Routes = async (app, { context }) => {
 
   app.post(
     '/auth/undo',
-    {
-      schema: {
-        tags,
-        operationId: 'undo',
-        summary:
-          'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
-        description:
-          'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed.',
-        body: UndoBody,
-        response: { 200: UndoReply },
-      },
-    },
+    operation({
+      operationId: 'undo',
+      summary:
+        'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
+      description:
+        'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed.',
+      body: UndoBody,
+      response: { 200: UndoReply },
+    }),
     async (request, reply) => {
       const received = { client: clientOf(request), now: context.system.now() }
       const { companyId, userId, email, limit } = await undo(context, request.body.token, received)
@@ -134,13 +118,5 @@ const links: Routes = async (app, { context }) => {
   )
 }
 
-export const accountRoutes = fp(account, {
-  name: 'account-routes',
-  dependencies: ['session-guard', 'enrolment-guard'],
-  encapsulate: true,
-})
-export const accountLinkRoutes = fp(links, {
-  name: 'account-link-routes',
-  dependencies: ['public-guard'],
-  encapsulate: true,
-})
+export const accountRoutes = scopedRoutes(account, 'account-routes', ['session-guard', 'enrolment-guard'])
+export const accountLinkRoutes = scopedRoutes(links, 'account-link-routes', ['public-guard'])

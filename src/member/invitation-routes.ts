@@ -1,9 +1,9 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
+import { Type } from '@fastify/type-provider-typebox'
 import { actorOf } from '../acts.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { type Invitation, listInvitations } from './invitation-repository.ts'
@@ -16,27 +16,20 @@ import {
   InvitationsReply,
 } from './schemas.ts'
 
-interface Options {
-  context: Context
-}
-
-const tags = ['members']
+const operation = operationsOf('members')
 
 /** Invitations, for those who may manage members; behind the permission guard and that of recent proof. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+const routes: Routes<Context> = async (app, { context }) => {
   app.post(
     '/auth/invitations',
-    {
-      schema: {
-        tags,
-        operationId: 'invite',
-        summary: 'Invite somebody by mail',
-        description:
-          'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members.',
-        body: InvitationBody,
-        response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
-      },
-    },
+    operation({
+      operationId: 'invite',
+      summary: 'Invite somebody by mail',
+      description:
+        'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members.',
+      body: InvitationBody,
+      response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
+    }),
     async (request, reply) => {
       const { invitation, limit } = await invite(context, actorOf(request, context), request.body)
       reply.code(201).headers(limitHeaders(limit))
@@ -46,16 +39,13 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
 
   app.get(
     '/auth/invitations',
-    {
-      schema: {
-        tags,
-        operationId: 'listInvitations',
-        summary: 'The open invitations, the newest first, in pages',
-        description: 'Those whose link works, or will once its mail is sent.',
-        querystring: InvitationsQuery,
-        response: { 200: InvitationsReply },
-      },
-    },
+    operation({
+      operationId: 'listInvitations',
+      summary: 'The open invitations, the newest first, in pages',
+      description: 'Those whose link works, or will once its mail is sent.',
+      querystring: InvitationsQuery,
+      response: { 200: InvitationsReply },
+    }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(context.system.now())
       const { rows, nextCursor } = await readPage(
@@ -70,16 +60,13 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
 
   app.post(
     '/auth/invitations/:id/resend',
-    {
-      schema: {
-        tags,
-        operationId: 'resendInvitation',
-        summary: 'Mail the link of an invitation again',
-        description: 'The older link works until the mail server has accepted the newer one.',
-        params: InvitationParams,
-        response: responses({ 202: AcceptedReply }, 'not_found'),
-      },
-    },
+    operation({
+      operationId: 'resendInvitation',
+      summary: 'Mail the link of an invitation again',
+      description: 'The older link works until the mail server has accepted the newer one.',
+      params: InvitationParams,
+      response: responses({ 202: AcceptedReply }, 'not_found'),
+    }),
     async (request, reply) => {
       const limit = await resend(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(202).headers(limitHeaders(limit))
@@ -89,16 +76,13 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
 
   app.delete(
     '/auth/invitations/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'withdrawInvitation',
-        summary: 'Withdraw an invitation; its link is dead',
-        description: 'A mail of it that waits is not sent.',
-        params: InvitationParams,
-        response: responses({ 204: Type.Null() }, 'not_found'),
-      },
-    },
+    operation({
+      operationId: 'withdrawInvitation',
+      summary: 'Withdraw an invitation; its link is dead',
+      description: 'A mail of it that waits is not sent.',
+      params: InvitationParams,
+      response: responses({ 204: Type.Null() }, 'not_found'),
+    }),
     async (request, reply) => {
       await withdraw(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
@@ -120,8 +104,7 @@ function toReply({ createdAt, expiresAt, ...invitation }: Invitation) {
   }
 }
 
-export const invitationRoutes = fp(routes, {
-  name: 'invitation-routes',
-  dependencies: ['permission-guard', 'recent-proof-guard'],
-  encapsulate: true,
-})
+export const invitationRoutes = scopedRoutes(routes, 'invitation-routes', [
+  'permission-guard',
+  'recent-proof-guard',
+])

@@ -1,8 +1,8 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
+import { Type } from '@fastify/type-provider-typebox'
 import { actorOf } from '../acts.ts'
 import type { Context } from '../context.ts'
 import { invalidCursor, readPage } from '../http/list-pages.ts'
+import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ID } from '../system.ts'
@@ -20,14 +20,8 @@ import {
 } from './schemas.ts'
 import { addServiceMember, replacePassword } from './service-members.ts'
 
-interface Options {
-  context: Context
-}
-
-type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
-
 /** The members of a company, for those who may manage them; behind the permission guard and that of recent proof. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+const routes: Routes<Context> = async (app, options) => {
   app.addHook<{ Params: { id?: string } }>('preHandler', async ({ params: { id }, logContext }) => {
     if (id !== undefined) logContext.memberId = id.toLowerCase()
   })
@@ -37,23 +31,20 @@ const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
   endingSessions(app, options)
 }
 
-const tags = ['members']
+const operation = operationsOf('members')
 /** All that is done to a member. */
 const problems = ['not_found'] as const
 
-const reading: Routes = (app, { context }) => {
+const reading: RouteGroup<Context> = (app, { context }) => {
   app.get(
     '/auth/members',
-    {
-      schema: {
-        tags,
-        operationId: 'listMembers',
-        summary: 'The members of the company by name, in pages',
-        description: 'Needs the permission `members:manage`, as everything here.',
-        querystring: MembersQuery,
-        response: { 200: MembersReply },
-      },
-    },
+    operation({
+      operationId: 'listMembers',
+      summary: 'The members of the company by name, in pages',
+      description: 'Needs the permission `members:manage`, as everything here.',
+      querystring: MembersQuery,
+      response: { 200: MembersReply },
+    }),
     async ({ session: { companyId }, query }) => {
       const { rows, nextCursor } = await readPage(
         query,
@@ -67,36 +58,30 @@ const reading: Routes = (app, { context }) => {
 
   app.get(
     '/auth/members/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'getMember',
-        summary: 'One member of the company',
-        description: 'An id of another company is answered like one that does not exist.',
-        params: MemberParams,
-        response: responses({ 200: MemberReply }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'getMember',
+      summary: 'One member of the company',
+      description: 'An id of another company is answered like one that does not exist.',
+      params: MemberParams,
+      response: responses({ 200: MemberReply }, ...problems),
+    }),
     async ({ session: { companyId }, params }) =>
       toReply(await members.requireMember(context, companyId, params.id.toLowerCase())),
   )
 }
 
-const changing: Routes = (app, { context }) => {
+const changing: RouteGroup<Context> = (app, { context }) => {
   app.patch(
     '/auth/members/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'changeMember',
-        summary: "Change a member's role, assignments or status",
-        description:
-          'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves.',
-        params: MemberParams,
-        body: MemberChangeBody,
-        response: responses({ 200: MemberReply }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'changeMember',
+      summary: "Change a member's role, assignments or status",
+      description:
+        'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves.',
+      params: MemberParams,
+      body: MemberChangeBody,
+      response: responses({ 200: MemberReply }, ...problems),
+    }),
     async (request) => {
       const { params, body } = request
       return toReply(
@@ -107,16 +92,13 @@ const changing: Routes = (app, { context }) => {
 
   app.delete(
     '/auth/members/:id',
-    {
-      schema: {
-        tags,
-        operationId: 'deleteMember',
-        summary: 'Delete a member; nothing but the id stays',
-        description: 'Name, e-mail and password are gone for good, and all sessions end.',
-        params: MemberParams,
-        response: responses({ 204: Type.Null() }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'deleteMember',
+      summary: 'Delete a member; nothing but the id stays',
+      description: 'Name, e-mail and password are gone for good, and all sessions end.',
+      params: MemberParams,
+      response: responses({ 204: Type.Null() }, ...problems),
+    }),
     async (request, reply) => {
       await members.deleteMember(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
@@ -125,20 +107,17 @@ const changing: Routes = (app, { context }) => {
   )
 }
 
-const services: Routes = (app, { context }) => {
+const services: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/members',
-    {
-      schema: {
-        tags,
-        operationId: 'addServiceMember',
-        summary: 'Add a server of the company as a member',
-        description:
-          'It signs in by e-mail and password, in token mode alone. It gets no mail and is never asked for a recent proof.',
-        body: ServiceMemberBody,
-        response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
-      },
-    },
+    operation({
+      operationId: 'addServiceMember',
+      summary: 'Add a server of the company as a member',
+      description:
+        'It signs in by e-mail and password, in token mode alone. It gets no mail and is never asked for a recent proof.',
+      body: ServiceMemberBody,
+      response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
+    }),
     async (request, reply) => {
       const actor = actorOf(request, context)
       const { limit, ...added } = await addServiceMember(context, actor, request.body)
@@ -149,16 +128,13 @@ const services: Routes = (app, { context }) => {
 
   app.post(
     '/auth/members/:id/password',
-    {
-      schema: {
-        tags,
-        operationId: 'replaceServicePassword',
-        summary: 'Replace the password of a service member',
-        description: 'The old one, and the sessions that it opened, are dead at once.',
-        params: MemberParams,
-        response: responses({ 200: ServicePasswordReply }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'replaceServicePassword',
+      summary: 'Replace the password of a service member',
+      description: 'The old one, and the sessions that it opened, are dead at once.',
+      params: MemberParams,
+      response: responses({ 200: ServicePasswordReply }, ...problems),
+    }),
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
       const { password, limit } = await replacePassword(context, actorOf(request, context), id)
@@ -168,19 +144,16 @@ const services: Routes = (app, { context }) => {
   )
 }
 
-const endingSessions: Routes = (app, { context }) => {
+const endingSessions: RouteGroup<Context> = (app, { context }) => {
   app.delete(
     '/auth/members/:id/sessions',
-    {
-      schema: {
-        tags,
-        operationId: 'endSessionsOfMember',
-        summary: 'End all sessions of a member',
-        description: 'From the answer on, no instance accepts a credential of them.',
-        params: MemberParams,
-        response: responses({ 204: Type.Null() }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'endSessionsOfMember',
+      summary: 'End all sessions of a member',
+      description: 'From the answer on, no instance accepts a credential of them.',
+      params: MemberParams,
+      response: responses({ 204: Type.Null() }, ...problems),
+    }),
     async (request, reply) => {
       await members.endSessionsOfMember(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
@@ -190,17 +163,14 @@ const endingSessions: Routes = (app, { context }) => {
 
   app.delete(
     '/auth/members/:id/second-factors',
-    {
-      schema: {
-        tags,
-        operationId: 'resetSecondFactorsOfMember',
-        summary: 'Reset the second factors of a member who has lost them',
-        description:
-          'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
-        params: MemberParams,
-        response: responses({ 204: Type.Null() }, ...problems),
-      },
-    },
+    operation({
+      operationId: 'resetSecondFactorsOfMember',
+      summary: 'Reset the second factors of a member who has lost them',
+      description:
+        'Factors, recovery codes and password are void, all sessions end, and the member is mailed a link to choose another password.',
+      params: MemberParams,
+      response: responses({ 204: Type.Null() }, ...problems),
+    }),
     async (request, reply) => {
       await members.resetSecondFactors(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
@@ -210,15 +180,12 @@ const endingSessions: Routes = (app, { context }) => {
 
   app.delete(
     '/auth/company/sessions',
-    {
-      schema: {
-        tags,
-        operationId: 'endSessionsOfCompany',
-        summary: 'End all sessions of the company but the one that asks',
-        description: 'Everybody else signs in again, servers too.',
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      operationId: 'endSessionsOfCompany',
+      summary: 'End all sessions of the company but the one that asks',
+      description: 'Everybody else signs in again, servers too.',
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       await members.endOtherSessionsOfCompany(context, actorOf(request, context))
       reply.code(204)
@@ -240,8 +207,4 @@ function toReply({ lastSignInAt, createdAt, ...member }: Member) {
   }
 }
 
-export const memberRoutes = fp(routes, {
-  name: 'member-routes',
-  dependencies: ['permission-guard', 'recent-proof-guard'],
-  encapsulate: true,
-})
+export const memberRoutes = scopedRoutes(routes, 'member-routes', ['permission-guard', 'recent-proof-guard'])

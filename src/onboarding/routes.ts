@@ -1,9 +1,9 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
-import fp from 'fastify-plugin'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
+import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
@@ -24,39 +24,30 @@ import {
   VerifyReply,
 } from './schemas.ts'
 
-interface Options {
-  context: Context
-}
-
-type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
-
 /** Behind the public guard. Opening a mailed link changes nothing: the linked page posts the token. */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+const routes: Routes<Context> = async (app, options) => {
   registration(app, options)
   mailedLinks(app, options)
   invitations(app, options)
 }
 
-const tags = ['onboarding']
+const operation = operationsOf('onboarding')
 const receivedOf = ({ system }: Context, request: FastifyRequest): Received => ({
   client: clientOf(request),
   now: system.now(),
 })
 
-const registration: Routes = (app, { context }) => {
+const registration: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/register',
-    {
-      schema: {
-        tags,
-        operationId: 'register',
-        summary: 'Open a company; its admin can sign in once the mailed link was followed',
-        description:
-          'The company starts in trial on the plan `growth`. Each registration opens a company of its own.',
-        body: RegisterBody,
-        response: { 201: RegisterReply },
-      },
-    },
+    operation({
+      operationId: 'register',
+      summary: 'Open a company; its admin can sign in once the mailed link was followed',
+      description:
+        'The company starts in trial on the plan `growth`. Each registration opens a company of its own.',
+      body: RegisterBody,
+      response: { 201: RegisterReply },
+    }),
     async (request, reply) => {
       const { limit, ...ids } = await register(context, request.body, receivedOf(context, request))
       Object.assign(request.logContext, ids)
@@ -67,17 +58,14 @@ const registration: Routes = (app, { context }) => {
 
   app.post(
     '/auth/verify-email',
-    {
-      schema: {
-        tags,
-        operationId: 'verifyEmail',
-        summary: 'Prove an e-mail address by the token that was mailed to it',
-        description:
-          'A token that was used, has lapsed, or was replaced by a newer one is answered 400 at `/token`.',
-        body: TokenBody,
-        response: { 200: VerifyReply },
-      },
-    },
+    operation({
+      operationId: 'verifyEmail',
+      summary: 'Prove an e-mail address by the token that was mailed to it',
+      description:
+        'A token that was used, has lapsed, or was replaced by a newer one is answered 400 at `/token`.',
+      body: TokenBody,
+      response: { 200: VerifyReply },
+    }),
     async (request, reply) => {
       const { companyId, limit } = await verifyEmail(
         context,
@@ -92,7 +80,7 @@ const registration: Routes = (app, { context }) => {
 }
 
 /** The same answer whether or not the account exists. */
-const mailedLinks: Routes = (app, { context }) => {
+const mailedLinks: RouteGroup<Context> = (app, { context }) => {
   const mails = [
     ['/auth/verify-email/resend', 'verify_email', 'resendVerification', 'Mail the verification link again'],
     ['/auth/password/forgot', 'password_reset', 'forgotPassword', 'Mail a link to choose a new password'],
@@ -100,16 +88,13 @@ const mailedLinks: Routes = (app, { context }) => {
   for (const [path, kind, operationId, summary] of mails) {
     app.post(
       path,
-      {
-        schema: {
-          tags,
-          operationId,
-          summary,
-          description: 'The answer is the same whether or not there is such an account.',
-          body: AccountBody,
-          response: { 202: AcceptedReply },
-        },
-      },
+      operation({
+        operationId,
+        summary,
+        description: 'The answer is the same whether or not there is such an account.',
+        body: AccountBody,
+        response: { 202: AcceptedReply },
+      }),
       async (request, reply) => {
         request.logContext.companyId = request.body.companyId
         await requestMail(context, kind, request.body, receivedOf(context, request))
@@ -121,16 +106,13 @@ const mailedLinks: Routes = (app, { context }) => {
 
   app.post(
     '/auth/companies/remind',
-    {
-      schema: {
-        tags,
-        operationId: 'remindOfCompanies',
-        summary: 'Mail the names of the companies to which an e-mail address belongs, with links to sign in',
-        description: 'The answer is the same whether or not there are any; without one, no mail is sent.',
-        body: RemindBody,
-        response: { 202: AcceptedReply },
-      },
-    },
+    operation({
+      operationId: 'remindOfCompanies',
+      summary: 'Mail the names of the companies to which an e-mail address belongs, with links to sign in',
+      description: 'The answer is the same whether or not there are any; without one, no mail is sent.',
+      body: RemindBody,
+      response: { 202: AcceptedReply },
+    }),
     async (request, reply) => {
       const account = { companyId: PLATFORM, email: request.body.email }
       await requestMail(context, 'companies', account, receivedOf(context, request))
@@ -141,16 +123,13 @@ const mailedLinks: Routes = (app, { context }) => {
 
   app.post(
     '/auth/password/reset',
-    {
-      schema: {
-        tags,
-        operationId: 'resetPassword',
-        summary: 'Choose a new password by the mailed token; all sessions of the user end',
-        description: 'It also proves the e-mail. A token that no longer works is answered 400 at `/token`.',
-        body: ResetBody,
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      operationId: 'resetPassword',
+      summary: 'Choose a new password by the mailed token; all sessions of the user end',
+      description: 'It also proves the e-mail. A token that no longer works is answered 400 at `/token`.',
+      body: ResetBody,
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       const { limit, ...ids } = await resetPassword(context, request.body, receivedOf(context, request))
       Object.assign(request.logContext, ids)
@@ -160,19 +139,16 @@ const mailedLinks: Routes = (app, { context }) => {
   )
 }
 
-const invitations: Routes = (app, { context }) => {
+const invitations: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/invitations/preview',
-    {
-      schema: {
-        tags,
-        operationId: 'previewInvitation',
-        summary: 'What an invitation is to; it stays open',
-        description: 'For the page that asks the invited person for a name and a password.',
-        body: TokenBody,
-        response: { 200: PreviewReply },
-      },
-    },
+    operation({
+      operationId: 'previewInvitation',
+      summary: 'What an invitation is to; it stays open',
+      description: 'For the page that asks the invited person for a name and a password.',
+      body: TokenBody,
+      response: { 200: PreviewReply },
+    }),
     async (request, reply) => {
       const { invitation, limit } = await previewInvitation(
         context,
@@ -186,16 +162,13 @@ const invitations: Routes = (app, { context }) => {
 
   app.post(
     '/auth/invitations/accept',
-    {
-      schema: {
-        tags,
-        operationId: 'acceptInvitation',
-        summary: 'Become a user of the company that invited',
-        description: 'The e-mail counts as verified, so the user can sign in at once.',
-        body: AcceptBody,
-        response: responses({ 201: AcceptReply }, 'quota_reached'),
-      },
-    },
+    operation({
+      operationId: 'acceptInvitation',
+      summary: 'Become a user of the company that invited',
+      description: 'The e-mail counts as verified, so the user can sign in at once.',
+      body: AcceptBody,
+      response: responses({ 201: AcceptReply }, 'quota_reached'),
+    }),
     async (request, reply) => {
       const { limit, ...ids } = await acceptInvitation(context, request.body, receivedOf(context, request))
       Object.assign(request.logContext, ids)
@@ -205,8 +178,4 @@ const invitations: Routes = (app, { context }) => {
   )
 }
 
-export const onboardingRoutes = fp(routes, {
-  name: 'onboarding-routes',
-  dependencies: ['public-guard'],
-  encapsulate: true,
-})
+export const onboardingRoutes = scopedRoutes(routes, 'onboarding-routes', ['public-guard'])

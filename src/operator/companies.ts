@@ -49,7 +49,6 @@ export async function createCompany(
   return await creation.catch(explainUnknownName)
 }
 
-/** Suspends a company and ends all its sessions, or resumes it. */
 export async function changeCompanyStatus(context: ActContext, companyId: string, status: CompanyStatus) {
   const now = context.system.now()
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {

@@ -27,7 +27,6 @@ import { sealingContext } from './sealed.ts'
 
 /** A member adds a factor: an authenticator app, which its first code confirms, or a passkey, which answers a challenge. */
 
-/** The most factors of a kind. */
 const MAX: Record<FactorKind, number> = { totp: 2, passkey: 20 }
 /** An authenticator app waits this long for its first code. */
 const SETUP_MS = 3_600_000
@@ -170,7 +169,6 @@ async function requireRoom(tx: Tx, { companyId, userId }: Session, kind: FactorK
   )
 }
 
-/** Returns recovery codes if it is the first factor. */
 async function settleAdded(
   context: Context,
   act: Act,

@@ -1,9 +1,9 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
+import { Type } from '@fastify/type-provider-typebox'
 import { actorOf, countChange } from '../acts.ts'
 import { isConcerned } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import { AcceptedReply } from '../http/fields.ts'
+import { operationsOf, type RouteGroup, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { isHeld, type Session } from '../session/session.ts'
@@ -29,38 +29,26 @@ import {
   TotpReply,
 } from './schemas.ts'
 
-interface Options {
-  context: Context
-}
-
-type Routes = (app: Parameters<FastifyPluginAsyncTypebox<Options>>[0], options: Options) => void
-
-/**
- * One's own second factors; behind the session guard and that of recent proof, and open to those whom the policy of the
- * company holds.
- */
-const routes: FastifyPluginAsyncTypebox<Options> = async (app, options) => {
+/** One's own second factors; behind the session guard and that of recent proof, also for those whom the policy holds. */
+const routes: Routes<Context> = async (app, options) => {
   reading(app, options)
   authenticatorApps(app, options)
   passkeys(app, options)
   recovery(app, options)
 }
 
-const tags = ['second factors']
+const operation = operationsOf('second factors')
 
-const reading: Routes = (app, { context }) => {
+const reading: RouteGroup<Context> = (app, { context }) => {
   const { db, digests } = context
   app.get(
     '/auth/second-factors',
-    {
-      schema: {
-        operationId: 'listSecondFactors',
-        summary: 'Your second factors, and whether your company asks for one',
-        description: 'Needs no recent proof.',
-        tags,
-        response: { 200: FactorsReply },
-      },
-    },
+    operation({
+      operationId: 'listSecondFactors',
+      summary: 'Your second factors, and whether your company asks for one',
+      description: 'Needs no recent proof.',
+      response: { 200: FactorsReply },
+    }),
     async ({ session }) => {
       const { companyId, userId } = session
       const found = await listFactors(db, companyId, userId)
@@ -80,16 +68,13 @@ const reading: Routes = (app, { context }) => {
 
   app.delete(
     '/auth/second-factors/:id',
-    {
-      schema: {
-        operationId: 'removeSecondFactor',
-        summary: 'Remove one of your second factors; your other sessions end',
-        description: 'With the last one, the recovery codes are void. It stays if your company asks for one.',
-        tags,
-        params: FactorParams,
-        response: responses({ 204: Type.Null() }, 'not_found', 'factor_required'),
-      },
-    },
+    operation({
+      operationId: 'removeSecondFactor',
+      summary: 'Remove one of your second factors; your other sessions end',
+      description: 'With the last one, the recovery codes are void. It stays if your company asks for one.',
+      params: FactorParams,
+      response: responses({ 204: Type.Null() }, 'not_found', 'factor_required'),
+    }),
     async (request, reply) => {
       await removeFactor(context, actorOf(request, context), request.params.id.toLowerCase())
       reply.code(204)
@@ -99,17 +84,14 @@ const reading: Routes = (app, { context }) => {
 
   app.post(
     '/auth/second-factors/mail-code',
-    {
-      schema: {
-        operationId: 'mailSecondFactorCode',
-        summary: 'Mail yourself the code that your first second factor, or another e-mail address, needs',
-        description:
-          'For members who have no second factor. Eight digits, good for 10 minutes and five tries, and for what they were asked for; a new code replaces the old.',
-        tags,
-        body: MailCodeBody,
-        response: responses({ 202: AcceptedReply }, 'permission_denied'),
-      },
-    },
+    operation({
+      operationId: 'mailSecondFactorCode',
+      summary: 'Mail yourself the code that your first second factor, or another e-mail address, needs',
+      description:
+        'For members who have no second factor. Eight digits, good for 10 minutes and five tries, and for what they were asked for; a new code replaces the old.',
+      body: MailCodeBody,
+      response: responses({ 202: AcceptedReply }, 'permission_denied'),
+    }),
     async (request, reply) => {
       const limit = await mailCode(context, actorOf(request, context), request.body?.for ?? 'factor')
       reply.code(202).headers(limitHeaders(limit))
@@ -126,20 +108,17 @@ function demandsOn(session: Session) {
   }
 }
 
-const authenticatorApps: Routes = (app, { context }) => {
+const authenticatorApps: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/second-factors/totp',
-    {
-      schema: {
-        operationId: 'addTotp',
-        summary: 'Begin to add an authenticator app',
-        description:
-          'Show `uri` as a QR code, or `secret` as text, and confirm with the first code within an hour. Before that, nothing changes.',
-        tags,
-        body: TotpBody,
-        response: responses({ 201: TotpReply }, 'permission_denied', 'quota_reached'),
-      },
-    },
+    operation({
+      operationId: 'addTotp',
+      summary: 'Begin to add an authenticator app',
+      description:
+        'Show `uri` as a QR code, or `secret` as text, and confirm with the first code within an hour. Before that, nothing changes.',
+      body: TotpBody,
+      response: responses({ 201: TotpReply }, 'permission_denied', 'quota_reached'),
+    }),
     async (request, reply) => {
       const added = await enrolment.addTotp(context, actorOf(request, context), request.body?.mailCode)
       reply.code(201)
@@ -149,18 +128,15 @@ const authenticatorApps: Routes = (app, { context }) => {
 
   app.post(
     '/auth/second-factors/totp/:id/confirm',
-    {
-      schema: {
-        operationId: 'confirmTotp',
-        summary: 'Put an authenticator app in force by its first code',
-        description:
-          'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
-        tags,
-        params: FactorParams,
-        body: ConfirmBody,
-        response: responses({ 200: ConfirmReply }, 'not_found'),
-      },
-    },
+    operation({
+      operationId: 'confirmTotp',
+      summary: 'Put an authenticator app in force by its first code',
+      description:
+        'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+      params: FactorParams,
+      body: ConfirmBody,
+      response: responses({ 200: ConfirmReply }, 'not_found'),
+    }),
     async (request) => {
       const given = { id: request.params.id.toLowerCase(), code: request.body.code }
       const recoveryCodes = await enrolment.confirmTotp(context, actorOf(request, context), given)
@@ -169,34 +145,28 @@ const authenticatorApps: Routes = (app, { context }) => {
   )
 }
 
-const passkeys: Routes = (app, { context }) => {
+const passkeys: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/second-factors/passkeys/options',
-    {
-      schema: {
-        operationId: 'beginPasskey',
-        summary: 'Begin to add a passkey: what the browser makes it with',
-        description: 'Good for 5 minutes, in this session.',
-        tags,
-        response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
-      },
-    },
+    operation({
+      operationId: 'beginPasskey',
+      summary: 'Begin to add a passkey: what the browser makes it with',
+      description: 'Good for 5 minutes, in this session.',
+      response: responses({ 200: CreationOptionsReply }, 'permission_denied'),
+    }),
     async (request) => await enrolment.beginPasskey(context, actorOf(request, context)),
   )
 
   app.post(
     '/auth/second-factors/passkeys',
-    {
-      schema: {
-        operationId: 'addPasskey',
-        summary: 'Add a passkey',
-        description:
-          'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
-        tags,
-        body: PasskeyBody,
-        response: responses({ 201: PasskeyReply }, 'quota_reached'),
-      },
-    },
+    operation({
+      operationId: 'addPasskey',
+      summary: 'Add a passkey',
+      description:
+        'Your other sessions end, and this one counts as proven by it. With your first second factor you get recovery codes.',
+      body: PasskeyBody,
+      response: responses({ 201: PasskeyReply }, 'quota_reached'),
+    }),
     async (request, reply) => {
       const actor = actorOf(request, context)
       const { id, recoveryCodes } = await enrolment.addPasskey(context, actor, request.body)
@@ -206,18 +176,15 @@ const passkeys: Routes = (app, { context }) => {
   )
 }
 
-const recovery: Routes = (app, { context }) => {
+const recovery: RouteGroup<Context> = (app, { context }) => {
   app.post(
     '/auth/second-factors/recovery-codes',
-    {
-      schema: {
-        operationId: 'renewRecoveryCodes',
-        summary: 'New recovery codes; the old ones are void',
-        description: 'Shown this once.',
-        tags,
-        response: responses({ 201: RecoveryCodesReply }, 'factor_required'),
-      },
-    },
+    operation({
+      operationId: 'renewRecoveryCodes',
+      summary: 'New recovery codes; the old ones are void',
+      description: 'Shown this once.',
+      response: responses({ 201: RecoveryCodesReply }, 'factor_required'),
+    }),
     async (request, reply) => {
       const recoveryCodes = await renewRecoveryCodes(context, actorOf(request, context))
       reply.code(201)
@@ -227,34 +194,28 @@ const recovery: Routes = (app, { context }) => {
 }
 
 /** The policy of the company; behind the permission guard and that of recent proof. */
-const policy: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
+const policy: Routes<Context> = async (app, { context }) => {
   app.get(
     '/auth/company/security',
-    {
-      schema: {
-        operationId: 'getSecurity',
-        summary: 'Whether the company asks for a second factor, and whom each setting would hold',
-        description: 'Needs the permission `members:manage`.',
-        tags,
-        response: { 200: PolicyReply },
-      },
-    },
+    operation({
+      operationId: 'getSecurity',
+      summary: 'Whether the company asks for a second factor, and whom each setting would hold',
+      description: 'Needs the permission `members:manage`.',
+      response: { 200: PolicyReply },
+    }),
     async ({ session }) => await requireSecurity(context.db, session.companyId),
   )
 
   app.patch(
     '/auth/company/security',
-    {
-      schema: {
-        operationId: 'changeSecurity',
-        summary: 'Ask for a second factor, from admins or from everyone',
-        description:
-          'It holds from the next request on, also in sessions that have begun. Who has no second factor then adds one, and until then gets `second_factor_enrolment_required` for all else. Servers are not asked.',
-        tags,
-        body: PolicyBody,
-        response: { 200: PolicyReply },
-      },
-    },
+    operation({
+      operationId: 'changeSecurity',
+      summary: 'Ask for a second factor, from admins or from everyone',
+      description:
+        'It holds from the next request on, also in sessions that have begun. Who has no second factor then adds one, and until then gets `second_factor_enrolment_required` for all else. Servers are not asked.',
+      body: PolicyBody,
+      response: { 200: PolicyReply },
+    }),
     async (request) => {
       const actor = actorOf(request, context)
       await countChange(context, actor)
@@ -264,13 +225,8 @@ const policy: FastifyPluginAsyncTypebox<Options> = async (app, { context }) => {
   )
 }
 
-export const secondFactorRoutes = fp(routes, {
-  name: 'second-factor-routes',
-  dependencies: ['session-guard', 'recent-proof-guard'],
-  encapsulate: true,
-})
-export const policyRoutes = fp(policy, {
-  name: 'policy-routes',
-  dependencies: ['permission-guard', 'recent-proof-guard'],
-  encapsulate: true,
-})
+export const secondFactorRoutes = scopedRoutes(routes, 'second-factor-routes', [
+  'session-guard',
+  'recent-proof-guard',
+])
+export const policyRoutes = scopedRoutes(policy, 'policy-routes', ['permission-guard', 'recent-proof-guard'])

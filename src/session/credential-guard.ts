@@ -11,10 +11,7 @@ declare module 'fastify' {
   }
 }
 
-/**
- * Admits genuine credentials of sessions, live or not. For routes whose statement checks the session itself: it must
- * refuse one that is not live.
- */
+/** Admits genuine credentials of sessions, live or not: the statement of the route must refuse one that is not live. */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
   const { config, system } = context
   app.addHook('onRoute', (route) => {

@@ -1,6 +1,6 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
+import { Type } from '@fastify/type-provider-typebox'
 import type { Context } from '../context.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
@@ -22,16 +22,16 @@ import { requireRecentProof } from './session.ts'
 
 /** The routes of sessions, in four plugins, since each stands behind another credential. */
 
-type Routes = FastifyPluginAsyncTypebox<{ context: Context }>
+const operation = operationsOf('session')
 
 /** Refresh. The credential is the refresh token; one statement checks and rotates it. */
-const refreshing: Routes = async (app, { context }) => {
+const refreshing: Routes<Context> = async (app, { context }) => {
   const refresh = createRefresh(context)
   app.post(
     '/auth/refresh',
     {
       config: { countedAs: 'refreshes' },
-      schema: {
+      ...operation({
         operationId: 'refresh',
         summary: 'Exchange the refresh token for its successor',
         description:
@@ -48,7 +48,7 @@ const refreshing: Routes = async (app, { context }) => {
           'refresh_token_reused',
           'idempotency_conflict',
         ),
-      },
+      }),
     },
     async (request, reply) => {
       const now = context.system.now()
@@ -66,20 +66,18 @@ const refreshing: Routes = async (app, { context }) => {
 }
 
 /** Logout; behind the credential guard. */
-const loggingOut: Routes = async (app, { context }) => {
+const loggingOut: Routes<Context> = async (app, { context }) => {
   const logOut = createLogout(context)
   app.post(
     '/auth/logout',
-    {
-      schema: {
-        operationId: 'logout',
-        summary: 'End the session, or with `scope=all` all sessions of the user',
-        description: 'After the answer, no instance accepts a credential of the session.',
-        tags: ['authentication'],
-        querystring: LogoutQuery,
-        response: { 204: Type.Null() },
-      },
-    },
+    operation({
+      operationId: 'logout',
+      summary: 'End the session, or with `scope=all` all sessions of the user',
+      description: 'After the answer, no instance accepts a credential of the session.',
+      tags: ['authentication'],
+      querystring: LogoutQuery,
+      response: { 204: Type.Null() },
+    }),
     async (request, reply) => {
       const { credential, query, logContext } = request
       const ipAddress = ipAddressOf(request)
@@ -92,40 +90,32 @@ const loggingOut: Routes = async (app, { context }) => {
   )
 }
 
-const tags = ['session']
-
 /** Who is signed in; behind the session guard. Also for those whom the policy on second factors holds. */
-const current: Routes = async (app) => {
+const current: Routes<Context> = async (app) => {
   app.get(
     '/auth/session',
-    {
-      schema: {
-        operationId: 'getSession',
-        summary: 'The session, its user and what they may do now',
-        description: 'For an access token or the cookie; a page restores itself with it.',
-        tags,
-        response: { 200: SessionReply },
-      },
-    },
+    operation({
+      operationId: 'getSession',
+      summary: 'The session, its user and what they may do now',
+      description: 'For an access token or the cookie; a page restores itself with it.',
+      response: { 200: SessionReply },
+    }),
     async ({ session }) => toSessionReply(session),
   )
 }
 
 /** The user's own sessions; behind the session guard and that of second factors. */
-const own: Routes = async (app, { context }) => {
+const own: Routes<Context> = async (app, { context }) => {
   const { system } = context
   const ownSessions = createOwnSessions(context)
   app.get(
     '/auth/sessions',
-    {
-      schema: {
-        operationId: 'listSessions',
-        summary: "The user's live sessions, those used last first; at most 1 000",
-        description: 'With the browser or program, and the IP address, that opened each.',
-        tags,
-        response: { 200: SessionsReply },
-      },
-    },
+    operation({
+      operationId: 'listSessions',
+      summary: "The user's live sessions, those used last first; at most 1 000",
+      description: 'With the browser or program, and the IP address, that opened each.',
+      response: { 200: SessionsReply },
+    }),
     async ({ session }) => {
       const found = await ownSessions.list(session, system.now())
       return {
@@ -141,17 +131,14 @@ const own: Routes = async (app, { context }) => {
 
   app.delete(
     '/auth/sessions/:id',
-    {
-      schema: {
-        operationId: 'endSession',
-        summary: "End one of the user's own sessions",
-        description:
-          'Another one than that which asks needs a recent proof. A session of somebody else is answered like one that does not exist.',
-        tags,
-        params: SessionParams,
-        response: responses({ 204: Type.Null() }, 'not_found', 'reauthentication_required'),
-      },
-    },
+    operation({
+      operationId: 'endSession',
+      summary: "End one of the user's own sessions",
+      description:
+        'Another one than that which asks needs a recent proof. A session of somebody else is answered like one that does not exist.',
+      params: SessionParams,
+      response: responses({ 204: Type.Null() }, 'not_found', 'reauthentication_required'),
+    }),
     async (request, reply) => {
       const { session } = request
       const id = request.params.id.toLowerCase()
@@ -164,23 +151,7 @@ const own: Routes = async (app, { context }) => {
   )
 }
 
-export const refreshRoutes = fp(refreshing, {
-  name: 'refresh-routes',
-  dependencies: ['tokens'],
-  encapsulate: true,
-})
-export const logoutRoutes = fp(loggingOut, {
-  name: 'logout-routes',
-  dependencies: ['credential-guard'],
-  encapsulate: true,
-})
-export const currentSessionRoutes = fp(current, {
-  name: 'current-session-routes',
-  dependencies: ['session-guard'],
-  encapsulate: true,
-})
-export const ownSessionRoutes = fp(own, {
-  name: 'own-session-routes',
-  dependencies: ['session-guard', 'enrolment-guard'],
-  encapsulate: true,
-})
+export const refreshRoutes = scopedRoutes(refreshing, 'refresh-routes', ['tokens'])
+export const logoutRoutes = scopedRoutes(loggingOut, 'logout-routes', ['credential-guard'])
+export const currentSessionRoutes = scopedRoutes(current, 'current-session-routes', ['session-guard'])
+export const ownSessionRoutes = scopedRoutes(own, 'own-session-routes', ['session-guard', 'enrolment-guard'])

@@ -1,7 +1,7 @@
-import { type FastifyPluginAsyncTypebox, Type } from '@fastify/type-provider-typebox'
+import { Type } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { clientOf, networkOf } from '../limits/client.ts'
@@ -41,13 +41,11 @@ import {
 } from './second-step.ts'
 import { createSignIn } from './sign-in.ts'
 
-type Routes = FastifyPluginAsyncTypebox<{ context: Context }>
-
-const tags = ['authentication']
+const operation = operationsOf('authentication')
 const counted = { countedAs: 'sign_ins' } as const
 
 /** Sign-in by password, its second step, and sign-in by passkey; behind the public guard. */
-const signingIn: Routes = async (app, options) => {
+const signingIn: Routes<Context> = async (app, options) => {
   const context: SignInContext = {
     ...options.context,
     knownClients: createKnownClients(options.context),
@@ -64,12 +62,11 @@ const signingIn: Routes = async (app, options) => {
       onRequest: async (request) => {
         if (readDeviceCookie(request) === undefined) context.hasher.requireShare(networkOf(request))
       },
-      schema: {
+      ...operation({
         operationId: 'login',
         summary: 'Sign in',
         description:
           'In token mode the answer has both tokens. With `X-Session-Mode: cookie` it sets the session cookie and has none. Unknown company or user, wrong password, disabled user and suspended company are one answer. A member who has a second factor gets 401 `second_factor_required`, and goes on with it at `/auth/login/second-factor`.',
-        tags,
         headers: LoginHeaders,
         body: LoginBody,
         response: responses(
@@ -80,7 +77,7 @@ const signingIn: Routes = async (app, options) => {
           'permission_denied',
           'cross_site_request',
         ),
-      },
+      }),
     },
     async (request, reply) => {
       const mode = request.headers['x-session-mode'] ?? 'token'
@@ -108,16 +105,15 @@ const signingIn: Routes = async (app, options) => {
     '/auth/login/second-factor',
     {
       config: counted,
-      schema: {
+      ...operation({
         operationId: 'completeLogin',
         summary: 'Sign in: the second factor',
         description:
           'Completes a sign-in that was answered `second_factor_required`, in the mode in which it began. A challenge is good for 5 minutes and 5 tries.',
-        tags,
         headers: ChallengeModeHeaders,
         body: SecondFactorBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
-      },
+      }),
     },
     async (request, reply) =>
       answerSignIn(request, reply, await completeSignIn(context, request.body, receivedOf(context, request))),
@@ -125,16 +121,13 @@ const signingIn: Routes = async (app, options) => {
 
   app.post(
     '/auth/login/passkey/options',
-    {
-      schema: {
-        operationId: 'beginPasskeyLogin',
-        summary: 'Sign in by passkey: what the browser asks for it with',
-        description: 'It names nobody: the passkey says who signs in. Good for 5 minutes and one sign-in.',
-        tags,
-        headers: LoginHeaders,
-        response: responses({ 200: PasskeyChallengeReply }, 'cross_site_request'),
-      },
-    },
+    operation({
+      operationId: 'beginPasskeyLogin',
+      summary: 'Sign in by passkey: what the browser asks for it with',
+      description: 'It names nobody: the passkey says who signs in. Good for 5 minutes and one sign-in.',
+      headers: LoginHeaders,
+      response: responses({ 200: PasskeyChallengeReply }, 'cross_site_request'),
+    }),
     async (request) => {
       const mode = request.headers['x-session-mode'] ?? 'token'
       if (mode === 'cookie') requireSameSite(request, context.config)
@@ -146,16 +139,15 @@ const signingIn: Routes = async (app, options) => {
     '/auth/login/passkey',
     {
       config: counted,
-      schema: {
+      ...operation({
         operationId: 'loginByPasskey',
         summary: 'Sign in by passkey',
         description:
           'Without company, e-mail and password. It counts as both factors, since the device has verified its user.',
-        tags,
         headers: ChallengeModeHeaders,
         body: PasskeyLoginBody,
         response: responses({ 200: LoginReply }, 'invalid_second_factor', 'cross_site_request'),
-      },
+      }),
     },
     async (request, reply) =>
       answerSignIn(
@@ -181,7 +173,7 @@ function receivedOf(
 }
 
 /** Recent proof; behind the session guard. */
-const reauthentication: Routes = async (app, { context }) => {
+const reauthentication: Routes<Context> = async (app, { context }) => {
   const { config, counters, system } = context
   const proveBySecondFactor = createProofBySecondFactor(context)
   // Behind the guard, which sets the session, and before the body is read.
@@ -193,7 +185,7 @@ const reauthentication: Routes = async (app, { context }) => {
     '/auth/reauthenticate',
     {
       onRequest,
-      schema: {
+      ...operation({
         operationId: 'reauthenticate',
         summary: 'Prove again who you are, for what asks for a recent proof',
         description:
@@ -210,7 +202,7 @@ const reauthentication: Routes = async (app, { context }) => {
           },
           'idempotency_conflict',
         ),
-      },
+      }),
     },
     async (request, reply) => {
       const { session, body } = request
@@ -239,13 +231,13 @@ const reauthentication: Routes = async (app, { context }) => {
     '/auth/reauthenticate/passkey/options',
     {
       onRequest,
-      schema: {
+      ...operation({
         operationId: 'beginReauthenticationByPasskey',
         summary: 'Begin a recent proof by passkey, without the password',
         description: 'Complete it at `/auth/reauthenticate`.',
         tags: ['session'],
         response: responses({ 200: PasskeyChallengeReply }, 'factor_required'),
-      },
+      }),
     },
     async (request) =>
       await beginProofByPasskey(context, request.session, {
@@ -255,16 +247,8 @@ const reauthentication: Routes = async (app, { context }) => {
   )
 }
 
-export const signInRoutes = fp(signingIn, {
-  name: 'sign-in-routes',
-  dependencies: ['public-guard', 'notices'],
-  encapsulate: true,
-})
-export const reauthenticateRoutes = fp(reauthentication, {
-  name: 'reauthenticate-routes',
-  dependencies: ['session-guard'],
-  encapsulate: true,
-})
+export const signInRoutes = scopedRoutes(signingIn, 'sign-in-routes', ['public-guard', 'notices'])
+export const reauthenticateRoutes = scopedRoutes(reauthentication, 'reauthenticate-routes', ['session-guard'])
 
 /** The answer to a completed sign-in: tokens in the body, or cookies and a body without them. */
 function answerSignIn(

@@ -1,27 +1,24 @@
-import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
+import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf } from '../limits/client.ts'
 import { requireRecentProof } from '../session/session.ts'
 import { RefusalsReply, RegenerateBody, RegenerateReply, StatusReply } from './schemas.ts'
 
-const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { context: { system } }) => {
+const operation = operationsOf('signing-secret')
+
+const routes: Routes<Context> = async (app, { context: { system } }) => {
   const { signingSecrets, refusals } = app
-  const tags = ['signing-secret']
 
   app.post(
     '/auth/webhook-secret/status',
-    {
-      schema: {
-        tags,
-        operationId: 'getSigningSecretStatus',
-        summary: 'State of the signing secret; never the secret itself',
-        description: 'Needs the permission `webhook-secret:manage`.',
-        response: { 200: StatusReply },
-      },
-    },
+    operation({
+      operationId: 'getSigningSecretStatus',
+      summary: 'State of the signing secret; never the secret itself',
+      description: 'Needs the permission `webhook-secret:manage`.',
+      response: { 200: StatusReply },
+    }),
     async ({ session }) => {
       const secret = await signingSecrets.status(session.companyId)
       return {
@@ -38,16 +35,13 @@ const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { co
 
   app.get(
     '/auth/webhook-secret/refusals',
-    {
-      schema: {
-        tags,
-        operationId: 'listRefusals',
-        summary: "Why the company's events were refused in the last 7 days",
-        description:
-          'Summed up by minute, reason and network, the latest first; at most 1 000. `previous_secret` is told for 24 hours after the secret was replaced.',
-        response: { 200: RefusalsReply },
-      },
-    },
+    operation({
+      operationId: 'listRefusals',
+      summary: "Why the company's events were refused in the last 7 days",
+      description:
+        'Summed up by minute, reason and network, the latest first; at most 1 000. `previous_secret` is told for 24 hours after the secret was replaced.',
+      response: { 200: RefusalsReply },
+    }),
     async ({ session }) => {
       const found = await refusals.list(session.companyId, system.now())
       return {
@@ -63,17 +57,14 @@ const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { co
 
   app.post(
     '/auth/webhook-secret/regenerate',
-    {
-      schema: {
-        tags,
-        operationId: 'regenerateSigningSecret',
-        summary: 'Replace the signing secret; the old one is invalid at once',
-        description:
-          'Needs the permission `webhook-secret:manage`, and in a cookie session a recent proof. From this answer on, no instance accepts a signature of the old secret. With `expectedVersion`, of two who replace it at once one is refused.',
-        body: RegenerateBody,
-        response: responses({ 200: RegenerateReply }, 'version_conflict', 'reauthentication_required'),
-      },
-    },
+    operation({
+      operationId: 'regenerateSigningSecret',
+      summary: 'Replace the signing secret; the old one is invalid at once',
+      description:
+        'Needs the permission `webhook-secret:manage`, and in a cookie session a recent proof. From this answer on, no instance accepts a signature of the old secret. With `expectedVersion`, of two who replace it at once one is refused.',
+      body: RegenerateBody,
+      response: responses({ 200: RegenerateReply }, 'version_conflict', 'reauthentication_required'),
+    }),
     async (request, reply) => {
       const { session, body } = request
       if (session.kind === 'cookie') requireRecentProof(request, system.now())
@@ -96,8 +87,7 @@ const routes: FastifyPluginAsyncTypebox<{ context: Context }> = async (app, { co
   )
 }
 
-export const signingSecretRoutes = fp(routes, {
-  name: 'signing-secret-routes',
-  dependencies: ['permission-guard', 'signing-secrets'],
-  encapsulate: true,
-})
+export const signingSecretRoutes = scopedRoutes(routes, 'signing-secret-routes', [
+  'permission-guard',
+  'signing-secrets',
+])

@@ -16,7 +16,6 @@ const CreatorEmail = Type.Union([Type.String(), Type.Null()], {
   examples: ['ada@acme.example'],
 })
 
-/** All other fields are null if `configured` is false. */
 export const StatusReply = Type.Object(
   {
     configured: field(Type.Boolean(), 'Whether there is a secret; if not, the other fields are null', true),

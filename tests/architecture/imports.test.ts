@@ -43,7 +43,6 @@ const DOORS: Record<string, string[]> = {
     'identity-repository.ts',
     'refused-sign-ins-repository.ts',
     'policy-repository.ts',
-    'wrong-codes-repository.ts',
     'listing-repository.ts',
     'removal-repository.ts',
   ],

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import fp from 'fastify-plugin'
+import { scopedRoutes } from '../operations.ts'
 import type { HEADERS } from './plugin.ts'
 
 /** The OpenAPI document that clients get: the one that the plugin collects, completed and simplified, once. */
@@ -37,11 +37,7 @@ async function routes(app: FastifyInstance): Promise<void> {
   )
 }
 
-export const openapiRoutes = fp(routes, {
-  name: 'openapi-routes',
-  dependencies: ['public-guard', 'openapi'],
-  encapsulate: true,
-})
+export const openapiRoutes = scopedRoutes(routes, 'openapi-routes', ['public-guard', 'openapi'])
 
 function readDocument(app: FastifyInstance): Document {
   const names = createNames()

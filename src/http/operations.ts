@@ -1,0 +1,20 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyPluginAsync, FastifySchema, FastifyTypeProvider, RawServerDefault } from 'fastify'
+import fp from 'fastify-plugin'
+
+export type Routes<Context> = FastifyPluginAsyncTypebox<{ context: Context }>
+export type RouteGroup<Context> = (...given: Parameters<Routes<Context>>) => void
+
+/** Makes the options of routes under one heading of the document. A route can name another. */
+export function operationsOf(tag: string) {
+  return <Schema extends FastifySchema>(schema: Schema) => ({ schema: { tags: [tag], ...schema } })
+}
+
+/** Routes in a scope of their own. They fail at boot outside the guards that `dependencies` names. */
+export function scopedRoutes<Options extends object, Provider extends FastifyTypeProvider>(
+  routes: FastifyPluginAsync<Options, RawServerDefault, Provider>,
+  name: string,
+  dependencies: string[],
+) {
+  return fp(routes, { name, dependencies, encapsulate: true })
+}
