@@ -128,6 +128,12 @@ test('the notice of a reset by an admin comes, also if somebody asks for another
   const { accessToken } = await service.loginAs(admin)
   await must(call(`/auth/members/${person.userId}/second-factors`, { method: 'DELETE', token: accessToken }))
   await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: person.email } }))
+  // Each was tried: an attempt in progress would be postponed from the later time.
+  const waiting = db.selectFrom('mail_outbox').select('kind').where('sent_at', 'is', null)
+  const untried = waiting.where(({ eb, or }) =>
+    or([eb('attempts', '=', 0), eb('leased_until', 'is not', null)]),
+  )
+  await expect.poll(() => untried.execute()).toEqual([])
   await service.mailbox.start()
   service.clock.advance(3600)
   await service.mailbox.mailTo(person.email, 'Your sign-in to')
