@@ -63,6 +63,8 @@ async function openProxy(variables: Record<string, string> = {}, instances = [ad
 }
 
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
+/** What an instance of the tests answers when it is told to. */
+const HELD = `GET /held ${HEAD}Connection: close\r\n\r\n`
 const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}Connection: close\r\n\r\n`
 /** A request that takes a place and does not end: nothing of its body is sent. */
 const unfinished = (path: string, headers = {}) => headText(path, 2, { ...headers, Expect: '100-continue' })
@@ -284,10 +286,9 @@ describe('places of requests in progress', () => {
     const { url } = await openProxy(limits, [refusing, refusing])
     const from = '127.0.3.6'
     for (const _ of times(6, () => {})) expect(await statusOf(url, { from })).toBe(404)
-    const bytes = `GET /held ${HEAD}Connection: close\r\n\r\n`
-    const answers = Promise.all(times(10, () => statusOf(url, { bytes, from })))
+    const answers = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from })))
     await expect.poll(() => arrived).toBe(2)
-    const others = Promise.all(times(10, () => statusOf(url, { bytes, from: '127.0.3.7' })))
+    const others = Promise.all(times(10, () => statusOf(url, { bytes: HELD, from: '127.0.3.7' })))
     await expect.poll(() => arrived).toBe(12)
     release.resolve()
     expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
@@ -325,13 +326,15 @@ describe('an instance', () => {
 test('a proxy that is told to stop accepts no more, and finishes what has begun', async () => {
   const begun = Promise.withResolvers<void>()
   const held = Promise.withResolvers<void>()
-  const slow = await instance(async (_, answer) => {
-    begun.resolve()
-    await held.promise
-    answer.end('finished')
+  const slow = await instance(async ({ url }, answer) => {
+    if (url === '/held') {
+      begun.resolve()
+      await held.promise
+    }
+    answer.end()
   })
   const proxy = await openProxy({ ANSWER_WITHIN: '100s' }, [slow])
-  const answer = ask(proxy.url)
+  const answer = ask(proxy.url, { bytes: HELD })
   await begun.promise
   const ended = once(proxy.process, 'exit')
   proxy.process.kill('SIGUSR1')
