@@ -1,8 +1,6 @@
-import { createRequire } from 'node:module'
-import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { REFUSAL_REASONS } from '../../src/signing-secret/refusal-reasons.ts'
-import { enter, fill, go, heading, offerNothing, openPages, press, say } from '../support/browser.ts'
+import { enter, heading, offerNothing, openPages, press, SIGNED_IN, say, visit } from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
 import { times } from '../support/test-service.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
@@ -10,133 +8,10 @@ import { begin, signOut, useFactors } from './factor-steps.ts'
 /** What holds for each page, in a real browser. */
 
 const { origin, service, openPage, openMailed } = await openPages()
-const { addApp, proveMailbox } = useFactors(service)
-const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const { addApp } = useFactors(service)
 
 describe('on each page', async () => {
   const company = await service.addCompany({ name: 'Plain' })
-  const strict = await service.addCompany({ name: 'Strict' })
-  await service.db
-    .updateTable('companies')
-    .set({ second_factor_policy: 'everyone' })
-    .where('company_id', '=', strict.companyId)
-    .execute()
-  const OPEN = [
-    '/sign-in',
-    '/register',
-    '/companies',
-    '/forgot-password',
-    '/reset-password',
-    '/verify-email',
-    '/accept-invitation',
-    '/confirm-email',
-    '/undo',
-    '/nothing',
-  ]
-  const SIGNED_IN = ['/developer', '/members', '/security', '/activity', '/account']
-
-  /** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
-  async function visit(page: Page, paths: string[], look: (path: string) => Promise<void>): Promise<void> {
-    for (const path of paths) {
-      await page.goto(`${origin}${path}`)
-      await page.locator('h1').waitFor()
-      await page.waitForLoadState('networkidle')
-      for (const summary of await page.locator('details > summary').all()) await summary.click()
-      await look(path)
-    }
-  }
-  /** Goes where pages lead once something is pressed: second factors, and what holds those who have none. */
-  async function visitSteps(page: Page, look: (step: string) => Promise<void>): Promise<void> {
-    const [member, held] = [await service.addUser(company), await service.addUser(strict)]
-    await page.goto(`${origin}/sign-in`)
-    await enter(page, member)
-    await proveMailbox(page)
-    await press(page, 'Add a passkey')
-    await look('adding a passkey')
-    await press(page, 'Cancel')
-    await addApp(page, { look })
-    await page.getByRole('button', { name: 'Remove…' }).click()
-    await look('removing the last one')
-    service.clock.advance(16 * 60)
-    await press(page, 'Remove the last one')
-    const dialog = page.getByRole('dialog')
-    await dialog.getByLabel('Password').waitFor()
-    await look('the proof')
-    await press(dialog, 'Cancel')
-    await signOut(page)
-    await begin(page, member)
-    await look('a code')
-    await press(page, 'Use a recovery code')
-    await look('a recovery code')
-    await press(page, 'Start again')
-
-    await enter(page, held)
-    await heading(page, 'Your company asks for a second factor')
-    await press(page, 'Email me a code')
-    await page.getByLabel('Code from the email').waitFor()
-    await look('a mailed code')
-    await fill(page, { 'Code from the email': '12345678' })
-    await press(page, 'Continue')
-    await look('adding the first one')
-    await signOut(page)
-
-    await enter(page, company)
-    await go(page, 'Members')
-    await page.locator('summary', { hasText: member.email }).click()
-    await press(page, 'Reset second factors…')
-    await look('a reset')
-    await go(page, 'Security')
-    await page.getByRole('radio', { name: 'Everyone needs one' }).check()
-    await press(page, 'Save')
-    await page.locator('dialog[open]').waitFor()
-    await look('a stricter policy')
-  }
-  async function signIn(page: Page): Promise<void> {
-    await page.goto(`${origin}/sign-in`)
-    await enter(page, company)
-    await heading(page, 'Developer settings')
-  }
-
-  test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', async () => {
-    const { page, expectClean } = await openPage(origin, { colorScheme: 'light', bypassCSP: true })
-    const complaints: string[] = []
-    const wide: string[] = []
-    const complain = async (path: string, options = '') =>
-      complaints.push(
-        ...(await page.evaluate<string[]>(
-          `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => '${path} ' + id + ': ' + nodes[0].html))`,
-        )),
-      )
-    async function look(path: string): Promise<void> {
-      await page.setViewportSize({ width: 1280, height: 720 })
-      await page.evaluate("document.documentElement.style.fontSize = ''")
-      await page.addScriptTag({ path: AXE })
-      await complain(path)
-      await page.emulateMedia({ colorScheme: 'dark' })
-      // Dark changes colours alone.
-      await complain(`${path} in dark`, "{ runOnly: ['color-contrast', 'link-in-text-block'] }")
-      await page.emulateMedia({ colorScheme: 'light' })
-      // 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there.
-      for (const [width, size] of [
-        [360, '100%'],
-        [320, '100%'],
-        [640, '200%'],
-      ] as const) {
-        await page.setViewportSize({ width, height: 740 })
-        const found = await page.evaluate<number>(
-          `document.documentElement.style.fontSize = '${size}', document.documentElement.scrollWidth`,
-        )
-        if (found > width) wide.push(`${path} ${found} of ${width}`)
-      }
-    }
-    await visit(page, OPEN, look)
-    await signIn(page)
-    await visit(page, SIGNED_IN, look)
-    await signOut(page)
-    await visitSteps(page, look)
-    expect({ complaints, wide }).toEqual({ complaints: [], wide: [] })
-    expectClean()
-  })
 
   test('whatever strangers and members call themselves is text (ASVS 1.2.1, 1.2.2, 3.2.2, 3.4.3)', async () => {
     const script = '<script>alert(1)</script>'
@@ -167,7 +42,7 @@ describe('on each page', async () => {
     await enter(page, admin)
     await heading(page, 'Developer settings')
     const shown: string[] = []
-    await visit(page, SIGNED_IN, async () => {
+    await visit(page, origin, SIGNED_IN, async () => {
       expect(await page.locator('img, body script, main svg:not(.chart), [onerror], [onload]').count()).toBe(
         0,
       )

@@ -121,3 +121,22 @@ async function openBrowser() {
   }
   return { openPage }
 }
+
+/** The pages of those who are signed in. */
+export const SIGNED_IN = ['/developer', '/members', '/security', '/activity', '/account']
+
+/** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
+export async function visit(
+  page: Page,
+  origin: string,
+  paths: string[],
+  look: (path: string) => Promise<void>,
+): Promise<void> {
+  for (const path of paths) {
+    await page.goto(`${origin}${path}`)
+    await page.locator('h1').waitFor()
+    await page.waitForLoadState('networkidle')
+    for (const summary of await page.locator('details > summary').all()) await summary.click()
+    await look(path)
+  }
+}

@@ -1,0 +1,121 @@
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { enter, fill, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { begin, signOut, useFactors } from './factor-steps.ts'
+
+/** Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. */
+
+const { origin, service, openPage } = await openPages()
+const { addApp, proveMailbox } = useFactors(service)
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const company = await service.addCompany({ name: 'Plain' })
+const strict = await service.addCompany({ name: 'Strict' })
+await service.db
+  .updateTable('companies')
+  .set({ second_factor_policy: 'everyone' })
+  .where('company_id', '=', strict.companyId)
+  .execute()
+
+const OPEN = [
+  '/sign-in',
+  '/register',
+  '/companies',
+  '/forgot-password',
+  '/reset-password',
+  '/verify-email',
+  '/accept-invitation',
+  '/confirm-email',
+  '/undo',
+  '/nothing',
+]
+
+/** Goes where pages lead once something is pressed: second factors, and what holds those who have none. */
+async function visitSteps(page: Page, look: (step: string) => Promise<void>): Promise<void> {
+  const [member, held] = [await service.addUser(company), await service.addUser(strict)]
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, member)
+  await proveMailbox(page)
+  await press(page, 'Add a passkey')
+  await look('adding a passkey')
+  await press(page, 'Cancel')
+  await addApp(page, { look })
+  await page.getByRole('button', { name: 'Remove…' }).click()
+  await look('removing the last one')
+  service.clock.advance(16 * 60)
+  await press(page, 'Remove the last one')
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Password').waitFor()
+  await look('the proof')
+  await press(dialog, 'Cancel')
+  await signOut(page)
+  await begin(page, member)
+  await look('a code')
+  await press(page, 'Use a recovery code')
+  await look('a recovery code')
+  await press(page, 'Start again')
+
+  await enter(page, held)
+  await heading(page, 'Your company asks for a second factor')
+  await press(page, 'Email me a code')
+  await page.getByLabel('Code from the email').waitFor()
+  await look('a mailed code')
+  await fill(page, { 'Code from the email': '12345678' })
+  await press(page, 'Continue')
+  await look('adding the first one')
+  await signOut(page)
+
+  await enter(page, company)
+  await go(page, 'Members')
+  await page.locator('summary', { hasText: member.email }).click()
+  await press(page, 'Reset second factors…')
+  await look('a reset')
+  await go(page, 'Security')
+  await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+  await press(page, 'Save')
+  await page.locator('dialog[open]').waitFor()
+  await look('a stricter policy')
+}
+
+test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', async () => {
+  const { page, expectClean } = await openPage(origin, { colorScheme: 'light', bypassCSP: true })
+  const complaints: string[] = []
+  const wide: string[] = []
+  const complain = async (path: string, options = '') =>
+    complaints.push(
+      ...(await page.evaluate<string[]>(
+        `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => '${path} ' + id + ': ' + nodes[0].html))`,
+      )),
+    )
+  async function look(path: string): Promise<void> {
+    await page.setViewportSize({ width: 1280, height: 720 })
+    await page.evaluate("document.documentElement.style.fontSize = ''")
+    await page.addScriptTag({ path: AXE })
+    await complain(path)
+    await page.emulateMedia({ colorScheme: 'dark' })
+    // Dark changes colours alone.
+    await complain(`${path} in dark`, "{ runOnly: ['color-contrast', 'link-in-text-block'] }")
+    await page.emulateMedia({ colorScheme: 'light' })
+    // 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there.
+    for (const [width, size] of [
+      [360, '100%'],
+      [320, '100%'],
+      [640, '200%'],
+    ] as const) {
+      await page.setViewportSize({ width, height: 740 })
+      const found = await page.evaluate<number>(
+        `document.documentElement.style.fontSize = '${size}', document.documentElement.scrollWidth`,
+      )
+      if (found > width) wide.push(`${path} ${found} of ${width}`)
+    }
+  }
+  await visit(page, origin, OPEN, look)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, company)
+  await heading(page, 'Developer settings')
+  await visit(page, origin, SIGNED_IN, look)
+  await signOut(page)
+  await visitSteps(page, look)
+  expect({ complaints, wide }).toEqual({ complaints: [], wide: [] })
+  expectClean()
+})
