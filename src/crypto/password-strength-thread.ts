@@ -22,15 +22,16 @@ export interface EstimateReply extends Estimate {
   id: number
 }
 
-// On Linux this sets the priority of this thread alone, as in password.ts.
-if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_LOW)
-
 const options = {
   dictionary: { ...common.dictionary, ...english.dictionary },
   graphs: common.adjacencyGraphs,
 }
 const estimator = new ZxcvbnFactory(options)
 const hasStrongEnds = createStrongEnds(options)
+
+// On Linux this sets the priority of this thread alone. A lower one than that of hashing (password.ts) would starve it on
+// a machine that is busy with other things.
+if (process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
 
 parentPort?.on('message', ({ id, texts, hints }: EstimateRequest) => {
   parentPort?.postMessage({ id, ...estimate(texts, hints) } satisfies EstimateReply)
