@@ -33,17 +33,20 @@ describe('a refresh token', () => {
   })
 
   test('used fifty times at once on two instances makes one successor and signs nobody out', async () => {
+    // On a busy machine the fifty can take more than a second.
+    const patient = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '300' } })
+    const person = await patient.addCompany()
     for (let round = 0; round < 5; round += 1) {
-      const { refreshToken, accessToken } = await service.loginAs(admin)
-      const answers = await Promise.all(times(50, (i) => service.refresh(refreshToken, { at: i % 2 })))
+      const { refreshToken, accessToken } = await patient.loginAs(person)
+      const answers = await Promise.all(times(50, (i) => patient.refresh(refreshToken, { at: i % 2 })))
       const good = answers.filter(({ status }) => status === 200)
       expect(good.length).toBeGreaterThanOrEqual(1)
       expect(new Set(good.map(({ body }) => body.refreshToken)).size).toBe(1)
       for (const { status, body } of answers) {
         if (status !== 200) expect([status, body.code]).toEqual([401, 'refresh_token_reused'])
       }
-      expect((await service.call('/auth/session', { method: 'GET', token: accessToken })).status).toBe(200)
-      expect((await service.refresh(good[0]?.body.refreshToken)).status).toBe(200)
+      expect((await patient.call('/auth/session', { method: 'GET', token: accessToken })).status).toBe(200)
+      expect((await patient.refresh(good[0]?.body.refreshToken)).status).toBe(200)
     }
   })
 
