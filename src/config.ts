@@ -60,7 +60,7 @@ const Environment = Type.Object({
   MAX_MEMBERS_IN_TRIAL: quota(500),
   MAX_INVITATIONS_IN_TRIAL: quota(20),
   SIGNATURE_TOLERANCE_SECONDS: seconds(300),
-  IDEMPOTENCY_WINDOW_SECONDS: seconds(60, 0),
+  IDEMPOTENCY_WINDOW_SECONDS: seconds(300, 0),
   REFRESH_RACE_SECONDS: seconds(1, 0),
   REFRESH_GRACE_SECONDS: seconds(0, 0),
   SMTP_URL: text(),

@@ -55,7 +55,7 @@ export interface Proof {
   amr: string[]
 }
 
-const MAX_REMEMBERED = 64
+const MAX_REMEMBERED = 300
 
 const sessionAfter = aliased('d', {
   ...SESSION_COLUMNS,
@@ -129,11 +129,16 @@ const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
 
 const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
 
-function updated({ idempotencyWindowSeconds }: RotationPolicy, proof?: Proof) {
+/** As many as a session can spend within the window. Earlier ones are of no use, so most sessions keep one. */
+const rememberedIn = ({ limit, idempotencyWindowSeconds }: RotationPolicy) =>
+  Math.min(MAX_REMEMBERED, Math.ceil((limit.max * idempotencyWindowSeconds) / limit.windowSeconds))
+
+function updated(policy: RotationPolicy, proof?: Proof) {
+  const isOld = sql`d.db_now - make_interval(secs => ${policy.idempotencyWindowSeconds})`
   const remembered = (column: string, added: string) => {
     const [list, one] = [sql.ref(column), sql.ref(added)]
-    return sql`case when d.age < ${idempotencyWindowSeconds}
-      then ${list}[greatest(1, cardinality(${list}) - ${MAX_REMEMBERED - 2}):] || ${one} else array[${one}] end`
+    return sql`${list}[greatest(width_bucket(${isOld}, d.recent_spent_at) + 1,
+      cardinality(${list}) - ${rememberedIn(policy) - 2}):] || ${one}`
   }
   return sql`
     update sessions s set

@@ -51,7 +51,7 @@ const defaults = {
   maxSessionsPerMember: 200,
   quotas: { members: 10_000, membersInTrial: 500, invitationsInTrial: 20 },
   signatureToleranceSeconds: 300,
-  idempotencyWindowSeconds: 60,
+  idempotencyWindowSeconds: 300,
   refreshRaceSeconds: 1,
   refreshGraceSeconds: 0,
   mail: { smtpUrl: undefined, requireTls: false, from: 'gatehouse <no-reply@localhost>' },

@@ -7,10 +7,10 @@ const service = await openTestService({ instances: 2 })
 const admin = await service.addCompany()
 
 /** Moves a session's last rotation into the past of the database's own clock. */
-async function ageRotation(sessionId: string, seconds: number) {
+async function ageRotation(sessionId: string, seconds: number, { db } = service) {
   await sql`update sessions set rotated_at = rotated_at - make_interval(secs => ${seconds}),
       recent_spent_at = array(select t - make_interval(secs => ${seconds}) from unnest(recent_spent_at) t)
-    where session_id = ${sessionId}`.execute(service.db)
+    where session_id = ${sessionId}`.execute(db)
 }
 
 const auditedRefreshes = (sessionId: string) =>
@@ -116,7 +116,7 @@ describe('a lost answer', () => {
   test('cannot be had after the idempotency window, which is theft then', async () => {
     const { refreshToken, session } = await service.loginAs(admin)
     const { body: second } = await service.refresh(refreshToken, { key: 'a' })
-    await ageRotation(session.id, 61)
+    await ageRotation(session.id, 301)
     expect((await service.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
     expect((await service.refresh(second.refreshToken)).body.code).toBe('session_ended')
   })
@@ -157,10 +157,42 @@ describe('a retry that was stuck while another one with the same key went on', (
   })
 
   test('is theft once the idempotency window of its own token has passed', async () => {
-    const { first, latest } = await goOn(25)
+    const { first, latest } = await goOn(101)
     const late = await service.refresh(first.refreshToken, { key: 'a' })
     expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
     expect((await service.refresh(latest)).body.code).toBe('session_ended')
+  })
+
+  test('is known among as many as the limit allows in the window, and no longer than the window', async () => {
+    const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
+    const first = await strict.loginAs(await strict.addCompany())
+    let { refreshToken } = first
+    const spend = async (count: number) => {
+      for (const _ of times(count, () => {})) {
+        const key = refreshToken.slice(-20).replace(/[^\w-]/g, '_')
+        refreshToken = (await strict.refresh(refreshToken, { key })).body.refreshToken
+      }
+    }
+    const remembered = async () => {
+      const { rows } = await sql<{ keys: number; times: number }>`
+        select cardinality(recent_keys) as keys, cardinality(recent_spent_at) as times
+        from sessions where session_id = ${first.session.id}`.execute(strict.db)
+      return rows[0]
+    }
+    // Five windows of the limit, and the next: 30 refreshes in each.
+    for (const _ of times(6, () => {})) {
+      await spend(30)
+      await ageRotation(first.session.id, 10, strict)
+      await sql`update sessions set window_started_at = window_started_at - interval '60 s'
+        where session_id = ${first.session.id}`.execute(strict.db)
+    }
+    expect(await remembered()).toEqual({ keys: 150, times: 150 })
+    await ageRotation(first.session.id, 285, strict)
+    await spend(1)
+    expect(await remembered()).toEqual({ keys: 31, times: 31 })
+    await ageRotation(first.session.id, 301, strict)
+    await spend(1)
+    expect(await remembered()).toEqual({ keys: 1, times: 1 })
   })
 
   test.each([['another'], ['b'], [undefined]])('is theft with the key %s', async (key) => {
