@@ -14,8 +14,7 @@ const FIRST_DELAY_MS = 4_000
 const MAX_DELAY_MS = 3_600_000
 /** For mails of earlier rounds, if the recipient can get more mail now. */
 const ROUND_DELAY_MS = 5_000
-const MAX_NOTE_TRIES = 4
-const NOTE_PAUSE_MS = 5_000
+const NOTE_PAUSE_MS = 1_000
 
 /** `whenSent` runs after a mail server has accepted the letter, again if it fails. */
 interface ComposedLetter extends Letter {
@@ -42,8 +41,14 @@ export interface Delivery extends DeliveryOptions {
   stopped: AbortSignal
 }
 
-/** One attempt, which never throws. `deadline` aborts before the lease of the mail ends. */
-export async function deliver(delivery: Delivery, mail: DueMail, deadline: AbortSignal): Promise<void> {
+/** By when the mail server must have answered, and by when that must be stored: both before the lease of the mail ends. */
+export interface Deadlines {
+  answered: AbortSignal
+  noted: AbortSignal
+}
+
+/** One attempt, which never throws. */
+export async function deliver(delivery: Delivery, mail: DueMail, deadlines: Deadlines): Promise<void> {
   const { db, system, stopping, note } = delivery
   const { mailId, kind, companyId, attempts: attempt } = mail
   const about = { mailId, mail: kind, companyId, attempt }
@@ -59,9 +64,9 @@ export async function deliver(delivery: Delivery, mail: DueMail, deadline: Abort
       return await deleteMail(db, companyId, mailId)
     }
     stopping.throwIfAborted()
-    const { file } = await send(delivery, mail, letter, deadline)
+    const { file } = await send(delivery, mail, letter, deadlines.answered)
     wasSent = true
-    await noteSent(delivery, mail, letter)
+    await noteSent(delivery, mail, letter, deadlines.noted)
     note('sent', { ...about, ...(file !== undefined && { file }) })
   } catch (error) {
     // The mail was sent, but that is not stored: after the lease it is sent again.
@@ -111,14 +116,19 @@ function dueAfter({ freeAt, earlier }: Decision, { max, windowSeconds }: Limit, 
   return freeAt ? freeAt.getTime() + Math.floor(earlier / max) * windowSeconds * 1000 : now + ROUND_DELAY_MS
 }
 
-/** Retries during a short outage of the database: a mail not marked as sent is sent again. */
-async function noteSent({ db, system, stopping }: Delivery, mail: DueMail, letter: ComposedLetter) {
-  for (let triesLeft = MAX_NOTE_TRIES - 1; ; triesLeft -= 1) {
+/** Retries while the database is away, as in a failover: a mail that is not marked as sent is sent again. */
+async function noteSent(
+  { db, system, stopping }: Delivery,
+  mail: DueMail,
+  letter: ComposedLetter,
+  deadline: AbortSignal,
+): Promise<void> {
+  for (;;) {
     try {
       await letter.whenSent?.()
       return await settleMail(db, mail, { sentAt: new Date(system.now()) })
     } catch (error) {
-      if (triesLeft === 0 || stopping.aborted) throw error
+      if (deadline.aborted || stopping.aborted) throw error
       await sleep(NOTE_PAUSE_MS, undefined, { signal: stopping, ref: false }).catch(() => {})
     }
   }

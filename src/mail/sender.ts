@@ -18,6 +18,8 @@ const POLL_MS = 250
 const LEASE_MS = 60_000
 /** Until the answer of the mail server; well below the lease. */
 const ATTEMPT_MS = 40_000
+/** Until the last try begins to store that a mail was sent. A try can take 8 s (see connect.ts). */
+const NOTE_MS = 50_000
 /** For mail in progress when the service stops, out of the time of the whole shutdown. */
 const STOP_MS = 5_000
 const HAND_BACK_MS = 2_000
@@ -69,10 +71,10 @@ async function run(sending: Sending): Promise<void> {
   while (!stopping.aborted) {
     const room = MAX_CONNECTIONS - underWay.size
     // The time of the attempts starts before their leases do.
-    const deadline = AbortSignal.timeout(ATTEMPT_MS)
+    const deadlines = { answered: AbortSignal.timeout(ATTEMPT_MS), noted: AbortSignal.timeout(NOTE_MS) }
     const mails = await takeDue(sending, room)
     for (const mail of mails) {
-      const delivery = deliver(sending, mail, deadline).finally(() => underWay.delete(delivery))
+      const delivery = deliver(sending, mail, deadlines).finally(() => underWay.delete(delivery))
       underWay.add(delivery)
     }
     // If all connections are in use, more mail can be due, so this waits for one of them and not for the next poll.

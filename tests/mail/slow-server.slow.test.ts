@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { openMailbox } from '../support/mailbox.ts'
 import { openTestService } from '../support/test-service.ts'
@@ -28,4 +30,22 @@ test('a mail that the server is slow to accept is sent by one sender: its attemp
   expect(performance.now() - started).toBeLessThan(LEASE_MS - 15_000)
   expect(received).toBe(1)
   expect((await row()).last_error).toContain('ETIMEDOUT')
+}, 90_000)
+
+test('a mail that was sent while the database was away for most of its lease is noted, and not sent again', async () => {
+  const mailbox = await openMailbox()
+  const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
+  const { companyId, email } = await service.addCompany()
+  await sql`create function away() returns trigger language plpgsql as
+    'begin raise exception ''away'' using errcode = ''57P01''; end'`.execute(service.db)
+  await sql`create trigger away before update on mail_outbox for each row when (new.sent_at is not null)
+    execute function away()`.execute(service.db)
+  const received = () => mailbox.mails.filter(({ recipients }) => recipients.includes(email)).length
+  await service.call('/auth/password/forgot', { json: { companyId, email } })
+  await expect.poll(received).toBe(1)
+  await sleep(40_000)
+  await sql`drop trigger away on mail_outbox`.execute(service.db)
+  const row = () => service.db.selectFrom('mail_outbox').selectAll().executeTakeFirstOrThrow()
+  await expect.poll(row, { timeout: LEASE_MS }).toMatchObject({ attempts: 1, sent_at: expect.any(Date) })
+  expect(received()).toBe(1)
 }, 90_000)
