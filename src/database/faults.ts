@@ -1,14 +1,8 @@
 /** Classifies errors by SQLSTATE (Postgres, appendix A), never by their message. */
 
-const NETWORK = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-])
+/** Of the way to the server. It can lead to another one soon, as after a failover. */
+const NETWORK =
+  /^(ECONN(REFUSED|RESET|ABORTED)|E(HOST|NET)(UNREACH|DOWN)|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_(AGAIN|FAIL)|EADDRNOTAVAIL|EMFILE)$/
 
 /** What pg itself raises has no code, only a message. */
 const POOL_MESSAGES =
@@ -39,7 +33,7 @@ export function constraintOf(error: unknown): string | undefined {
 /** A temporary state of the database, not a fault of the request: answered 503. */
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
-  if (code) return NETWORK.has(code) || UNAVAILABLE.test(code)
+  if (code) return NETWORK.test(code) || UNAVAILABLE.test(code)
   return error instanceof SilentDatabaseError || (error instanceof Error && POOL_MESSAGES.test(error.message))
 }
 

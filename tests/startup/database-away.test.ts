@@ -112,8 +112,12 @@ describe('a database that is not there at the start', () => {
     expect(await service.exit).toEqual([0, null])
   })
 
-  test('ends the wait after its time, with what an operator can do', async () => {
-    const connection = connect({ url: at(await findPlace()), poolSize: 2 })
+  test.for([
+    ['ECONNREFUSED', findPlace],
+    // No route leads there.
+    ['ENETUNREACH', async () => ({ host: '255.255.255.255', port: 5432 })],
+  ] as const)('ends the wait after its time, with what an operator can do: %s', async ([code, find]) => {
+    const connection = connect({ url: at(await find()), poolSize: 2 })
     const said: string[] = []
     const waiting = waitForDatabase(connection.health, {
       signal: new AbortController().signal,
@@ -121,8 +125,8 @@ describe('a database that is not there at the start', () => {
       patienceMs: 700,
     })
     const error = await waiting.catch((error: unknown) => error)
-    expect(said).toEqual([expect.stringMatching(/^Waiting for the database.*ECONNREFUSED/)])
-    expect(explain(error)).toMatch(/^The database cannot be used: .*ECONNREFUSED.*Check DATABASE_URL/)
+    expect(said).toEqual([expect.stringMatching(new RegExp(`^Waiting for the database.*${code}`))])
+    expect(explain(error)).toMatch(new RegExp(`^The database cannot be used: .*${code}.*Check DATABASE_URL`))
     await connection.close()
   })
 
