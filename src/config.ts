@@ -123,7 +123,7 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
 const CONTENTS: Partial<Record<keyof Variables, Form>> = {
   DATABASE_URL: [
     namesOneHost,
-    'name one host and one port; of several, a former leader that still calls itself writable could be chosen',
+    'name one host and one port, those of an HAProxy before several servers; without it, a former leader that still calls itself writable could be chosen',
   ],
   TRUST_PROXY: [
     (networks) => !list(networks).some(containsClients),

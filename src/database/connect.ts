@@ -31,10 +31,15 @@ interface ConnectOptions {
   poolSize: number
   /** Multiplies the waits for connections, locks and statements: for tests of races on a busy machine. */
   timeoutScale?: number
+  /** After which a connection is replaced, and at the earliest after two thirds of it, so that not all are at once. */
+  lifetimeSeconds?: number
   onIdleError?: (error: Error) => void
 }
 
 const CLOSE_MS = 3_000
+/** So that none stays for ever at a server that is the leader no more, whatever the way there. */
+const LIFETIME_SECONDS = 1_800
+const GOLDEN_RATIO = 0.618_034
 
 const names = new Map<string, string>()
 
@@ -121,9 +126,16 @@ async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.Pool
 }
 
 /** Longer waits fail with 503. If not even the probe is answered, requests fail after 4 s, then at once. */
-export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: ConnectOptions): Connection {
+export function connect({
+  url,
+  poolSize,
+  timeoutScale = 1,
+  lifetimeSeconds = LIFETIME_SECONDS,
+  onIdleError,
+}: ConnectOptions): Connection {
   const open = (max: number, { server, ...waits }: Settings, awaitAnswer: AwaitAnswer = (ask) => ask()) => {
     const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
+    let opened = 0
     const pool = new pg.Pool({
       connectionString: url,
       max,
@@ -133,7 +145,12 @@ export function connect({ url, poolSize, timeoutScale = 1, onIdleError }: Connec
       application_name: 'gatehouse',
       ...waits,
       // Not with the startup message: poolers such as PgBouncer refuse settings there.
-      onConnect: (client) => client.query(settings.join('; ')),
+      async onConnect(client) {
+        // The pool reads it when this is done. Multiples of the golden ratio are spread evenly, however many there are.
+        opened += 1
+        pool.options.maxLifetimeSeconds = lifetimeSeconds * (1 - ((opened * GOLDEN_RATIO) % 1) / 3)
+        await client.query(settings.join('; '))
+      },
       types,
       idleTimeoutMillis: 60_000,
       keepAlive: true,
