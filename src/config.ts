@@ -43,6 +43,7 @@ const Environment = Type.Object({
   PUBLIC_URL: text(),
   PAGES_URL: text(),
   PASSKEY_RP_ID: text(),
+  CELL: text(),
   HOST: Type.String({ default: '127.0.0.1' }),
   PORT: port(3000),
   OPS_HOST: Type.String({ default: '127.0.0.1' }),
@@ -101,6 +102,7 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
     (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
     'be the name of a host in lower case, such as example.com',
   ],
+  CELL: [(name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
   SMTP_URL: [
     isSmtpUrl,
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
@@ -198,6 +200,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     masterKeys: list(read.MASTER_KEYS).map(toMasterKey),
     /** Scheme, host and port at which clients reach the service; no trailing slash. */
     publicUrl,
+    /** Of several deployments that companies are divided over: this one. */
+    cell: read.CELL,
     /** Where mailed links lead. */
     pagesUrl,
     /** The pages of this service are at its own URL, or nowhere. */

@@ -1,6 +1,7 @@
 import { Histogram, type Registry } from 'prom-client'
 import type { Config } from './config.ts'
 import { createDigests, type Digests } from './crypto/digests.ts'
+import { createOpaque, type Opaque } from './crypto/opaque.ts'
 import { createIsBreached, type IsBreached } from './crypto/password-policy.ts'
 import { createSealer, type Sealer } from './crypto/sealing.ts'
 import type { MeasureBatch } from './database/batch.ts'
@@ -22,6 +23,7 @@ export interface ContextOptions {
 export interface Context extends ContextOptions {
   sealer: Sealer
   digests: Digests
+  opaque: Opaque
   tokens: Tokens
   counters: Counters
   measureBatch: MeasureBatch
@@ -42,6 +44,7 @@ export function createContext(
     registry,
     sealer: createSealer(config.masterKeys, system.randomBytes),
     digests: createDigests(config.masterKeys),
+    opaque: createOpaque(config.cell, system.randomBytes),
     counters: createCounters(db, measureBatch),
     measureBatch,
     isBreached: createIsBreached(config.breachedPasswordsUrl, (cause) =>

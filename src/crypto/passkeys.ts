@@ -1,4 +1,5 @@
 import type { AuthenticatorTransport } from '@simplewebauthn/server'
+import { randomPartOf } from './opaque.ts'
 import { ALGORITHMS, canVerify } from './passkey-keys.ts'
 
 /** Passkeys (WebAuthn level 3). What the library leaves to its caller is checked here. Null means refused. */
@@ -65,7 +66,7 @@ export async function creationOptions(
     userName: email,
     userDisplayName: name,
     userID: new Uint8Array(handle),
-    challenge: new Uint8Array(Buffer.from(challenge, 'base64url')),
+    challenge: new Uint8Array(Buffer.from(randomPartOf(challenge), 'base64url')),
     timeout: TIMEOUT_MS,
     attestationType: 'none',
     excludeCredentials: existing.map(toDescriptor),
@@ -77,7 +78,7 @@ export async function creationOptions(
 /** Without `allowed`, the browser offers all its passkeys of this site. */
 export function requestOptions({ rpId }: RelyingParty, challenge: string, allowed: Stored[] = []): object {
   return {
-    challenge,
+    challenge: randomPartOf(challenge),
     rpId,
     timeout: TIMEOUT_MS,
     userVerification: 'required',
@@ -107,7 +108,7 @@ export async function readRegistration(
     const { verifyRegistrationResponse } = await library()
     const { verified, registrationInfo } = await verifyRegistrationResponse({
       response: { ...response, clientExtensionResults: {}, response: toRegistration(response) },
-      expectedChallenge: challenge,
+      expectedChallenge: randomPartOf(challenge),
       expectedOrigin: origins,
       expectedRPID: rpId,
       requireUserVerification: true,
@@ -195,7 +196,7 @@ export async function readAssertion(
         clientExtensionResults: {},
         response: { clientDataJSON, authenticatorData, signature },
       },
-      expectedChallenge: challenge,
+      expectedChallenge: randomPartOf(challenge),
       expectedOrigin: origins,
       expectedRPID: rpId,
       requireUserVerification: true,

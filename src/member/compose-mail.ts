@@ -7,6 +7,7 @@ import {
 import { findActiveCompanyName } from '../company/repository.ts'
 import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
+import { createOpaque } from '../crypto/opaque.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
 import {
   isLinked,
@@ -28,10 +29,16 @@ import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
  */
 
 type Composing = Pick<Context, 'db' | 'config' | 'system'>
+type Writing = Pick<Context, 'db' | 'config' | 'system' | 'digests' | 'opaque'>
 
 /** The composer returns null if the mail has no recipient; then, or if a later request exists, the letter is null. */
 export function createMailComposer(context: Composing): DeliveryOptions['compose'] {
-  const withDigests = { ...context, digests: createDigests(context.config.masterKeys) }
+  const { config, system } = context
+  const writing: Writing = {
+    ...context,
+    digests: createDigests(config.masterKeys),
+    opaque: createOpaque(config.cell, system.randomBytes),
+  }
   return async (mail, now) => {
     const found = await findRecipient(context, mail)
     if (!found) return null
@@ -39,12 +46,11 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
     const about = { ...data, ...found, companyId, requestedAt }
     if ((kind === 'mailbox_code' || kind === 'email_change_code') && found.userId !== undefined) {
       const member = { companyId, userId: found.userId }
-      return async () =>
-        writeNotice(kind, { ...about, code: await issueCode(withDigests, member, kind, now) })
+      return async () => writeNotice(kind, { ...about, code: await issueCode(writing, member, kind, now) })
     }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)
     return async () => {
-      const link = await newLink(context, kind, mail, found, now)
+      const link = await newLink(writing, kind, mail, found, now)
       return link && { ...writeLinkedLetter(kind, about, link), whenSent: link.noteSent }
     }
   }
@@ -108,7 +114,7 @@ async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email
 
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(
-  context: Composing,
+  context: Writing,
   kind: LinkedKind,
   mail: DueMail,
   { role, companyName }: Recipient,

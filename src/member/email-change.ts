@@ -58,7 +58,7 @@ export async function requestEmailChange(
 /** Links and codes that were mailed to the old one no longer work. @throws Problem invalid_request, rate_limited */
 export async function confirmEmailChange(context: Context, token: string, { client, now }: Received) {
   const limit = await countAttempt(context, { client, now })
-  return await consumeToken(context.db, 'confirm', token, now, async (tx, consumed) => {
+  return await consumeToken(context, 'confirm', token, now, async (tx, consumed) => {
     const { companyId, email, userId, isFactorProven } = consumed
     const user = userId === null ? undefined : await findUser(tx, companyId, { userId })
     if (!user) throw noSuchToken()

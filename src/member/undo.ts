@@ -31,7 +31,7 @@ const CLOCK_SLACK_MS = 60_000
 export async function undo(context: Context, token: string, { client, now }: Received) {
   const { db, system } = context
   const limit = await countAttempt(context, { client, now })
-  const found = await findUndo(db, token, now)
+  const found = await findUndo(context, token, now)
   const { companyId, userId, currentEmail } = found
   return await db.transaction().execute(async (tx) => {
     // In one order: mails, tokens, users, sessions.

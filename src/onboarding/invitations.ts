@@ -22,9 +22,9 @@ export async function previewInvitation(context: Context, token: string, receive
 }
 
 /** @throws Problem invalid_request if the link does not work, or the sender may no longer invite */
-async function peekInvitation({ db }: Context, token: string, { now }: Received) {
-  const found = await peekToken(db, 'invite', token, now)
-  const invitation = await findInvitationTo(db, found.companyId, found.email)
+async function peekInvitation(context: Context, token: string, { now }: Received) {
+  const found = await peekToken(context, 'invite', token, now)
+  const invitation = await findInvitationTo(context.db, found.companyId, found.email)
   if (!invitation) throw noSuchToken()
   return { ...found, role: invitation.role }
 }
@@ -37,7 +37,7 @@ interface Acceptance {
 
 /** The e-mail counts as verified. @throws Problem invalid_request, quota_reached, rate_limited, overloaded */
 export async function acceptInvitation(context: Context, acceptance: Acceptance, received: Received) {
-  const { db, system, hasher, config } = context
+  const { system, hasher, config } = context
   const { token, password } = acceptance
   const { now } = received
   const limit = await countAttempt(context, received)
@@ -47,7 +47,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   await checkPassword('password', password, { ...invitation, name }, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(password)
   const at = new Date(now)
-  return await consumeToken(db, 'invite', token, now, async (tx, { companyId, email }) => {
+  return await consumeToken(context, 'invite', token, now, async (tx, { companyId, email }) => {
     const invited = await takeInvitation(tx, companyId, email)
     if (!invited) throw noSuchToken()
     await requireRoomForMember(tx, companyId, config.quotas)

@@ -23,15 +23,15 @@ export async function resetPassword(
   { token, newPassword }: { token: string; newPassword: string },
   received: Received,
 ): Promise<{ companyId: string; userId: string; limit: LimitState }> {
-  const { db, system, hasher } = context
+  const { system, hasher } = context
   const { client, now } = received
   const limit = await countAttempt(context, received)
-  const person = await peekToken(db, 'reset', token, now)
+  const person = await peekToken(context, 'reset', token, now)
   const passwords = hasher.inTurn({ network: client.network, isKnown: true })
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
-  return await consumeToken(db, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
+  return await consumeToken(context, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
     const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
     if (userId === undefined) throw noSuchToken()
     await endUserSessions(tx, companyId, userId, 'password_reset')

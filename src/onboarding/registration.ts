@@ -64,7 +64,7 @@ async function checkChosen(
 export async function verifyEmail(context: Context, token: string, received: Received) {
   const limit = await countAttempt(context, received)
   const { now } = received
-  return await consumeToken(context.db, 'verify', token, now, async (tx, { companyId, email }) => {
+  return await consumeToken(context, 'verify', token, now, async (tx, { companyId, email }) => {
     const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
     if (userId === undefined) throw noSuchToken()
     await actIn(tx, context.system, { companyId, userId }, received).audit('verify_email')

@@ -1,18 +1,16 @@
-import type { Kysely } from 'kysely'
 import type { Context } from '../context.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Opaque } from '../crypto/opaque.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { Database, TokenPurpose } from '../database/schema.ts'
+import type { TokenPurpose } from '../database/schema.ts'
 import { invalidField, type Problem } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
-import type { System } from '../system.ts'
 import * as repository from './repository.ts'
 
 /**
  * One-time tokens are made when their mail is sent, and consumed in the transaction of their effect. Their form: the
- * purpose, `_`, and 32 random bytes in base64url. @throws Problem invalid_request if one is not valid
+ * cell, if there is one, the purpose, `_`, and 32 random bytes in base64url. @throws Problem invalid_request if one is not valid
  */
 
 /** From the sending of the mail. */
@@ -23,6 +21,8 @@ const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   confirm: 24 * 3600,
   undo: 72 * 3600,
 }
+
+type Reading = Pick<Context, 'db' | 'opaque'>
 
 export interface Received {
   client: Client
@@ -45,7 +45,7 @@ interface NewLinkToken {
 
 /** Null if a later request has a token for the same, or its mail is gone. The lifetime starts at `now`. */
 export async function issueToken(
-  { db, system }: { db: Executor; system: System },
+  { db, opaque }: { db: Executor; opaque: Opaque },
   companyId: string,
   about: {
     purpose: TokenPurpose
@@ -60,8 +60,8 @@ export async function issueToken(
 ): Promise<NewLinkToken | null> {
   const { purpose, email, role = null, userId = null, isFactorProven = false } = about
   const { mailId, requestedAt: createdAt, now } = about
-  const token = `${purpose}_${generateOpaque(system.randomBytes)}`
-  const hash = hashToken(purpose, token)
+  const token = opaque.generate(`${purpose}_`)
+  const hash = opaque.hash(token, `${purpose}_`)
   if (!hash) throw new Error('an opaque credential has a hash')
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
   const row = { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }
@@ -69,15 +69,15 @@ export async function issueToken(
   return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
 }
 
-export async function peekToken(db: Executor, purpose: TokenPurpose, token: string, now: number) {
-  const hash = hashToken(purpose, token)
+export async function peekToken({ db, opaque }: Reading, purpose: TokenPurpose, token: string, now: number) {
+  const hash = opaque.hash(token, `${purpose}_`)
   const found = hash && (await repository.findTokenAcrossCompanies(db, purpose, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return found
 }
 
-export async function findUndo(db: Executor, token: string, now: number) {
-  const hash = hashToken('undo', token)
+export async function findUndo({ db, opaque }: Reading, token: string, now: number) {
+  const hash = opaque.hash(token, 'undo_')
   const found = hash && (await repository.findUndoAcrossCompanies(db, hash, new Date(now)))
   if (!found) throw noSuchToken()
   return { ...found, hash }
@@ -85,13 +85,13 @@ export async function findUndo(db: Executor, token: string, now: number) {
 
 /** If the effect fails, the token stays valid. */
 export async function consumeToken<Result>(
-  db: Kysely<Database>,
+  { db, opaque }: Reading,
   purpose: TokenPurpose,
   token: string,
   now: number,
   effect: (tx: Tx, consumed: repository.ConsumedToken) => Promise<Result>,
 ): Promise<Result> {
-  const hash = hashToken(purpose, token)
+  const hash = opaque.hash(token, `${purpose}_`)
   if (!hash) throw noSuchToken()
   return await db.transaction().execute(async (tx) => {
     // The lock order of a password change, too: mails, tokens, user, sessions.
@@ -105,9 +105,4 @@ export async function consumeToken<Result>(
 export function noSuchToken(): Problem {
   const detail = 'The link does not work, or no longer; ask for a new one.'
   return invalidField('token', 'is unknown, used, replaced or expired', detail)
-}
-
-function hashToken(purpose: TokenPurpose, token: string): Buffer | null {
-  const prefix = `${purpose}_`
-  return token.startsWith(prefix) ? hashOpaque(token.slice(prefix.length)) : null
 }

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import type { MemberIds } from '../company/account.ts'
 import type { Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import { requestOptions } from '../crypto/passkeys.ts'
 import { lastStepAt } from '../crypto/totp.ts'
 import type { Tx } from '../database/connect.ts'
@@ -61,12 +60,12 @@ export async function issueSessionChallenge(
 }
 
 function newChallenge(
-  { system }: Context,
+  { opaque }: Context,
   about: Pick<repository.NewChallenge, 'userId' | 'purpose' | 'mode' | 'sessionId' | 'isPasswordProven'>,
   { client: { network, ipAddress }, now }: Received,
 ): { challenge: string; row: repository.NewChallenge } {
-  const challenge = generateOpaque(system.randomBytes)
-  const hash = hashOpaque(challenge)
+  const challenge = opaque.generate()
+  const hash = opaque.hash(challenge)
   if (!hash) throw new Error('a new challenge has no hash')
   const times = { createdAt: new Date(now), expiresAt: new Date(now + CHALLENGE_MS) }
   return { challenge, row: { ...about, ...times, hash, network, ipAddress } }
@@ -99,7 +98,7 @@ const PURPOSE = 'sign-in by passkey'
 
 /** In base64url: mode, end and random bytes, and a keyed digest of them, which shows that a service has made it. */
 export function issueUnstored(
-  { system, digests }: Pick<Context, 'system' | 'digests'>,
+  { system, digests, opaque }: Pick<Context, 'system' | 'digests' | 'opaque'>,
   mode: SessionKind,
   now: number,
 ): string {
@@ -107,17 +106,22 @@ export function issueUnstored(
   head.writeUInt8(MODES.indexOf(mode), 0)
   head.writeUIntBE(now + CHALLENGE_MS, 1, 6)
   system.randomBytes(NONCE_BYTES).copy(head, 7)
-  const { digest } = digests.current(PURPOSE, head.toString('base64url'))
-  return Buffer.concat([head, digest]).toString('base64url')
+  const { digest } = digests.current(PURPOSE, opaque.tag + head.toString('base64url'))
+  return opaque.tag + Buffer.concat([head, digest]).toString('base64url')
 }
 
 /** Null unless a service has made it and it has not expired. It is stored by `hash` once it is used. */
-export function readUnstored({ digests }: Pick<Context, 'digests'>, challenge: string, now: number) {
-  const bytes = Buffer.from(challenge, 'base64url')
+export function readUnstored(
+  { digests, opaque }: Pick<Context, 'digests' | 'opaque'>,
+  challenge: string,
+  now: number,
+) {
+  const tag = challenge.startsWith(opaque.tag) ? opaque.tag : ''
+  const bytes = Buffer.from(challenge.slice(tag.length), 'base64url')
   // One spelling for each challenge, so that none is used twice.
-  if (bytes.length <= HEAD_BYTES || bytes.toString('base64url') !== challenge) return null
+  if (bytes.length <= HEAD_BYTES || tag + bytes.toString('base64url') !== challenge) return null
   const [head, code] = [bytes.subarray(0, HEAD_BYTES), bytes.subarray(HEAD_BYTES)]
-  if (!digests.matches(code, PURPOSE, head.toString('base64url'))) return null
+  if (!digests.matches(code, PURPOSE, tag + head.toString('base64url'))) return null
   const mode = MODES[head.readUInt8(0)]
   const expiresAt = head.readUIntBE(1, 6)
   if (!mode || expiresAt <= now) return null

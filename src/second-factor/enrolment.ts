@@ -1,7 +1,6 @@
 import { type Act, type Actor, countChange } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
 import type { Context } from '../context.ts'
-import { hashOpaque } from '../crypto/opaque.ts'
 import {
   challengeIn,
   creationOptions,
@@ -94,12 +93,14 @@ const notWaiting = () =>
 
 /** @throws Problem permission_denied, session_ended */
 export async function beginPasskey(context: Context, actor: Actor): Promise<{ passkeyOptions: object }> {
-  const { db, system, config } = context
+  const { db, system, config, opaque } = context
   const { session } = actor
   const { companyId, userId, email, name } = session
   requirePerson(session)
   await countChange(context, actor)
-  const handle = await repository.giveHandle(db, companyId, userId, system.randomBytes(HANDLE_BYTES))
+  const tag = Buffer.from(opaque.tag)
+  const fresh = Buffer.concat([tag, system.randomBytes(HANDLE_BYTES - tag.length)])
+  const handle = await repository.giveHandle(db, companyId, userId, fresh)
   if (!handle) throw sessionEnded()
   const about = { purpose: 'enrolment', isPasswordProven: false } as const
   const challenge = await issueSessionChallenge(context, session, about, actor)
@@ -123,7 +124,7 @@ export async function addPasskey(
   const name = checkName('name', given.name)
   const { response } = given
   const challenge = challengeIn(response)
-  const hash = challenge === undefined ? null : hashOpaque(challenge)
+  const hash = challenge === undefined ? null : context.opaque.hash(context.opaque.tag + challenge)
   const passkey = hash && challenge && (await readRegistration(config.passkeys, { response, challenge }))
   if (!hash || !passkey) throw notAccepted()
   const mailDigest = await checkMailCode(context, actor, 'factor', given.mailCode)

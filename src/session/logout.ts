@@ -1,5 +1,4 @@
 import type { Context } from '../context.ts'
-import { hashOpaque } from '../crypto/opaque.ts'
 import { createBatch } from '../database/batch.ts'
 import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
@@ -14,7 +13,7 @@ interface LogoutRequest {
 }
 
 /** When what it returns resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
-export function createLogout({ db, system, tokens, measureBatch }: Context) {
+export function createLogout({ db, system, tokens, opaque, measureBatch }: Context) {
   // In batches, since anybody can send a false cookie, and each one causes a statement.
   const byToken = (scope: repository.LogoutScope) =>
     createBatch<repository.TokenLogout, repository.LoggedOut | null>({
@@ -42,7 +41,7 @@ export function createLogout({ db, system, tokens, measureBatch }: Context) {
       if (!found) tokens.reloadKeys()
       return found
     }
-    const cookieHash = hashOpaque(credential.cookie)
+    const cookieHash = opaque.hash(credential.cookie)
     return cookieHash && (await endByCookie[scope]({ cookieHash, ...about }))
   }
 

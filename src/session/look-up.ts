@@ -1,6 +1,5 @@
 import { LruMap } from 'toad-cache'
 import type { Context } from '../context.ts'
-import { hashOpaque } from '../crypto/opaque.ts'
 import { createBatch } from '../database/batch.ts'
 import { invalidToken } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
@@ -30,7 +29,7 @@ function createMemory() {
 }
 
 /** Its functions throw Problem session_ended or invalid_token. */
-export function createSessionLookUp({ db, config, tokens, system, measureBatch }: Context) {
+export function createSessionLookUp({ db, config, tokens, system, opaque, measureBatch }: Context) {
   // Secret, so that nobody can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
   const find = createBatch<repository.TokenItem, repository.FoundSession | null>({
@@ -66,7 +65,7 @@ export function createSessionLookUp({ db, config, tokens, system, measureBatch }
       return requireLive(session, now)
     },
     async byCookie(cookie: string, now: number): Promise<Session> {
-      const cookieHash = hashOpaque(cookie)
+      const cookieHash = opaque.hash(cookie)
       const session =
         cookieHash &&
         (await ofCookie(cookieHash.toString('base64'), (remembered) =>

@@ -1,7 +1,6 @@
 import { type AuditEntry, newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Tx } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
 import type { Received } from '../limits/client.ts'
@@ -73,11 +72,11 @@ async function nextPair(context: Context, session: Session, request: ProofReques
 }
 
 async function nextCookie(context: Context, session: Session, request: ProofRequest, proof: Proof) {
-  const { db, system } = context
+  const { db, opaque } = context
   const { companyId, sessionId } = session
-  const cookie = generateOpaque(system.randomBytes)
-  const former = request.cookie === undefined ? null : hashOpaque(request.cookie)
-  const change = { before: former, after: hashOpaque(cookie), at: new Date(request.now), amr: proof.amr }
+  const cookie = opaque.generate()
+  const former = request.cookie === undefined ? null : opaque.hash(request.cookie)
+  const change = { before: former, after: opaque.hash(cookie), at: new Date(request.now), amr: proof.amr }
   return await transact<{ cookie: string } | null>(db, async (tx, rollBack) => {
     if (proof.consume && !(await proof.consume(tx))) throw rollBack(null)
     if (!(await proveByCookie(tx, companyId, sessionId, change))) throw sessionEnded()

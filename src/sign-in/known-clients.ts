@@ -1,12 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { MemberIds } from '../company/account.ts'
 import type { Context } from '../context.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
+import type { Opaque } from '../crypto/opaque.ts'
 import { deriveKey } from '../crypto/sealing.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import type { Client } from '../limits/client.ts'
-import type { System } from '../system.ts'
 import {
   findKnownUntil,
   type KnownClient,
@@ -48,7 +47,7 @@ export function knownUntil(now: number): Date {
 
 export type KnownClients = ReturnType<typeof createKnownClients>
 
-export function createKnownClients({ config, system }: Pick<Context, 'config' | 'system'>) {
+export function createKnownClients({ config, opaque }: Pick<Context, 'config' | 'opaque'>) {
   const keys = config.masterKeys.map(({ key }) => deriveKey(key, 'known networks'))
   const digest = (key: Buffer, text: string) =>
     createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)
@@ -58,11 +57,11 @@ export function createKnownClients({ config, system }: Pick<Context, 'config' | 
 
   const digestsOf = (companyId: string, { client, device }: Attempt): Digests => ({
     networks: networksOf(companyId, client.network),
-    device: device === undefined ? null : hashOpaque(device),
+    device: device === undefined ? null : opaque.hash(device),
   })
 
   const recognizeBy = (known: KnownUntil, digests: Digests, attempt: Attempt) =>
-    recognize(system, known, digests, attempt)
+    recognize(opaque, known, digests, attempt)
 
   return {
     digestsOf,
@@ -84,7 +83,7 @@ export function createKnownClients({ config, system }: Pick<Context, 'config' | 
 }
 
 function recognize(
-  system: System,
+  opaque: Opaque,
   { networkKnownUntil, deviceKnownUntil }: KnownUntil,
   digests: Digests,
   { mode, device, now }: Attempt,
@@ -96,8 +95,8 @@ function recognize(
   const [network] = digests.networks
   if (network && !isFresh(networkKnownUntil)) learns.push({ kind: 'network', digest: network })
   // A value that no sign-in of the member has made is replaced: an attacker could have planted it.
-  const cookie = mode === 'cookie' ? (isKnownDevice && device) || generateOpaque(system.randomBytes) : null
-  const deviceDigest = cookie && hashOpaque(cookie)
+  const cookie = mode === 'cookie' ? (isKnownDevice && device) || opaque.generate() : null
+  const deviceDigest = cookie && opaque.hash(cookie)
   if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })
   return {
     isKnown: isKnownDevice || isKnown(networkKnownUntil),

@@ -2,7 +2,6 @@ import { actIn } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { clearLockout, type Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
-import { generateOpaque, hashOpaque } from '../crypto/opaque.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
@@ -50,10 +49,10 @@ export async function openSession(
 ): Promise<Opened | null> {
   const { mode, recognized, now } = opening
   const session = newSession(context, account, opening)
-  const cookie = mode === 'cookie' ? generateOpaque(context.system.randomBytes) : null
+  const cookie = mode === 'cookie' ? context.opaque.generate() : null
   const passwordHash = consume ? null : account.passwordHash
   const insert = toInsert(context, session, cookie, passwordHash, opening)
-  const needsMore = consume || formerOf(opening) !== null || account.lockedOutAt !== null
+  const needsMore = consume || formerOf(context, opening) !== null || account.lockedOutAt !== null
   const outcome = needsMore ? 'raced' : await insert(context.db)
   const isOpened =
     outcome === 'opened' ||
@@ -67,12 +66,12 @@ export async function openSession(
 }
 
 /** In token mode, a browser keeps the session of its cookie. */
-function formerOf({ mode, formerCookie }: Opening): Buffer | null {
-  return mode === 'token' || formerCookie === undefined ? null : hashOpaque(formerCookie)
+function formerOf({ opaque }: Context, { mode, formerCookie }: Opening): Buffer | null {
+  return mode === 'token' || formerCookie === undefined ? null : opaque.hash(formerCookie)
 }
 
 function toInsert(
-  { config, system }: Context,
+  { config, system, opaque }: Context,
   session: Session,
   cookie: string | null,
   passwordHash: string | null,
@@ -82,7 +81,7 @@ function toInsert(
   const { companyId, userId: actor, sessionId } = session
   const row = {
     ...session,
-    cookieHash: cookie === null ? null : hashOpaque(cookie),
+    cookieHash: cookie === null ? null : opaque.hash(cookie),
     userAgent: userAgentOf(client) ?? null,
     ipAddress,
     network,
@@ -110,7 +109,7 @@ async function openInTransaction(
   consume?: Consume,
 ): Promise<boolean> {
   const { companyId, userId } = account
-  const former = formerOf(opening)
+  const former = formerOf(context, opening)
   return await transact(context.db, async (tx, rollBack) => {
     await repository.lockMember(tx, companyId, userId)
     if (consume && !(await consume(tx))) throw rollBack(false)

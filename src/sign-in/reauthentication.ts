@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import type { Context } from '../context.ts'
-import { hashOpaque } from '../crypto/opaque.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { issueProofChallenge } from '../second-factor/challenges.ts'
@@ -79,7 +78,7 @@ async function proveBySecondFactor(
 ): Promise<Renewed> {
   const { client, now } = request
   const { companyId, userId, sessionId } = session
-  const hash = hashOpaque(challenge)
+  const hash = context.opaque.hash(challenge)
   const answeredBy = digestOf(given, request)
   const begun = hash && (await findProof(context.db, session, hash, new Date(now)))
   if (!begun) throw deadChallenge()

@@ -2,7 +2,6 @@ import { PLATFORM } from '../audit/entry.ts'
 import type { MemberIds } from '../company/account.ts'
 import { recordRefusedSignIns } from '../company/refused-sign-ins-repository.ts'
 import type { Context } from '../context.ts'
-import { hashOpaque } from '../crypto/opaque.ts'
 import { NOBODYS_KEY } from '../crypto/passkey-keys.ts'
 import { type AssertionResponse, requestOptions } from '../crypto/passkeys.ts'
 import type { SessionKind } from '../database/schema.ts'
@@ -43,7 +42,7 @@ export async function completeSignIn(
   request: SignInRequest,
 ): Promise<SignedIn> {
   const { client, now } = request
-  const hash = hashOpaque(challenge)
+  const hash = context.opaque.hash(challenge)
   const found = hash && (await challenges.findSignInAcrossCompanies(context.db, hash, new Date(now)))
   if (!found) throw invalidSecondFactor({ reason: 'challenge_void' })
   const { identity, mode } = found
@@ -80,12 +79,12 @@ export async function completeSignIn(
 
 /** Nothing is stored, since anybody can begin a sign-in. */
 export function beginByPasskey(
-  { config, system, digests }: Pick<Context, 'config' | 'system' | 'digests'>,
+  context: Pick<Context, 'config' | 'system' | 'digests' | 'opaque'>,
   mode: SessionKind,
   now: number,
 ): { challenge: string; passkeyOptions: object } {
-  const challenge = issueUnstored({ system, digests }, mode, now)
-  return { challenge, passkeyOptions: requestOptions(config.passkeys, challenge) }
+  const challenge = issueUnstored(context, mode, now)
+  return { challenge, passkeyOptions: requestOptions(context.config.passkeys, challenge) }
 }
 
 /** For passkeys that nobody has: the same work, so that the time of the answer tells nothing. */

@@ -58,6 +58,7 @@ const defaults = {
   breachedPasswordsUrl: undefined,
   dashboardOrigins: [],
   passkeys: { rpId: 'localhost', origins: ['http://localhost:3000'] },
+  cell: undefined,
   trustProxy: [],
   workers: 1,
   logLevel: 'info',

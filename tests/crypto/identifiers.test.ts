@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { generateOpaque, hashOpaque } from '../../src/crypto/opaque.ts'
+import { createOpaque } from '../../src/crypto/opaque.ts'
 import { newId, realSystem } from '../../src/system.ts'
 import { createClock, openTestService, times } from '../support/test-service.ts'
 
@@ -54,12 +54,16 @@ describe('an id', () => {
 describe('an opaque credential', () => {
   test('is 256 bits of the random source, and nothing else (ASVS 7.2.3, 11.5.1)', () => {
     const source = constantBytes(0xa5)
-    expect(Buffer.from(generateOpaque(source.randomBytes), 'base64url')).toEqual(Buffer.alloc(32, 0xa5))
+    expect(Buffer.from(createOpaque(undefined, source.randomBytes).generate(), 'base64url')).toEqual(
+      Buffer.alloc(32, 0xa5),
+    )
     expect(source.asked).toEqual([32])
   })
 
   test('differs each time in about half of its bits (ASVS 11.5.1)', () => {
-    const made = times(2000, () => Buffer.from(generateOpaque(realSystem.randomBytes), 'base64url'))
+    const made = times(2000, () =>
+      Buffer.from(createOpaque(undefined, realSystem.randomBytes).generate(), 'base64url'),
+    )
     expect(new Set(made.map((bytes) => bytes.toString('hex'))).size).toBe(made.length)
     // Each of the 256 bits is set in half of them; seven deviations either way are out of the question.
     for (let bit = 0; bit < 256; bit += 1) {
@@ -69,8 +73,24 @@ describe('an opaque credential', () => {
   })
 
   test('is looked up by its SHA-256', () => {
-    const credential = generateOpaque(randomBytes)
-    expect(hashOpaque(credential)).toEqual(createHash('sha256').update(credential).digest())
+    const opaque = createOpaque(undefined, randomBytes)
+    const credential = opaque.generate()
+    expect(opaque.hash(credential)).toEqual(createHash('sha256').update(credential).digest())
+  })
+
+  test('names its cell, which is a part of it; that of another cell is unknown, and one without is older', () => {
+    const [eu1, eu2, none] = [
+      createOpaque('eu1', randomBytes),
+      createOpaque('eu2', randomBytes),
+      createOpaque(undefined, randomBytes),
+    ]
+    const [credential, older] = [eu1.generate('verify_'), none.generate('verify_')]
+    expect(credential).toMatch(/^eu1\.verify_[\w-]{43}$/)
+    expect(eu1.hash(credential, 'verify_')).toEqual(createHash('sha256').update(credential).digest())
+    expect([eu2, none].map((other) => other.hash(credential, 'verify_'))).toEqual([null, null])
+    expect(eu1.hash(credential.slice('eu1.'.length), 'verify_')).not.toEqual(eu1.hash(credential, 'verify_'))
+    expect(eu1.hash(older, 'verify_')).toEqual(none.hash(older, 'verify_'))
+    for (const kind of ['reset_', '']) expect(eu1.hash(credential, kind)).toBeNull()
   })
 
   test.each([
@@ -83,7 +103,9 @@ describe('an opaque credential', () => {
     ['two lines', `${'A'.repeat(43)}\n${'A'.repeat(43)}`],
     ['letters of another script', 'А'.repeat(43)],
   ])('is not even looked up in another form: %s', (_, credential) => {
-    expect(hashOpaque(credential)).toBeNull()
+    expect(createOpaque(undefined, randomBytes).hash(credential)).toBeNull()
+    expect(createOpaque('eu1', randomBytes).hash(credential)).toBeNull()
+    expect(createOpaque('eu1', randomBytes).hash(`eu1.${credential}`)).toBeNull()
   })
 
   test('is stored only as its hash, as is the cookie that carries it (ASVS 6.5.2, 7.2.3)', async () => {
