@@ -129,7 +129,7 @@ const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
 
 const newWindowStart = sql`case d.used when 1 then d.db_now else d.window_started_at end`
 
-/** As many as a session can spend within the window. Earlier ones are of no use, so most sessions keep one. */
+/** What the limit lets a session spend in so long a time. Earlier ones are of no use, so most sessions keep one. */
 const rememberedIn = ({ limit, idempotencyWindowSeconds }: RotationPolicy) =>
   Math.min(MAX_REMEMBERED, Math.ceil((limit.max * idempotencyWindowSeconds) / limit.windowSeconds))
 
