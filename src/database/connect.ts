@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely'
 import pg from 'pg'
 import { LruMap } from 'toad-cache'
-import { isPoisonous } from './faults.ts'
+import { isPoisonous, StandbyError } from './faults.ts'
 import type { Database } from './schema.ts'
 import { type AwaitAnswer, watchForSilence } from './silence.ts'
 
@@ -125,6 +125,15 @@ async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.Pool
   }
 }
 
+/**
+ * A standby shows what was: sessions that have ended since. A proxy can lead to one before it has asked who is primary.
+ * @throws StandbyError
+ */
+async function requirePrimary(client: pg.ClientBase): Promise<void> {
+  const { rows } = await client.query<{ isStandby: boolean }>('select pg_is_in_recovery() as "isStandby"')
+  if (rows[0]?.isStandby) throw new StandbyError()
+}
+
 /** Longer waits fail with 503. If not even the probe is answered, requests fail after 4 s, then at once. */
 export function connect({
   url,
@@ -146,10 +155,11 @@ export function connect({
       ...waits,
       // Not with the startup message: poolers such as PgBouncer refuse settings there.
       async onConnect(client) {
-        // The pool reads it when this is done. Multiples of the golden ratio are spread evenly, however many there are.
+        await client.query(settings.join('; '))
+        await requirePrimary(client)
+        // The pool reads it next. Multiples of the golden ratio are spread evenly, however many there are.
         opened += 1
         pool.options.maxLifetimeSeconds = lifetimeSeconds * (1 - ((opened * GOLDEN_RATIO) % 1) / 3)
-        await client.query(settings.join('; '))
       },
       types,
       idleTimeoutMillis: 60_000,

@@ -16,6 +16,10 @@ export class SilentDatabaseError extends Error {
   override message = 'The database does not answer'
 }
 
+export class StandbyError extends Error {
+  override message = 'The database is a standby'
+}
+
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505'
 }
@@ -34,7 +38,8 @@ export function constraintOf(error: unknown): string | undefined {
 export function isUnavailable(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return NETWORK.test(code) || UNAVAILABLE.test(code)
-  return error instanceof SilentDatabaseError || (error instanceof Error && POOL_MESSAGES.test(error.message))
+  if (error instanceof SilentDatabaseError || error instanceof StandbyError) return true
+  return error instanceof Error && POOL_MESSAGES.test(error.message)
 }
 
 /** Whether a wait on this side has ended. When a wait of the server ends, the error has a code. */
