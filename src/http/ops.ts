@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { Gauge, Registry } from 'prom-client'
+import manifest from '../../package.json' with { type: 'json' }
 import { type Connection, ping } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
@@ -58,7 +59,7 @@ export function buildOps({ connection, registry, metrics }: OpsOptions): Ops {
       this.set((await fault()) ? 0 : 1)
     },
   })
-  app.get('/livez', async () => ({ status: 'ok' }))
+  app.get('/livez', async () => ({ status: 'ok', version: manifest.version }))
   app.get('/readyz', async (_request, reply) => {
     const reason = await fault()
     reply.code(reason ? 503 : 200)

@@ -49,7 +49,7 @@ const MORE_THAN_FITS = 9_000
 
 async function expectCalm(service: Service): Promise<void> {
   expect(await sendRequests(service, MORE_THAN_FITS)).toBe(MORE_THAN_FITS)
-  expect(await ask(`${service.ops}/livez`)).toBe('{"status":"ok"}')
+  expect(await ask(`${service.ops}/livez`)).toContain('"status":"ok"')
   expect(await linesLost(service)).toBeGreaterThan(500)
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { Registry } from 'prom-client'
 import { request } from 'undici'
 import { describe, expect, inject, test } from 'vitest'
+import manifest from '../../package.json' with { type: 'json' }
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
@@ -43,7 +44,10 @@ const main = await openOps(connection, { registry })
 
 describe('the operations listener', () => {
   test('says that the process lives and is ready', async () => {
-    expect(await main.get('/livez')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+    expect(await main.get('/livez')).toMatchObject({
+      status: 200,
+      text: JSON.stringify({ status: 'ok', version: manifest.version }),
+    })
     expect(await main.get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
   })
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
+import manifest from '../../package.json' with { type: 'json' }
 import { connect } from '../../src/database/connect.ts'
 import { waitForDatabase } from '../../src/database/start.ts'
 import { explain } from '../../src/startup.ts'
@@ -96,7 +97,7 @@ describe('a database that is not there at the start', () => {
       const { statusCode, body } = await request(ops + path)
       return [statusCode, await body.json()]
     }
-    expect(await ask('/livez')).toEqual([200, { status: 'ok' }])
+    expect(await ask('/livez')).toEqual([200, { status: 'ok', version: manifest.version }])
     expect(await ask('/readyz')).toEqual([503, { status: 'not ready', reason: 'starting' }])
 
     const proxy = await openProxy(database.host, database.port, place)
