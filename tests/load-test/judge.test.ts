@@ -22,6 +22,7 @@ function figuresOf(values: Partial<Figures> = {}): Figures {
     errors: { '429 rate_limited': 2 },
     wrong: 0,
     cpuMs: { service: 0.2, postgres: null },
+    written: null,
     memoryMb: [100, 120],
     baseline: null,
     cost: null,

@@ -1,4 +1,5 @@
 import type { Part } from '../baselines/part.ts'
+import type { Stored } from '../database/stored.ts'
 import { type Measurement, merge, type Second } from '../drive/measurement.ts'
 import type { Baseline } from '../scenarios/scenario.ts'
 import type { ProcessCpu, Round, ScenarioRun } from './round.ts'
@@ -33,6 +34,8 @@ export interface Figures {
   wrong: number
   /** For each operation that succeeded. */
   cpuMs: ProcessCpu
+  /** In bytes, for each operation that succeeded. */
+  written: Stored | null
   /** Resident memory of the service at the end of each round, in MB. */
   memoryMb: number[]
   baseline: ComparedBaseline | null
@@ -87,6 +90,7 @@ export function toFigures(
       service: cpuMsPerOperation(rounds, 'service', run.succeeded),
       postgres: cpuMsPerOperation(rounds, 'postgres', run.succeeded),
     },
+    written: writtenPerOperation(rounds, run.succeeded),
     memoryMb: rounds.flatMap(({ memoryBytes }) => (memoryBytes === null ? [] : [memoryBytes / 2 ** 20])),
     baseline: scenario.baseline ? compareWith(scenario.baseline, rounds, events) : null,
     cost: open.parts ? costOf(open.parts, rounds) : null,
@@ -100,6 +104,13 @@ function cpuMsPerOperation(rounds: Round[], program: keyof ProcessCpu, succeeded
   let sum = 0
   for (const { cpuMs } of rounds) sum += cpuMs[program] ?? Number.NaN
   return Number.isFinite(sum) && succeeded > 0 ? sum / succeeded : null
+}
+
+function writtenPerOperation(rounds: Round[], succeeded: number): Stored | null {
+  const known = rounds.flatMap(({ written }) => written ?? [])
+  if (known.length < rounds.length || succeeded === 0) return null
+  const sum = (what: keyof Stored) => sumOf(known.map((written) => written[what]))
+  return { log: sum('log') / succeeded, tables: sum('tables') / succeeded }
 }
 
 function costOf(parts: Part[], rounds: Round[]): Cost | null {

@@ -1,3 +1,4 @@
+import { readStored, type Stored } from '../database/stored.ts'
 import { drive } from '../drive/drive.ts'
 import type { Operation } from '../drive/load.ts'
 import type { Measurement } from '../drive/measurement.ts'
@@ -30,6 +31,8 @@ export interface Round {
   cpuMs: ProcessCpu
   /** CPU time in milliseconds of each of the scenario's parts, once; null where it cannot be read. */
   partsMs: (number | null)[]
+  /** What was written meanwhile, also for other work; null where it cannot be read. */
+  written: Stored | null
   /** Resident memory of the service at the end. */
   memoryBytes: number | null
   /** Share of the time that the load generator's thread was busy. */
@@ -51,6 +54,7 @@ export async function measureRound(scenarioRun: ScenarioRun, number: number): Pr
   const partsMs = await measureParts(scenarioRun)
   const operations = await open.operations(plan.roundMs / 1000)
   const disturbance = await open.disturb?.()
+  const storedBefore = await readStored(open.target.databaseUrl)
   const before = readUsages(open.target)
   const loop = performance.eventLoopUtilization()
   const run = await drive({
@@ -62,6 +66,7 @@ export async function measureRound(scenarioRun: ScenarioRun, number: number): Pr
   })
   const after = readUsages(open.target)
   const { utilization } = performance.eventLoopUtilization(loop)
+  const storedAfter = await readStored(open.target.databaseUrl)
   return {
     run,
     baseline,
@@ -70,6 +75,11 @@ export async function measureRound(scenarioRun: ScenarioRun, number: number): Pr
       postgres: cpuMsBetween(before.postgres, after.postgres),
     },
     partsMs,
+    written: storedBefore &&
+      storedAfter && {
+        log: storedAfter.log - storedBefore.log,
+        tables: storedAfter.tables - storedBefore.tables,
+      },
     memoryBytes: after.service?.residentBytes ?? null,
     busyShare: utilization,
     note: (await disturbance?.stop()) ?? null,

@@ -17,6 +17,7 @@ export const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
   ['errors', ({ errors }) => String(Object.values(errors).reduce((sum, count) => sum + count, 0))],
   ['CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.service)],
   ['Postgres CPU ms/request', ({ cpuMs }) => showCpu(cpuMs.postgres)],
+  ['log, tables bytes/request', ({ written }) => showWritten(written)],
   ['memory MB', ({ memoryMb }) => (memoryMb.length > 0 ? Math.max(...memoryMb).toFixed(0) : NONE)],
   ['cost ratio (min–max)', ({ cost }) => (cost ? showRatio(cost.ratio) : NONE)],
   ['ratio (min–max)', ({ baseline }) => (baseline ? showRatio(baseline.ratio) : NONE)],
@@ -32,6 +33,10 @@ export function short(value: number): string {
 
 function showCpu(ms: number | null): string {
   return ms === null ? NONE : ms.toFixed(3)
+}
+
+function showWritten(written: Figures['written']): string {
+  return written ? `${short(written.log)}, ${short(written.tables)}` : NONE
 }
 
 export function showRatio({ median, min, max }: Ratio): string {
