@@ -1,0 +1,56 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+
+/** Files of deploy/ that nothing else here starts. */
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const read = (name: string) => readFile(join(PROJECT, 'deploy', name), 'utf8')
+
+describe('the systemd unit', async () => {
+  const unit = await read('gatehouse.service')
+
+  test('gives a process that drains more than the 15 s that it takes in production', () => {
+    const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit) ?? []
+    expect(Number(seconds)).toBeGreaterThan(15)
+  })
+
+  test('starts what the release starts, in production', () => {
+    expect(unit).toMatch(/^Environment=NODE_ENV=production$/m)
+    expect(unit).toMatch(/^ExecStart=\/opt\/gatehouse\/scripts\/start$/m)
+  })
+
+  const { error } = spawnSync('systemd-analyze', ['--version'])
+  test.skipIf(error)('is one that systemd knows every word of', () => {
+    const verify = spawnSync('systemd-analyze', ['verify', join(PROJECT, 'deploy/gatehouse.service')], {
+      encoding: 'utf8',
+    })
+    // It is unpacked elsewhere.
+    const faults = verify.stderr
+      .split('\n')
+      .filter((line) => line && !line.includes('/opt/gatehouse/scripts/start'))
+    expect(faults).toEqual([])
+  })
+})
+
+describe('the image', async () => {
+  const lines = (await read('Containerfile')).split('\n')
+
+  test('copies what is there, and what the service is made of', () => {
+    const copied = lines.flatMap((line) => /^COPY (?!--from)(.+) \S+$/.exec(line)?.[1]?.split(' ') ?? [])
+    expect(copied.filter((path) => !existsSync(join(PROJECT, path)))).toEqual([])
+    const served = lines.flatMap((line) => /^COPY --from=build (.+) \S+$/.exec(line)?.[1]?.split(' ') ?? [])
+    expect(served.map((path) => path.replace('/opt/gatehouse/', '')).sort()).toEqual(
+      ['dist', 'migrations', 'node_modules', 'package.json', 'scripts', 'src', 'tsconfig.json'].sort(),
+    )
+  })
+
+  test('runs as nobody special, and says how it is to be stopped', () => {
+    const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')))
+    expect(last).toContain('USER node')
+    expect(last).toContain('STOPSIGNAL SIGTERM')
+    expect(last.join('\n')).toContain('NODE_ENV=production')
+  })
+})
