@@ -86,7 +86,8 @@ async function write(files: Map<string, Uint8Array>, folder: string): Promise<vo
 }
 
 async function removeOldest(): Promise<void> {
-  const builds = (await readdir(BUILDS)).map(async (name) => {
+  const names = (await readdir(BUILDS)).filter((name) => /^[0-9a-f]{16}$/.test(name))
+  const builds = names.map(async (name) => {
     const path = join(BUILDS, name)
     const { mtimeMs = 0 } = (await stat(path).catch(() => null)) ?? {}
     return { path, mtimeMs }

@@ -1,0 +1,73 @@
+import { execFile, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { request } from 'undici'
+import { expect, inject, onTestFinished, test } from 'vitest'
+import manifest from '../../package.json' with { type: 'json' }
+import { databaseUrl, run } from '../support/postgres.ts'
+
+/** The archive of a release, made as operators make it and started as they start it. */
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const execute = promisify(execFile)
+
+test('a release is unpacked and started with what production installs, and serves its pages', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-release-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const clone = join(folder, 'clone')
+  await execute('git', ['clone', '--quiet', PROJECT, clone])
+  await symlink(join(PROJECT, 'node_modules'), join(clone, 'node_modules'))
+  const makeRelease = () => execute(process.execPath, ['scripts/release.ts'], { cwd: clone })
+  const { stdout } = await makeRelease()
+  expect(stdout).toMatch(new RegExp(`^[0-9a-f]{64}  dist/gatehouse-${manifest.version}\\.tar\\.gz\n$`))
+  // The same commit, the same bytes.
+  expect((await makeRelease()).stdout).toBe(stdout)
+
+  const archive = join(clone, `dist/gatehouse-${manifest.version}.tar.gz`)
+  await execute('tar', ['-xzf', archive, '-C', folder])
+  const unpacked = join(folder, `gatehouse-${manifest.version}`)
+  expect(await readdir(unpacked)).not.toContain('tests')
+  await execute('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unpacked })
+  const database = `gatehouse_${randomBytes(6).toString('hex')}`
+  await run(inject('serverUrl'), `create database ${database}`)
+  onTestFinished(() => run(inject('serverUrl'), `drop database ${database} with (force)`))
+  const child = spawn('npm', ['start'], {
+    cwd: unpacked,
+    env: {
+      HOME: process.env['HOME'],
+      // The release of Node that a machine has to bring.
+      PATH: `${dirname(process.execPath)}:${process.env['PATH']}`,
+      NODE_ENV: 'production',
+      DATABASE_URL: databaseUrl(inject('serverUrl'), database),
+      MASTER_KEYS: `release:${randomBytes(32).toString('base64')}`,
+      PUBLIC_URL: 'https://auth.example.com',
+      SMTP_URL: 'smtp://smtp.example.com:587',
+      PORT: '0',
+      OPS_PORT: '0',
+      WORKERS: '1',
+      DRAIN_DELAY_SECONDS: '0',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  })
+  onTestFinished(async () => {
+    const ended = once(child, 'exit')
+    process.kill(-(child.pid ?? 0), 'SIGTERM')
+    await ended
+  })
+  const urls: string[] = []
+  for await (const line of createInterface(child.stdout)) {
+    const [, url] = /"(?:Operations listener|Server listening) at ([^"]+)"/.exec(line) ?? []
+    if (url) urls.push(url)
+    if (urls.length === 2) break
+  }
+  const [ops, url] = urls
+  expect(await (await request(`${ops}/livez`)).body.json()).toMatchObject({ version: manifest.version })
+  const page = await request(`${url}/`, { headers: { host: 'auth.example.com' } })
+  expect([page.statusCode, await page.body.text()]).toEqual([200, expect.stringContaining('<!doctype html>')])
+})
