@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { openConnection } from './load-test/database/connection.ts'
 import { createDatabase, openPostgres } from './load-test/database/postgres.ts'
 import { UsageError } from './load-test/usage-error.ts'
-import { checkOut, findCommit } from './upgrade-test/checkout.ts'
+import { checkOut, findCommit, LAST_RELEASE } from './upgrade-test/checkout.ts'
 import { register, signIn } from './upgrade-test/members.ts'
 import { startSide } from './upgrade-test/side.ts'
 import { WORK } from './upgrade-test/work.ts'
@@ -13,8 +13,6 @@ import { WORK } from './upgrade-test/work.ts'
  * upgrade. upgrade-test/work.ts has what they do together.
  */
 
-/** A commit. Change it with each release. */
-const LAST_RELEASE = '2ca0415'
 const LONGEST_MS = 15 * 60_000
 
 const USAGE = `Usage: npm run upgrade-test -- [COMMIT]

@@ -22,15 +22,15 @@ interface Process {
 export function usageOf(pid: number | undefined): Usage | null {
   const root = pid === undefined ? null : readProcess(pid)
   if (!root) return null
-  const children = listPids().flatMap((child) => {
-    const process = readProcess(child)
-    return process?.parent === root.pid ? [process] : []
-  })
-  const all = [root, ...children]
+  const all = [root, ...childrenOf(pid).flatMap((child) => readProcess(child) ?? [])]
   return {
     cpuMs: all.reduce((sum, { cpuMs }) => sum + cpuMs, 0),
     residentBytes: all.reduce((sum, { pid }) => sum + readResidentBytes(pid), 0),
   }
+}
+
+export function childrenOf(pid: number | undefined): number[] {
+  return listPids().filter((child) => readProcess(child)?.parent === pid)
 }
 
 /** The main Postgres process whose command line contains this folder. */

@@ -5,6 +5,9 @@ import { promisify } from 'node:util'
 
 /** The files of an earlier commit, from the repository's own history, and what they need from npm. */
 
+/** A commit: 1.1.0. Change it with each release. */
+export const LAST_RELEASE = '2ca0415'
+
 const PROJECT = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
 

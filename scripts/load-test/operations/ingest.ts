@@ -46,7 +46,11 @@ function ingest(client: Client, sender: Sender, body: string, eventCount: number
 }
 
 /** The signature of Standard Webhooks. */
-function signedHeaders({ companyId, signingKey }: Sender, id: string, body: string): Record<string, string> {
+export function signedHeaders(
+  { companyId, signingKey }: Sender,
+  id: string,
+  body: string,
+): Record<string, string> {
   const timestamp = String(Math.floor(Date.now() / 1000))
   const tag = createHmac('sha256', signingKey).update(`${id}.${timestamp}.${body}`).digest('base64')
   return {

@@ -1,0 +1,76 @@
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { Client } from 'undici'
+import { UsageError } from '../load-test/usage-error.ts'
+
+/** How another terminal tells a cluster that runs what to do: over a Unix socket that only root can use. */
+
+const SOCKET = '/run/gatehouse-cluster.sock'
+
+type CarryOut = (words: string[]) => Promise<string>
+
+const starting: CarryOut = async () => {
+  throw new UsageError('The cluster is not there yet.')
+}
+
+/**
+ * Until the cleanup no second cluster can start. Commands are carried out one after the other, by what is given to the function
+ * that is returned; it returns what is printed. @throws UsageError if a cluster runs
+ */
+export async function openControl(cleanup: AsyncDisposableStack): Promise<(carryOut: CarryOut) => void> {
+  if (await isAnswered()) throw new UsageError('A cluster runs already. End it first, with Ctrl-C.')
+  await rm(SOCKET, { force: true })
+  let carryOut = starting
+  let previous: Promise<unknown> = Promise.resolve()
+  const server = createServer((request, answer) => {
+    const words = decodeURIComponent(request.url ?? '')
+      .split('/')
+      .filter(Boolean)
+    const done = previous.then(() => carryOut(words))
+    previous = done.catch(() => {})
+    done.then(
+      (text) => answer.end(text),
+      (error: Error) => answer.writeHead(400).end(error.message),
+    )
+  })
+  const before = process.umask(0o077)
+  await once(server.listen(SOCKET), 'listening')
+  process.umask(before)
+  cleanup.defer(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return (given) => {
+    carryOut = given
+  }
+}
+
+async function isAnswered(): Promise<boolean> {
+  const socket = connect(SOCKET)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
+export async function sendCommand(words: string[]): Promise<string> {
+  const client = new Client('http://cluster', { socketPath: SOCKET, headersTimeout: 0 })
+  try {
+    const path = `/${words.map(encodeURIComponent).join('/')}`
+    const { statusCode, body } = await client.request({ method: 'POST', path })
+    const text = await body.text()
+    if (statusCode !== 200) throw new UsageError(text)
+    return text
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    throw new UsageError('No cluster runs. Start one with `npm run cluster`.')
+  } finally {
+    await client.close()
+  }
+}

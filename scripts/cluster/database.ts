@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto'
+import { join, resolve } from 'node:path'
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { request } from 'undici'
+import { UsageError } from '../load-test/usage-error.ts'
+import { runProgram } from '../run-program.ts'
+import { type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
+import { MACHINES } from './network.ts'
+import type { Programs } from './programs.ts'
+
+/** Three machines with a Postgres each, of which Patroni makes one the primary. */
+export interface Database {
+  machines: readonly Machine[]
+  /** As Patroni knows them; empty if no machine answers. */
+  members(): Promise<Member[]>
+  /** The number of the machine that is primary. @throws UsageError if none is */
+  primary(): Promise<number>
+  /** Whether there are a primary, a synchronous standby and another one. */
+  isComplete(): Promise<boolean>
+  switchOver(): Promise<void>
+  /** Makes the database and its two roles with these passwords. */
+  createRoles(owner: string, service: string): Promise<void>
+}
+
+export interface Member {
+  name: string
+  role: string
+  state: string
+}
+
+const Members = TypeCompiler.Compile(
+  Type.Object({
+    members: Type.Array(Type.Object({ name: Type.String(), role: Type.String(), state: Type.String() })),
+  }),
+)
+
+const ROLES = resolve(import.meta.dirname, '../../deploy/roles.sql')
+const PROBE_MS = 2_000
+
+export const newPassword = () => randomBytes(24).toString('base64url')
+
+export async function openDatabase(
+  programs: Programs,
+  folder: string,
+  cleanup: AsyncDisposableStack,
+): Promise<Database> {
+  const secrets = { superuser: newPassword(), replication: newPassword(), restApi: newPassword() }
+  const machines: Machine[] = []
+  for (const n of MACHINES) machines.push(await openMachine(n, { folder, programs, secrets }, cleanup))
+  for (const machine of machines) await machine.heal()
+
+  async function members(): Promise<Member[]> {
+    for (const n of MACHINES) {
+      const answer = await getJson(`${patroniOf(n)}/cluster`).catch(() => null)
+      if (Members.Check(answer)) return answer.members
+    }
+    return []
+  }
+
+  async function primary(): Promise<number> {
+    const leader = (await members()).find(({ role }) => role === 'leader')?.name
+    const n = MACHINES.find((each) => nameOf(each) === leader)
+    if (!n) throw new UsageError('There is no primary.')
+    return n
+  }
+
+  return {
+    machines,
+    members,
+    primary,
+    async isComplete() {
+      const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')
+      const roles = running.map(({ role }) => role).sort()
+      return roles.join() === 'leader,replica,sync_standby'
+    },
+    async switchOver() {
+      const leader = await primary()
+      const { statusCode, body } = await request(`${patroniOf(leader)}/switchover`, {
+        method: 'POST',
+        headers: { authorization: `Basic ${Buffer.from(`patroni:${secrets.restApi}`).toString('base64')}` },
+        body: JSON.stringify({ leader: nameOf(leader) }),
+      })
+      const text = await body.text()
+      if (statusCode !== 200) throw new UsageError(`Patroni answered ${statusCode}: ${text}`)
+    },
+    async createRoles(owner, service) {
+      const psql = [join(programs.postgres, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]
+      await runProgram([...psql, `postgres://postgres@${postgresOf(await primary())}/postgres`], {
+        PGPASSWORD: secrets.superuser,
+        OWNER_PASSWORD: owner,
+        SERVICE_PASSWORD: service,
+      })
+    },
+  }
+}
+
+/** @throws if the answer is not 200 */
+export async function getJson(url: string): Promise<unknown> {
+  const { statusCode, body } = await request(url, { signal: AbortSignal.timeout(PROBE_MS) })
+  const text = await body.text()
+  if (statusCode !== 200) throw new Error(`${url} answered ${statusCode}`)
+  return JSON.parse(text)
+}

@@ -1,0 +1,100 @@
+import { join, resolve } from 'node:path'
+import { childrenOf } from '../load-test/process-usage.ts'
+import { startService } from '../load-test/target/start-service.ts'
+import { postgresOf } from './machine.ts'
+import { MACHINES } from './network.ts'
+import { type Supervised, supervise } from './supervise.ts'
+
+/** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */
+export interface Instance {
+  name: string
+  /** host:port of its listeners. */
+  address: string
+  ops: string
+  /** Drains it. */
+  stop(): Promise<void>
+  /** Of another checkout, by default of this one. Nothing happens if it runs. */
+  start(checkout?: string): Promise<void>
+  /** The ids of its processes. */
+  processes(): number[]
+}
+
+const DEPLOY = resolve(import.meta.dirname, '../../deploy')
+const HOST = '127.0.0.1'
+
+/** The public ports come first: 18080 and 18081. */
+export const publicAddress = (n: number) => `${HOST}:${18_079 + n}`
+const portsOf = (n: number) => ({ http: 18_000 + 100 * n, ops: 18_001 + 100 * n, database: 18_002 + 100 * n })
+
+export async function openInstance(
+  n: number,
+  {
+    folder,
+    variables,
+    checkout,
+  }: { folder: string; variables: Record<string, string>; checkout: string | undefined },
+  cleanup: AsyncDisposableStack,
+): Promise<Instance> {
+  const ports = portsOf(n)
+  const name = `instance-${n}`
+  let running: { pid: number | undefined; stop(): Promise<void> } | undefined
+  let starts = 0
+  async function start(from?: string): Promise<void> {
+    if (running) return
+    const opened = cleanup.use(new AsyncDisposableStack())
+    starts += 1
+    const own = { HOST, PORT: String(ports.http), OPS_PORT: String(ports.ops) }
+    const logFile = join(folder, `${name}-${starts}.log`)
+    const service = await startService({ variables: { ...variables, ...own }, logFile, folder: from }, opened)
+    running = { ...service, stop: () => opened.disposeAsync() }
+  }
+  async function stop(): Promise<void> {
+    await running?.stop()
+    running = undefined
+  }
+  await start(checkout)
+  return {
+    name,
+    address: `${HOST}:${ports.http}`,
+    ops: `${HOST}:${ports.ops}`,
+    stop,
+    start,
+    processes: () => [running?.pid ?? 0, ...childrenOf(running?.pid)],
+  }
+}
+
+export const databaseAddress = (n: number) => `${HOST}:${portsOf(n).database}`
+
+export function openDatabaseProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
+  const databases = MACHINES.map((machine) => [`POSTGRES_${machine}`, postgresOf(machine)])
+  const env = { DATABASE_BIND: databaseAddress(n), RUN_AS: 'haproxy', ...Object.fromEntries(databases) }
+  const proxy = openProxy('haproxy-database.cfg', env, join(folder, `database-proxy-${n}.log`), cleanup)
+  proxy.start()
+  return proxy
+}
+
+/** One of the two before the instances. Each has an address of its own; clients try the other. */
+export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
+  const env = {
+    RUN_AS: 'haproxy',
+    PUBLIC_BIND: publicAddress(n),
+    MAX_CONNECTIONS: '1000',
+    STRANGERS_CONNECTIONS: '900',
+    INSTANCE_1: `${HOST}:${portsOf(1).http}`,
+    INSTANCE_1_OPS: `${HOST}:${portsOf(1).ops}`,
+    INSTANCE_2: `${HOST}:${portsOf(2).http}`,
+    INSTANCE_2_OPS: `${HOST}:${portsOf(2).ops}`,
+  }
+  const proxy = openProxy('haproxy.cfg', env, join(folder, `public-proxy-${n}.log`), cleanup)
+  proxy.start()
+  return proxy
+}
+
+function openProxy(
+  file: string,
+  env: Record<string, string>,
+  logFile: string,
+  cleanup: AsyncDisposableStack,
+): Supervised {
+  return supervise({ command: ['haproxy', '-db', '-f', join(DEPLOY, file)], env, logFile }, cleanup)
+}

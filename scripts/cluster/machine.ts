@@ -1,0 +1,162 @@
+import { readFileSync } from 'node:fs'
+import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { runProgram } from '../run-program.ts'
+import {
+  addressOf,
+  cutOff,
+  isolate,
+  MACHINES,
+  onMachine,
+  processesOf,
+  reconnect,
+  sendSignal,
+  signalAll,
+} from './network.ts'
+import type { Programs } from './programs.ts'
+import { supervise } from './supervise.ts'
+
+/** A machine of the database: etcd, Patroni and its Postgres, with the files of deploy/. */
+export interface Machine {
+  name: string
+  /** Starts etcd and Patroni, wakes what was frozen and connects it again. */
+  heal(): Promise<void>
+  kill(): Promise<void>
+  freeze(): Promise<void>
+  cutOff(): Promise<void>
+  /** From the other machines alone. */
+  isolate(): Promise<void>
+  killPatroni(): void
+  /** Of the processes of Postgres, those whose title matches; by default all. */
+  signalPostgres(signal: NodeJS.Signals, title?: RegExp): Promise<void>
+  signalEtcd(signal: NodeJS.Signals): void
+}
+
+export interface Secrets {
+  superuser: string
+  replication: string
+  restApi: string
+}
+
+const DEPLOY = resolve(import.meta.dirname, '../../deploy')
+const PORTS = { postgres: 5432, patroni: 8008, etcd: 2379, peer: 2380 }
+
+export const nameOf = (n: number) => `machine-${n}`
+export const postgresOf = (n: number) => `${addressOf(n)}:${PORTS.postgres}`
+export const patroniOf = (n: number) => `http://${addressOf(n)}:${PORTS.patroni}`
+
+/** The variables of a file of deploy/, with this machine's own in place of those of the example. */
+async function environment(file: string, own: Record<string, string>): Promise<Record<string, string>> {
+  const lines = (await readFile(join(DEPLOY, file), 'utf8')).split('\n')
+  const shipped = lines.filter((line) => /^[A-Z]/.test(line)).map((line) => line.split(/=(.*)/s).slice(0, 2))
+  const all: Record<string, string> = { ...Object.fromEntries(shipped), ...own }
+  const forgotten = Object.keys(all).filter((name) => /10\.0\.0\.|…/.test(all[name] ?? ''))
+  if (forgotten.length > 0) throw new Error(`${file}: ${forgotten.join()} must be set for each machine`)
+  return all
+}
+
+export async function openMachine(
+  n: number,
+  { folder, programs, secrets }: { folder: string; programs: Programs; secrets: Secrets },
+  cleanup: AsyncDisposableStack,
+): Promise<Machine> {
+  const name = nameOf(n)
+  const home = join(folder, name)
+  // Patroni reads its files in the order of their names.
+  const config = join(home, 'config')
+  await mkdir(config, { recursive: true })
+  await copyFile(join(DEPLOY, 'patroni.yaml'), join(config, '1-shipped.yaml'))
+  // What three on one computer must not share.
+  const apart = {
+    watchdog: { mode: 'off' },
+    postgresql: { parameters: { unix_socket_directories: home } },
+  }
+  await writeFile(join(config, '2-cluster.yaml'), JSON.stringify(apart))
+  await runProgram(['chown', '-R', 'postgres:postgres', home])
+  await chmod(home, 0o700)
+
+  const url = (port: number, machine = n) => `http://${addressOf(machine)}:${port}`
+  const etcd = supervise(
+    {
+      command: onMachine(n, ['/usr/bin/etcd']),
+      env: await environment('etcd.env', {
+        ETCD_NAME: name,
+        ETCD_DATA_DIR: join(home, 'etcd'),
+        ETCD_INITIAL_CLUSTER: MACHINES.map((each) => `${nameOf(each)}=${url(PORTS.peer, each)}`).join(),
+        ETCD_LISTEN_PEER_URLS: url(PORTS.peer),
+        ETCD_INITIAL_ADVERTISE_PEER_URLS: url(PORTS.peer),
+        ETCD_LISTEN_CLIENT_URLS: url(PORTS.etcd),
+        ETCD_ADVERTISE_CLIENT_URLS: url(PORTS.etcd),
+        ETCD_LOG_LEVEL: 'error',
+      }),
+      logFile: join(folder, `${name}-etcd.log`),
+    },
+    cleanup,
+  )
+  const patroni = supervise(
+    {
+      command: onMachine(n, ['/usr/bin/patroni', config]),
+      env: await environment('patroni.env', {
+        HOME: home,
+        PATRONI_NAME: name,
+        PATRONI_ETCD_HOSTS: MACHINES.map((each) => `${addressOf(each)}:${PORTS.etcd}`).join(),
+        PATRONI_RESTAPI_LISTEN: `${addressOf(n)}:${PORTS.patroni}`,
+        PATRONI_RESTAPI_CONNECT_ADDRESS: `${addressOf(n)}:${PORTS.patroni}`,
+        PATRONI_RESTAPI_PASSWORD: secrets.restApi,
+        PATRONI_POSTGRESQL_LISTEN: postgresOf(n),
+        PATRONI_POSTGRESQL_CONNECT_ADDRESS: postgresOf(n),
+        PATRONI_POSTGRESQL_DATA_DIR: join(home, 'postgres'),
+        PATRONI_POSTGRESQL_BIN_DIR: programs.postgres,
+        PATRONI_POSTGRESQL_PGPASS: join(home, 'pgpass'),
+        PATRONI_SUPERUSER_PASSWORD: secrets.superuser,
+        PATRONI_REPLICATION_PASSWORD: secrets.replication,
+        PATRONI_REWIND_PASSWORD: secrets.replication,
+      }),
+      logFile: join(folder, `${name}-patroni.log`),
+    },
+    cleanup,
+  )
+
+  return {
+    name,
+    async heal() {
+      await reconnect(n)
+      await signalAll(n, 'SIGCONT')
+      etcd.start()
+      patroni.start()
+    },
+    async kill() {
+      const stopped = [etcd.stop(), patroni.stop()]
+      await signalAll(n, 'SIGKILL')
+      await Promise.all(stopped)
+    },
+    freeze: () => signalAll(n, 'SIGSTOP'),
+    cutOff: () => cutOff(n),
+    isolate: () => isolate(n),
+    killPatroni() {
+      if (patroni.pid) sendSignal(patroni.pid, 'SIGKILL')
+    },
+    async signalPostgres(signal, title = /./) {
+      const pids = (await processesOf(n)).filter((pid) => isPostgres(pid) && title.test(titleOf(pid)))
+      // The first, whose children the others are, before it can start more.
+      for (const pid of pids.toSorted((one, other) => one - other)) sendSignal(pid, signal)
+    },
+    signalEtcd(signal) {
+      if (etcd.pid) sendSignal(etcd.pid, signal)
+    },
+  }
+}
+
+function isPostgres(pid: number): boolean {
+  return readProcess(pid, 'comm').trim() === 'postgres'
+}
+
+const titleOf = (pid: number) => readProcess(pid, 'cmdline').replaceAll('\0', ' ')
+
+function readProcess(pid: number, file: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,92 @@
+import { runProgram } from '../run-program.ts'
+
+/**
+ * A network for each machine of the database: a namespace whose link to this machine's can be down. All that runs in it
+ * is the machine, so it can be killed or frozen as a whole.
+ */
+
+export const MACHINES = [1, 2, 3] as const
+
+const BRIDGE = 'gatehouse'
+const SUBNET = '10.213.87'
+
+export const addressOf = (n: number) => `${SUBNET}.${n}`
+const namespaceOf = (n: number) => `gatehouse-${n}`
+const linkOf = (n: number) => `gatehouse-${n}`
+
+const ip = (...args: string[]) => runProgram(['ip', ...args])
+
+/** Makes the networks, until the cleanup. What an earlier cluster left that was killed goes first. */
+export async function openNetworks(cleanup: AsyncDisposableStack): Promise<void> {
+  await closeNetworks()
+  cleanup.defer(closeNetworks)
+  await ip('link', 'add', BRIDGE, 'type', 'bridge')
+  await ip('addr', 'add', `${SUBNET}.254/24`, 'dev', BRIDGE)
+  await ip('link', 'set', BRIDGE, 'up')
+  for (const n of MACHINES) {
+    const [namespace, link] = [namespaceOf(n), linkOf(n)]
+    await ip('netns', 'add', namespace)
+    await ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace)
+    await ip('link', 'set', link, 'master', BRIDGE, 'up')
+    await ip('-n', namespace, 'addr', 'add', `${addressOf(n)}/24`, 'dev', 'eth0')
+    await ip('-n', namespace, 'link', 'set', 'eth0', 'up')
+    await ip('-n', namespace, 'link', 'set', 'lo', 'up')
+  }
+}
+
+/** What is not there need not go, and nothing keeps the rest from going. */
+async function closeNetworks(): Promise<void> {
+  for (const n of MACHINES) {
+    await signalAll(n, 'SIGKILL').catch(() => {})
+    await ip('netns', 'delete', namespaceOf(n)).catch(() => {})
+  }
+  for (const link of [...MACHINES.map(linkOf), BRIDGE]) await ip('link', 'delete', link).catch(() => {})
+}
+
+/** The command that runs another one on a machine, as the user of Debian's Postgres. */
+export function onMachine(n: number, command: string[]): string[] {
+  const account = ['--reuid=postgres', '--regid=postgres', '--init-groups']
+  return ['ip', 'netns', 'exec', namespaceOf(n), 'setpriv', ...account, ...command]
+}
+
+/** A machine that is cut off sends and hears nothing. */
+export async function cutOff(n: number): Promise<void> {
+  await ip('link', 'set', linkOf(n), 'down')
+}
+
+/** A machine that is isolated hears nothing of the other ones, but is reached from outside. */
+export async function isolate(n: number): Promise<void> {
+  for (const other of MACHINES.filter((each) => each !== n)) {
+    await ip('-n', namespaceOf(n), 'route', 'replace', 'blackhole', `${addressOf(other)}/32`)
+  }
+}
+
+export async function reconnect(n: number): Promise<void> {
+  await ip('link', 'set', linkOf(n), 'up')
+  await ip('-n', namespaceOf(n), 'route', 'flush', 'type', 'blackhole')
+}
+
+export async function processesOf(n: number): Promise<number[]> {
+  const pids = await ip('netns', 'pids', namespaceOf(n))
+  return pids.split('\n').filter(Boolean).map(Number)
+}
+
+/** Signals every process of a machine, also those that are begun meanwhile. */
+export async function signalAll(n: number, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT'): Promise<void> {
+  const signalled = new Set<number>()
+  for (;;) {
+    const others = (await processesOf(n)).filter((pid) => !signalled.has(pid))
+    if (others.length === 0) return
+    for (const pid of others) {
+      signalled.add(pid)
+      sendSignal(pid, signal)
+    }
+  }
+}
+
+/** To a process that may have ended. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {}
+}

@@ -1,0 +1,156 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { runStatement } from '../load-test/database/connection.ts'
+import { UsageError } from '../load-test/usage-error.ts'
+import { runProgram } from '../run-program.ts'
+import { type Database, getJson, newPassword, openDatabase } from './database.ts'
+import {
+  databaseAddress,
+  type Instance,
+  openDatabaseProxy,
+  openInstance,
+  openPublicProxy,
+  publicAddress,
+} from './instance.ts'
+import { openNetworks } from './network.ts'
+import { findPrograms } from './programs.ts'
+import type { Supervised } from './supervise.ts'
+
+/** Production on one computer: three machines of the database, two instances, two public proxies. */
+export interface Cluster {
+  database: Database
+  instances: readonly Instance[]
+  publicProxies: readonly Supervised[]
+  /** That of each instance. */
+  databaseProxies: readonly Supervised[]
+  /** Of the public proxies, without a path. */
+  urls: readonly string[]
+  /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
+  operator: { DATABASE_URL: string; [name: string]: string }
+  folder: string
+  /** Runs a command of operators, such as `company list`, and returns what it prints. */
+  admin(...command: string[]): Promise<string>
+  /** To the tables of this checkout. */
+  migrate(): Promise<unknown>
+  readiness(): Promise<{ name: string; isReady: boolean }[]>
+  /** Resolves when each machine has its role and both instances are ready. */
+  healthy(): Promise<void>
+}
+
+interface Options {
+  say: (line: string) => void
+  signal: AbortSignal
+  /** The service of another checkout, to begin with. */
+  checkout?: string | undefined
+}
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const POLL_MS = 250
+const PATIENCE_MS = 180_000
+const WORKERS = 2
+const LINES = 10
+
+export async function openCluster(
+  { say, signal, checkout = PROJECT }: Options,
+  cleanup: AsyncDisposableStack,
+): Promise<Cluster> {
+  const programs = findPrograms()
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
+  cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }))
+  // The machines run as another user.
+  await chmod(folder, 0o711)
+  await openNetworks(cleanup)
+
+  async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
+    const deadline = performance.now() + PATIENCE_MS
+    while (!(await holds())) {
+      signal.throwIfAborted()
+      if (performance.now() > deadline) {
+        throw new UsageError(`For three minutes there was not ${what}.\n${await endsOfLogs(folder)}`)
+      }
+      await sleep(POLL_MS)
+    }
+  }
+
+  say('Starting three machines with etcd, Patroni and Postgres …')
+  const database = await openDatabase(programs, folder, cleanup)
+  await until('one primary and two standbys', database.isComplete)
+  const [owner, service] = [newPassword(), newPassword()]
+  await database.createRoles(owner, service)
+
+  say('Starting two instances, their proxies, and two public proxies …')
+  const databaseProxies = [1, 2].map((n) => openDatabaseProxy(n, folder, cleanup))
+  const urlFor = (user: string, password: string, n: number) =>
+    `postgres://${user}:${password}@${databaseAddress(n)}/gatehouse`
+  const [PGHOST = '', PGPORT = ''] = databaseAddress(1).split(':')
+  const operator = {
+    DATABASE_URL: urlFor('gatehouse_owner', owner, 1),
+    MASTER_KEYS: `cluster:${randomBytes(32).toString('base64')}`,
+    PUBLIC_URL: `http://${publicAddress(1)}`,
+    PGHOST,
+    PGPORT,
+    PGUSER: 'gatehouse_owner',
+    PGPASSWORD: owner,
+    PGDATABASE: 'gatehouse',
+  }
+  const admin = (project: string, ...command: string[]) =>
+    runProgram([process.execPath, join(project, 'scripts/admin.ts'), ...command], operator)
+  const { DATABASE_URL: url } = operator
+  await until('a way to the primary', () => succeeds(() => runStatement(url, 'select')))
+  await admin(checkout, 'migrate')
+  const openOne = (n: number) => {
+    const variables = {
+      MASTER_KEYS: operator.MASTER_KEYS,
+      PUBLIC_URL: operator.PUBLIC_URL,
+      DATABASE_URL: urlFor('gatehouse', service, n),
+      TRUST_PROXY: '127.0.0.1',
+      WORKERS: String(WORKERS),
+      DRAIN_DELAY_SECONDS: '3',
+      DATA_DIR: join(folder, 'data'),
+      // All requests come from one network.
+      RATE_LIMIT_SCALE: '1000',
+    }
+    return openInstance(n, { folder, variables, checkout }, cleanup)
+  }
+  const instances = await Promise.all([openOne(1), openOne(2)])
+  const publicProxies = [1, 2].map((n) => openPublicProxy(n, folder, cleanup))
+
+  const isReady = ({ ops }: Instance) => succeeds(() => getJson(`http://${ops}/readyz`))
+  return {
+    database,
+    instances,
+    publicProxies,
+    databaseProxies,
+    urls: [1, 2].map((n) => `http://${publicAddress(n)}`),
+    operator,
+    folder,
+    admin: (...command) => admin(checkout, ...command),
+    migrate: () => admin(PROJECT, 'migrate'),
+    readiness: () =>
+      Promise.all(instances.map(async (one) => ({ name: one.name, isReady: await isReady(one) }))),
+    async healthy() {
+      await until('one primary and two standbys', database.isComplete)
+      for (const one of instances) await until(`readiness of ${one.name}`, () => isReady(one))
+    },
+  }
+}
+
+async function succeeds(attempt: () => Promise<unknown>): Promise<boolean> {
+  return await attempt().then(
+    () => true,
+    () => false,
+  )
+}
+
+/** The last lines of each log, since the folder goes with the cluster. */
+async function endsOfLogs(folder: string): Promise<string> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.log'))
+  const ends = names.map(async (name) => {
+    const lines = (await readFile(join(folder, name), 'utf8')).trimEnd().split('\n')
+    return [`\n${name}:`, ...lines.slice(-LINES)].join('\n')
+  })
+  return (await Promise.all(ends)).join('\n')
+}
