@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { COMMANDS, carryOut, describe } from './cluster/commands.ts'
-import { openControl, sendCommand } from './cluster/control.ts'
+import { sendCommand } from './cluster/control.ts'
 import { openCluster } from './cluster/open-cluster.ts'
 import { FAULTS, rollingUpgrade } from './cluster/trial/faults.ts'
 import { type Outcome, runTrial } from './cluster/trial/run-trial.ts'
@@ -17,8 +17,8 @@ import { checkOut, findCommit, LAST_RELEASE } from './upgrade-test/checkout.ts'
  *   programs.ts      Debian's packages       network.ts     a network for each machine
  *   supervise.ts     starts what has ended   machine.ts     etcd, Patroni, Postgres
  *   database.ts      three of them           instance.ts    the service, its proxies
- *   open-cluster.ts  all of it
- *   commands.ts      what can be done to it  control.ts     from another terminal
+ *   control.ts       from another terminal   open-cluster.ts all of it
+ *   commands.ts      what can be done to it
  *   trial/           faults under load, and whether what clients were told is stored
  */
 
@@ -84,22 +84,20 @@ function stopSignal(): AbortSignal {
 interface Session {
   cleanup: AsyncDisposableStack
   signal: AbortSignal
-  accept: Awaited<ReturnType<typeof openControl>>
 }
 
 /** Works until it is done or asked to end, and leaves nothing behind. */
 async function untilStopped(work: (session: Session) => Promise<void>): Promise<void> {
   const signal = stopSignal()
   await using cleanup = new AsyncDisposableStack()
-  const accept = await openControl(cleanup)
-  await Promise.race([work({ cleanup, signal, accept }), once(signal, 'abort')])
+  await Promise.race([work({ cleanup, signal }), once(signal, 'abort')])
   if (signal.aborted) console.log('Ending …')
 }
 
-async function start({ cleanup, signal, accept }: Session): Promise<void> {
+async function start({ cleanup, signal }: Session): Promise<void> {
   const cluster = await openCluster({ say: console.log, signal }, cleanup)
   await cluster.healthy()
-  accept((words) => carryOut(cluster, words))
+  cluster.accept((words) => carryOut(cluster, words))
   const acme = ['--name', 'Acme', '--admin-email', 'ada@acme.example']
   const company = await cluster.admin('company', 'create', ...acme)
   console.log(`\n${await describe(cluster)}\n\n${company}\nFiles and logs: ${cluster.folder}`)

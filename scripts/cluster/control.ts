@@ -9,7 +9,7 @@ import { UsageError } from '../load-test/usage-error.ts'
 
 const SOCKET = '/run/gatehouse-cluster.sock'
 
-type CarryOut = (words: string[]) => Promise<string>
+export type CarryOut = (words: string[]) => Promise<string>
 
 const starting: CarryOut = async () => {
   throw new UsageError('The cluster is not there yet.')

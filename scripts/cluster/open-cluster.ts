@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { runStatement } from '../load-test/database/connection.ts'
 import { UsageError } from '../load-test/usage-error.ts'
 import { runProgram } from '../run-program.ts'
+import { type CarryOut, openControl } from './control.ts'
 import { type Database, getJson, newPassword, openDatabase } from './database.ts'
 import {
   databaseAddress,
@@ -21,6 +22,8 @@ import type { Supervised } from './supervise.ts'
 
 /** Production on one computer: three machines of the database, two instances, two public proxies. */
 export interface Cluster {
+  /** From now on, other terminals can tell it what to do. */
+  accept(carryOut: CarryOut): void
   database: Database
   instances: readonly Instance[]
   publicProxies: readonly Supervised[]
@@ -58,6 +61,7 @@ export async function openCluster(
   cleanup: AsyncDisposableStack,
 ): Promise<Cluster> {
   const programs = findPrograms()
+  const accept = await openControl(cleanup)
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
   cleanup.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 10 }))
   // The machines run as another user.
@@ -120,6 +124,7 @@ export async function openCluster(
 
   const isReady = ({ ops }: Instance) => succeeds(() => getJson(`http://${ops}/readyz`))
   return {
+    accept,
     database,
     instances,
     publicProxies,
