@@ -32,7 +32,7 @@ test('a mail that the server is slow to accept is sent by one sender: its attemp
   expect((await row()).last_error).toContain('ETIMEDOUT')
 }, 90_000)
 
-test('a mail that was sent while the database was away for most of its lease is noted, and not sent again', async () => {
+test('a mail that was sent while the database was away for half of its lease is noted, and not sent again', async () => {
   const mailbox = await openMailbox()
   const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
   const { companyId, email } = await service.addCompany()
@@ -43,9 +43,10 @@ test('a mail that was sent while the database was away for most of its lease is 
   const received = () => mailbox.mails.filter(({ recipients }) => recipients.includes(email)).length
   await service.call('/auth/password/forgot', { json: { companyId, email } })
   await expect.poll(received).toBe(1)
-  await sleep(40_000)
+  // A busy machine has the rest of the lease.
+  await sleep(LEASE_MS / 2)
   await sql`drop trigger away on mail_outbox`.execute(service.db)
   const row = () => service.db.selectFrom('mail_outbox').selectAll().executeTakeFirstOrThrow()
   await expect.poll(row, { timeout: LEASE_MS }).toMatchObject({ attempts: 1, sent_at: expect.any(Date) })
   expect(received()).toBe(1)
-}, 90_000)
+})
