@@ -9,7 +9,7 @@ import { MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/start.ts'
 import { Problem } from './errors.ts'
 import { PagesError } from './http/built-pages.ts'
-import { openLocalMasterKey } from './local/data-folder.ts'
+import { MASTER_KEY_FILE, openLocalMasterKey } from './local/data-folder.ts'
 import { LocalDatabaseError } from './local/postgres/cluster.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
 import { HousekeepingError } from './operator/retention.ts'
@@ -38,7 +38,7 @@ export async function open(env: NodeJS.ProcessEnv, system: System, service?: Ser
   const config = load(variables)
   const { connection, databaseUrl } = await openDatabase(config, system, service)
   try {
-    const masterKeys = await openMasterKeys(config, system)
+    const masterKeys = await openMasterKeys(config, system, service)
     return { config: { ...config, masterKeys }, connection, databaseUrl, env: variables }
   } catch (error) {
     await connection.close()
@@ -81,8 +81,16 @@ async function openDatabase(
   return { connection: { ...connection, close }, databaseUrl: postgres.url }
 }
 
-async function openMasterKeys({ masterKeys, dataDir }: Config, system: System): Promise<MasterKey[]> {
-  return masterKeys.length > 0 ? masterKeys : [await openLocalMasterKey(dataDir, system)]
+async function openMasterKeys(
+  { masterKeys, databaseUrl, dataDir }: Config,
+  system: System,
+  service?: Service,
+): Promise<MasterKey[]> {
+  if (masterKeys.length > 0) return masterKeys
+  // What a command would seal with a key of its own, no service could open.
+  if (databaseUrl && !service && !existsSync(join(dataDir, MASTER_KEY_FILE)))
+    throw new ConfigError('MASTER_KEYS: is missing; set those of the service on this database')
+  return [await openLocalMasterKey(dataDir, system)]
 }
 
 /** Null for a failure that needs its stack; otherwise a text for the operator. */
@@ -106,7 +114,7 @@ export function explain(error: unknown): string | null {
   if (code === '53100') return `The disk of the database is full: ${error.message}.`
   if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
   if (code === '42501') {
-    return `The database refuses: ${error.message}. Grant the role of DATABASE_URL select, insert, update and delete on all tables.`
+    return `The database refuses: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role of DATABASE_URL select, insert, update and delete on all of them.`
   }
   // The server refused the connection (classes 28 and 3D), or no server answered.
   if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {

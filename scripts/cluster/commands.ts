@@ -47,6 +47,9 @@ async function findMachine(cluster: Cluster, which: string): Promise<Machine> {
 
 export async function describe(cluster: Cluster): Promise<string> {
   const members = await cluster.database.members()
+  const quorum = (await cluster.database.hasQuorum())
+    ? []
+    : ['  etcd has no majority: no machine is primary, and these are the roles of before']
   const machines = cluster.database.machines.map(({ name }) => {
     const { role = 'away', state = '' } = members.find((member) => member.name === name) ?? {}
     return `  ${name}   ${role} ${state}`
@@ -57,5 +60,5 @@ export async function describe(cluster: Cluster): Promise<string> {
     return `  ${name}  http://${address}, operations http://${ops}: ${isReady ? 'ready' : 'not ready'}`
   })
   const proxies = cluster.urls.map((url, index) => `  proxy-${index + 1}     ${url}`)
-  return [...machines, ...instances, ...proxies].join('\n')
+  return [...quorum, ...machines, ...instances, ...proxies].join('\n')
 }

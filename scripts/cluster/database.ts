@@ -5,7 +5,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { request } from 'undici'
 import { UsageError } from '../load-test/usage-error.ts'
 import { runProgram } from '../run-program.ts'
-import { type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
+import { etcdOf, type Machine, nameOf, openMachine, patroniOf, postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
 import type { Programs } from './programs.ts'
 
@@ -14,6 +14,8 @@ export interface Database {
   machines: readonly Machine[]
   /** As Patroni knows them; empty if no machine answers. */
   members(): Promise<Member[]>
+  /** Whether a majority of etcd is there. Without it, what members were is told on, and none is primary. */
+  hasQuorum(): Promise<boolean>
   /** The number of the machine that is primary. @throws UsageError if none is */
   primary(): Promise<number>
   /** Whether there are a primary, a synchronous standby and another one. */
@@ -34,6 +36,8 @@ const Members = TypeCompiler.Compile(
     members: Type.Array(Type.Object({ name: Type.String(), role: Type.String(), state: Type.String() })),
   }),
 )
+
+const Health = TypeCompiler.Compile(Type.Object({ health: Type.Literal('true') }))
 
 const ROLES = resolve(import.meta.dirname, '../../deploy/roles.sql')
 const PROBE_MS = 2_000
@@ -58,6 +62,11 @@ export async function openDatabase(
     return []
   }
 
+  async function hasQuorum(): Promise<boolean> {
+    const answers = MACHINES.map((n) => getJson(`${etcdOf(n)}/health`).catch(() => null))
+    return (await Promise.all(answers)).some((answer) => Health.Check(answer))
+  }
+
   async function primary(): Promise<number> {
     const leader = (await members()).find(({ role }) => role === 'leader')?.name
     const n = MACHINES.find((each) => nameOf(each) === leader)
@@ -68,6 +77,7 @@ export async function openDatabase(
   return {
     machines,
     members,
+    hasQuorum,
     primary,
     async isComplete() {
       const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')

@@ -44,6 +44,7 @@ const PORTS = { postgres: 5432, patroni: 8008, etcd: 2379, peer: 2380 }
 export const nameOf = (n: number) => `machine-${n}`
 export const postgresOf = (n: number) => `${addressOf(n)}:${PORTS.postgres}`
 export const patroniOf = (n: number) => `http://${addressOf(n)}:${PORTS.patroni}`
+export const etcdOf = (n: number) => `http://${addressOf(n)}:${PORTS.etcd}`
 
 /** The variables of a file of deploy/, with this machine's own in place of those of the example. */
 async function environment(file: string, own: Record<string, string>): Promise<Record<string, string>> {
@@ -69,7 +70,7 @@ export async function openMachine(
   // What three on one computer must not share.
   const apart = {
     watchdog: { mode: 'off' },
-    postgresql: { parameters: { unix_socket_directories: home } },
+    postgresql: { parameters: { unix_socket_directories: home, shared_buffers: '128MB' } },
   }
   await writeFile(join(config, '2-cluster.yaml'), JSON.stringify(apart))
   await runProgram(['chown', '-R', 'postgres:postgres', home])

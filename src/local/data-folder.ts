@@ -8,9 +8,11 @@ import type { System } from '../system.ts'
 const scratchPrefix = 'postgres.tmp-'
 const scratchInUse = new Set<string>()
 
+export const MASTER_KEY_FILE = 'master-key'
+
 export async function openLocalMasterKey(dataDir: string, { randomBytes }: System): Promise<MasterKey> {
   const make = () => randomBytes(32).toString('base64')
-  const encoded = await readOrCreate(dataDir, 'master-key', randomBytes, make)
+  const encoded = await readOrCreate(dataDir, MASTER_KEY_FILE, randomBytes, make)
   return { id: 'local', key: Buffer.from(encoded, 'base64') }
 }
 

@@ -3,14 +3,17 @@ import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { voidEarlierProofsAcrossCompanies } from '../second-factor/challenges.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
-import { replaceAllKeys } from '../token/key-rotation.ts'
+import { replaceAllKeys, resealKeys } from '../token/key-rotation.ts'
 import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
 
 /**
  * Makes void what a restored backup has brought back, and says what else to look at, which nothing in the database tells.
  * To be called before an instance starts; a second time it does the same again.
+ * @throws DecryptionError, and changes nothing, if the keys of the backup do not open with the configured master keys
  */
 export async function settleRestored(context: Pick<Context, 'db' | 'sealer' | 'system'>, now: number) {
+  // With other master keys no instance could start.
+  await resealKeys(context.db, context.sealer)
   const by = { companyId: PLATFORM, now }
   const voided = await asOperator(context, by, async ({ tx, audit }) => {
     const companies = await endSessionsAcrossCompanies(tx, 'ended_by_operator')
@@ -40,7 +43,7 @@ const TO_CHECK = [
   'Second factors: those that were added are gone, and those that were removed are good again. In the log: POST /api/auth/second-factors/totp/:id/confirm, POST /api/auth/second-factors/passkeys, DELETE /api/auth/second-factors/:id, DELETE /api/auth/members/:id/second-factors',
   'Recovery codes that were used or replaced: they are good again. Their owners make new ones. In the log: POST /api/auth/login/second-factor, POST /api/auth/reauthenticate, POST /api/auth/second-factors/recovery-codes',
   'Who needs a second factor: the policy is the former one. In the log: PATCH /api/auth/company/security',
-  'What operators did, which the log does not have: companies suspended, resumed or deleted, subscriptions, users.',
+  'What operators did, which the log does not have: companies created, suspended, resumed or deleted, subscriptions, users, invitations, keys.',
   'Mails and invitations that waited are not sent: admins invite again, and users ask for another link.',
   'Codes of authenticator apps and passkeys are refused for the next two minutes, since some may have been used before.',
 ]

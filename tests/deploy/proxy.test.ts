@@ -190,7 +190,7 @@ describe('its own answers are problems, with the headers of every answer:', () =
   test('503, where no instance is ready', async () => {
     const { url } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
     await expect.poll(() => statusOf(url)).toBe(503)
-    await expectOwn(await ask(url), 503, 'overloaded')
+    await expectOwn(await ask(url), 503, 'unavailable')
   })
 
   test('504, where an instance gives no answer', async () => {

@@ -92,6 +92,16 @@ const settle = (url: string) => {
   return settleRestored({ db, sealer, system: clock }, clock.now()).finally(close)
 }
 
+test('with other master keys nothing is settled, since no instance could start (ASVS 13.3.4)', async () => {
+  const service = await restore(async (url) => {
+    const { maintenance: db, close } = connect({ url, poolSize: 1 })
+    const other = createSealer([{ id: 'test', key: Buffer.alloc(32, 1) }], clock.randomBytes)
+    const settling = settleRestored({ db, sealer: other, system: clock }, clock.now()).finally(close)
+    await expect(settling).rejects.toThrow('sealed')
+  })
+  expect((await statusesAt(service)).refresh).toBe(200)
+})
+
 test('a restored backup undoes what was ended, used and replaced since', async () => {
   const service = await restore()
   expect(await statusesAt(service)).toEqual({
