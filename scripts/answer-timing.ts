@@ -39,7 +39,7 @@ const { db } = connection
 await migrate(db)
 const system = realSystem
 const hasher = await createLimitedHasher()
-const context = { db, hasher: await createPasswordHasher(), system }
+const context = { db, hasher: await createPasswordHasher(), system, config: { cell: undefined } }
 const config = loadConfig({
   DATABASE_URL: postgres.url,
   MASTER_KEYS: `timing:${randomBytes(32).toString('base64')}`,

@@ -8,6 +8,7 @@ import { publicGuard } from './http/public-guard.ts'
 import { ingestRoutes } from './ingest/routes.ts'
 import { signatureGuard } from './ingest/signature-guard.ts'
 import { accountLinkRoutes, accountRoutes } from './member/account-routes.ts'
+import { companyRoutes } from './member/company-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
@@ -83,6 +84,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
           await enrolled.register(async (managing) => {
             await managing.register(permissionGuard, { permission: 'members:manage' })
             await managing.register(recentProofGuard, { context })
+            await managing.register(companyRoutes, { context })
             await managing.register(memberRoutes, { context })
             await managing.register(invitationRoutes, { context })
             await managing.register(policyRoutes, { context })

@@ -13,6 +13,7 @@ export const catalogue = {
   version_conflict: [409, 'validation', 'Version conflict'],
   idempotency_conflict: [409, 'validation', 'Idempotency conflict'],
   already_member: [409, 'validation', 'Already a member'],
+  handle_taken: [409, 'validation', 'Handle taken'],
   factor_required: [409, 'validation', 'Second factor required'],
   quota_reached: [409, 'validation', 'Quota reached'],
   last_admin: [409, 'validation', 'Last admin'],
@@ -58,6 +59,8 @@ export const END_REASONS = [
   'ended_by_operator',
 ] as const
 
+export type EndReason = (typeof END_REASONS)[number]
+
 /** Options of WebAuthn go to the browser as they are. */
 export interface SecondFactorRequest {
   challenge: string
@@ -74,7 +77,7 @@ export interface RefusalContext {
 interface Extras {
   /** By JSON pointer (RFC 6901); only for `invalid_request`. */
   errors?: { path: string; message: string }[]
-  reason?: string
+  reason?: EndReason
   /** The Retry-After header. */
   retryAfterSeconds?: number
   /** The limit that counted the request, used up or not: the RateLimit headers. */
@@ -140,7 +143,8 @@ export const ProblemReply = Type.Object(
       examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
     }),
     reason: Type.Optional(
-      Type.String({
+      Type.Unsafe<EndReason>({
+        type: 'string',
         enum: [...END_REASONS],
         description: 'Why the session ended; with `session_ended` and `refresh_token_reused`',
         examples: ['logout'],

@@ -145,7 +145,7 @@ async function startMachine(context: Context): Promise<Service> {
 }
 
 async function openDemo({ config, connection: { db }, system }: Context) {
-  return await openDemoCompany(config.dataDir, { db, hasher: await createPasswordHasher(), system })
+  return await openDemoCompany(config.dataDir, { db, config, hasher: await createPasswordHasher(), system })
 }
 
 function prepareWorkers(context: Context, registry: Registry): Workers {

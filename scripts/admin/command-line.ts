@@ -56,9 +56,13 @@ export function readCommand(commands: ReadonlyMap<string, Command>, args: string
 
 function readId(name: string, { takes }: Form, [id = '', ...rest]: string[]): string {
   if (rest.length > 0 || (takes ? id === '' : id !== '')) {
-    throw new UsageError(takes ? `"${name}" takes one ${takes} id` : `"${name}" does not take "${id}"`)
+    throw new UsageError(
+      takes
+        ? `"${name}" takes one ${takes === 'company' ? 'company, by handle or id' : 'key id'}`
+        : `"${name}" does not take "${id}"`,
+    )
   }
-  return takes === 'company' ? toId(id) : id
+  return takes === 'company' ? toCompany(id) : id
 }
 
 function readOptions(name: string, { required = [], optional = [] }: Form, options: Values): Values {
@@ -71,9 +75,14 @@ function readOptions(name: string, { required = [], optional = [] }: Form, optio
   const { company, user } = options
   return {
     ...options,
-    ...(company !== undefined && { company: toId(company) }),
+    ...(company !== undefined && { company: toCompany(company) }),
     ...(user !== undefined && { user: toId(user) }),
   }
+}
+
+/** An id or a handle, which run.ts looks up. */
+function toCompany(text: string): string {
+  return text.toLowerCase()
 }
 
 /** Ids have several spellings; the service uses lower case. */

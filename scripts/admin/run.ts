@@ -1,8 +1,10 @@
+import { findByHandle } from '../../src/company/handles-repository.ts'
 import { Problem, statusOf } from '../../src/errors.ts'
 import { explain } from '../../src/startup.ts'
+import { ID } from '../../src/system.ts'
 import { type Result, readCommand } from './command-line.ts'
 import { COMPANY_COMMANDS } from './companies.ts'
-import { type Io, openContext } from './context.ts'
+import { type Context, type Io, openContext } from './context.ts'
 import { PLATFORM_COMMANDS } from './platform.ts'
 import { USAGE, UsageError } from './usage.ts'
 import { USER_COMMANDS } from './users.ts'
@@ -33,11 +35,26 @@ async function carryOut(
 ): Promise<Result> {
   if ('runAlone' in command) return await command.runAlone(io)
   const context = await openContext(io)
+  const idOf = (company: string) => idOfCompany(context, company)
   try {
-    return await command.run(context, options, id)
+    const given = options.company && { company: await idOf(options.company) }
+    return await command.run(
+      context,
+      { ...options, ...given },
+      command.takes === 'company' ? await idOf(id) : id,
+    )
   } finally {
     await context.close()
   }
+}
+
+/** @throws UsageError for a handle that no company has */
+async function idOfCompany({ db }: Context, company: string): Promise<string> {
+  if (ID.test(company)) return company
+  const id = await findByHandle(db, company)
+  if (id === undefined)
+    throw new UsageError(`no company has the handle "${company}"; \`company list\` shows handles and ids`)
+  return id
 }
 
 function reasonOf(error: unknown): unknown {

@@ -3,25 +3,26 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   migrate
   company create --name N --admin-email E [--admin-name A] [--plan P]
   company list [--limit L]
-  company show|suspend|resume|delete ID
-  company security ID [--second-factor F]
-  user create --company ID --email E --role R [--name N]
-  user list --company ID [--limit L]
-  user show|disable|enable|unlock|reset-second-factors|delete --company ID (--user U | --email E)
-  user role --company ID (--user U | --email E) --role R
-  invite --company ID --email E --role R
-  subscription set --company ID --status S [--plan P]
-  sessions end --company ID [--user U]
+  company show|suspend|resume|delete COMPANY
+  company security COMPANY [--second-factor F]
+  user create --company COMPANY --email E --role R [--name N]
+  user list --company COMPANY [--limit L]
+  user show|disable|enable|unlock|reset-second-factors|delete --company COMPANY (--user U | --email E)
+  user role --company COMPANY (--user U | --email E) --role R
+  invite --company COMPANY --email E --role R
+  subscription set --company COMPANY --status S [--plan P]
+  sessions end --company COMPANY [--user U]
   sessions end --all
-  audit --company ID [--email E] [--limit L]
+  audit --company COMPANY [--email E] [--limit L]
   keys rotate
   keys list
   keys retire KID
   restored
   prune
 
-R is admin, analyst, developer or viewer; P starter, growth or enterprise; S trialing, active, past_due,
-canceled or suspended; F optional, admins or everyone. Lists show the newest 100, or L; users by e-mail.
+COMPANY is a handle, such as acme-4821, or an id; R is admin, analyst, developer or viewer; P starter, growth or
+enterprise; S trialing, active, past_due, canceled or suspended; F optional, admins or everyone. Lists show the newest
+100, or L; users by e-mail.
 
 "user reset-second-factors" is for somebody who lost theirs: the password is void too, and a link is mailed to
 choose another. "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at

@@ -88,6 +88,7 @@ export const ACTIONS = {
   service_password: 'A server of the company got another password',
   signing_secret_regenerate: 'The signing secret was made or replaced',
   company_create: 'An operator opened the company',
+  company_change: 'The company got another name or handle',
   company_suspend: 'An operator suspended the company',
   company_resume: 'An operator resumed the company',
   company_delete: 'An operator deleted the company',

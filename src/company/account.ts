@@ -10,6 +10,7 @@ export const ACCOUNT_COLUMNS = {
   userStatus: 'user_status',
   permissions: 'permissions',
   companyName: 'company_name',
+  companyHandle: 'company_handle',
   companyStatus: 'company_status',
   subscriptionStatus: 'subscription_status',
   plan: 'plan',

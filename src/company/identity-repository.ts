@@ -56,14 +56,14 @@ export async function replacePasswordHash(
   return updated !== undefined
 }
 
-/** Returns the user's id; undefined unless user and company are active. */
+/** Undefined unless user and company are active. `isFirst`: it was not proven before. */
 export async function proveEmail(
   db: Executor,
   companyId: string,
   email: string,
   { at, passwordHash }: { at: Date; passwordHash?: string },
-): Promise<string | undefined> {
-  const updated = await db
+): Promise<{ userId: string; isFirst: boolean } | undefined> {
+  return await db
     .updateTable('users')
     .set(({ fn, val }) => ({
       email_verified_at: fn.coalesce('email_verified_at', val(at)),
@@ -78,9 +78,8 @@ export async function proveEmail(
     .where('email', '=', email)
     .where('status', '=', 'active')
     .where(ofActiveCompany)
-    .returning('user_id')
+    .returning(['user_id as userId', sql<boolean>`email_verified_at = ${at}`.as('isFirst')])
     .executeTakeFirst()
-  return updated?.user_id
 }
 
 export async function findPendingEmail(db: Executor, companyId: string, userId: string) {
@@ -90,6 +89,7 @@ export async function findPendingEmail(db: Executor, companyId: string, userId: 
     .select([
       'u.name',
       'c.name as companyName',
+      'c.handle as companyHandle',
       'u.status as userStatus',
       'c.status as companyStatus',
       'u.pending_email as pendingEmail',
@@ -141,7 +141,7 @@ export async function listCompaniesOfEmailAcrossCompanies(db: Executor, email: s
   return await db
     .selectFrom('users as u')
     .innerJoin('companies as c', 'c.company_id', 'u.company_id')
-    .select(['c.company_id as id', 'c.name'])
+    .select(['c.company_id as id', 'c.handle', 'c.name'])
     .where('u.email', '=', email)
     .where('u.email_verified_at', 'is not', null)
     .where('u.status', '=', 'active')

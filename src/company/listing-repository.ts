@@ -9,6 +9,7 @@ function selectCompanies(db: Executor) {
     .leftJoin('subscriptions as s', 's.company_id', 'c.company_id')
     .select(({ selectFrom, fn }) => [
       'c.company_id as companyId',
+      'c.handle',
       'c.name',
       'c.status',
       's.plan',

@@ -50,6 +50,11 @@ export async function insertCompany(
   return true
 }
 
+/** In which names are searched: accents and case aside. */
+export function searchFormOf(text: string): string {
+  return text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase()
+}
+
 /** False if the company already has a user with that e-mail. */
 export async function insertUser(db: Executor, companyId: string, user: NewUser): Promise<boolean> {
   const inserted = await db
@@ -59,6 +64,7 @@ export async function insertUser(db: Executor, companyId: string, user: NewUser)
       user_id: user.userId,
       email: user.email,
       name: user.name,
+      search_name: searchFormOf(user.name),
       role: user.role,
       assignments: user.assignments ?? DEFAULT_ASSIGNMENTS,
       kind: user.kind ?? 'person',
@@ -84,14 +90,13 @@ export async function findCompanyName(db: Executor, companyId: string): Promise<
 }
 
 /** Undefined if the company is suspended or being deleted. */
-export async function findActiveCompanyName(db: Executor, companyId: string): Promise<string | undefined> {
-  const row = await db
+export async function findActiveCompany(db: Executor, companyId: string) {
+  return await db
     .selectFrom('companies')
-    .select('name')
+    .select(['name as companyName', 'handle as companyHandle'])
     .where('company_id', '=', companyId)
     .where('status', '=', 'active')
     .executeTakeFirst()
-  return row?.name
 }
 
 export async function roleExists(db: Executor, role: string): Promise<boolean> {
@@ -121,7 +126,7 @@ export async function updateUser(
 ): Promise<boolean> {
   const updated = await db
     .updateTable('users')
-    .set(change)
+    .set({ ...change, ...(typeof change.name === 'string' && { search_name: searchFormOf(change.name) }) })
     .where('company_id', '=', companyId)
     .where('user_id', '=', userId)
     .where('status', '!=', 'deleted')

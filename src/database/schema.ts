@@ -1,5 +1,5 @@
 import type { ColumnType, Generated } from 'kysely'
-import type { END_REASONS } from '../errors.ts'
+import type { EndReason } from '../errors.ts'
 
 type Fixed<T> = ColumnType<T, T, never>
 /** Written as JSON text, read as the parsed value, whose type the reader states. */
@@ -14,7 +14,6 @@ export type SessionKind = 'token' | 'cookie'
 export type FactorKind = 'passkey' | 'totp'
 export type SecondFactorPolicy = 'optional' | 'admins' | 'everyone'
 export type ChallengePurpose = 'sign_in' | 'proof' | 'enrolment'
-export type EndReason = (typeof END_REASONS)[number]
 
 interface OfCompany {
   company_id: Fixed<string>
@@ -41,6 +40,13 @@ export interface Database {
     session_epoch_reason: EndReason | null
     deletion_began_at: Date | null
     second_factor_policy: Generated<SecondFactorPolicy>
+    handle: string | null
+  }
+  /** The key is the handle alone: it decides between two companies. */
+  company_handles: OfCompany & {
+    handle: Fixed<string>
+    released_at: Date | null
+    reserved_until: Date | null
   }
   subscriptions: OfCompany & {
     plan: string
@@ -50,6 +56,7 @@ export interface Database {
   users: OfUser & {
     email: string | null
     name: string
+    search_name: string | null
     role: string
     assignments: string[]
     status: UserStatus
@@ -90,6 +97,7 @@ export interface Database {
     user_kind: UserKind
     second_factors: FactorKind[]
     second_factor_policy: SecondFactorPolicy
+    company_handle: string | null
   }
   sessions: OfUser & {
     session_id: Fixed<string>

@@ -30,6 +30,20 @@ export const Id = Type.String({
   examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
 })
 
+/** In requests, in place of its id. company/handles.ts decides what it can be. */
+export const Company = Type.String({
+  minLength: 1,
+  maxLength: 40,
+  description: 'The handle of the company, in place of `companyId`',
+  examples: ['acme-4821'],
+})
+
+/** In answers. */
+export const CompanyHandle = Type.Union([Type.String(), Type.Null()], {
+  description: 'What people type in place of its id; null if it has none yet',
+  examples: ['acme-4821'],
+})
+
 /** E-mail addresses are ASCII, so a look-alike in another script cannot pass for another user's address. */
 export const Email = Type.String({
   format: 'email',

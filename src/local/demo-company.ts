@@ -15,6 +15,7 @@ const DemoCompany = Type.Object({
   password: Type.String(),
 })
 interface Demo extends Static<typeof DemoCompany> {
+  handle: string | null
   /** False once its admin has changed e-mail or password, or is deleted or disabled. */
   signsIn: boolean
 }
@@ -22,7 +23,12 @@ interface Demo extends Static<typeof DemoCompany> {
 /** The data folder has its password; the database has only the hash. */
 export async function openDemoCompany(
   dataDir: string,
-  context: { db: Kysely<Database>; hasher: PasswordHasher; system: System },
+  context: {
+    db: Kysely<Database>
+    hasher: PasswordHasher
+    system: System
+    config: { cell: string | undefined }
+  },
 ): Promise<Demo> {
   const { db, hasher, system } = context
   const text = await readOrCreate(dataDir, 'demo-company.json', system.randomBytes, () =>
@@ -35,13 +41,14 @@ export async function openDemoCompany(
   const demo = Value.Parse(DemoCompany, JSON.parse(text))
   const { companyId, email: adminEmail, password } = demo
   const company = { companyId, name: 'Demo Company', adminEmail, adminName: 'Demo Admin', password }
-  await createCompany(context, company)
+  const { handle } = await createCompany(context, company)
   const [account] = await findAccountsByEmail(db, [{ companyId, email: adminEmail }])
   const isSame = await hasher.verify(account?.passwordHash, password)
-  return { ...demo, signsIn: isSame && account?.userStatus === 'active' }
+  return { ...demo, handle, signsIn: isSame && account?.userStatus === 'active' }
 }
 
-export function welcome(listening: string, { companyId, email, password, signsIn }: Demo): string {
+export function welcome(listening: string, { companyId, handle, email, password, signsIn }: Demo): string {
+  const company = handle ?? companyId
   const url = listening.replace('//127.0.0.1:', '//localhost:')
   const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`
   if (!signsIn)
@@ -50,14 +57,14 @@ ${listens}
 
 The admin of the demo company has another e-mail or password by now. Sign in with these at:
 
-  ${url}/sign-in#company=${companyId}
+  ${url}/sign-in#company=${company}
 
 To begin anew, stop the service, delete its data folder (DATA_DIR, or .data), and start it again.
 `
   return `
 ${listens}
 
-  company   ${companyId}
+  company   ${company}
   e-mail    ${email}
   password  ${password}
 
@@ -67,6 +74,6 @@ For the walk in the README:
 
 Sign in with this password at:
 
-  ${url}/sign-in#company=${companyId}&email=${encodeURIComponent(email)}
+  ${url}/sign-in#company=${company}&email=${encodeURIComponent(email)}
 `
 }

@@ -110,13 +110,17 @@ export const LINKED_LETTERS = {
 
 export function writeLinkedLetter(kind: LinkedKind, context: LetterContext, link: Link): Letter {
   const letter = LINKED_LETTERS[kind].write(harmless(context), link)
-  const company = `The id of the company, which signing in asks for: ${context.companyId}`
-  return { ...letter, paragraphs: [...letter.paragraphs, company] }
+  return { ...letter, paragraphs: [...letter.paragraphs, ...howToSignIn(context)] }
 }
 
 export function writeNotice(kind: keyof typeof NOTICES, context: LetterContext): Letter {
   const shown = harmless(context)
-  return { name: shown.name, ...NOTICES[kind](shown) }
+  const { paragraphs, ...notice } = NOTICES[kind](shown)
+  return { name: shown.name, ...notice, paragraphs: [...paragraphs, ...howToSignIn(context)] }
+}
+
+function howToSignIn({ signInName }: LetterContext): string[] {
+  return signInName === undefined ? [] : [`To sign in, type this as the company: ${signInName}`]
 }
 
 function harmless({

@@ -20,12 +20,13 @@ export interface MailData {
 }
 
 export interface LetterContext extends MailData {
-  companyId: string
   companyName: string
+  /** What people type to sign in: its handle, or its id where it has none. Undefined of a mail about several companies. */
+  signInName?: string | undefined
   name: string
   /** Whether the recipient has proven the e-mail. If not, a stranger can have chosen these names. */
   isProven: boolean
-  companies?: { name: string; id: string; url: string }[] | undefined
+  companies?: { name: string; signInName: string; url: string }[] | undefined
   /** Proves the mailbox. Made when the mail is sent. */
   code?: string | undefined
   requestedAt: Date
@@ -174,7 +175,7 @@ export const NOTICES = {
       `Somebody asked which companies this e-mail address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
       'If it was not you, do nothing: nobody else was told.',
     ],
-    links: companies.map(({ name, id, url }) => ({ label: `${name} (${id})`, url })),
+    links: companies.map(({ name, signInName, url }) => ({ label: `${name} (${signInName})`, url })),
   }),
 } as const satisfies Record<string, (context: LetterContext) => Omit<Letter, 'name'> & { name?: undefined }>
 

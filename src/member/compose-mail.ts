@@ -4,7 +4,7 @@ import {
   findPendingEmail,
   listCompaniesOfEmailAcrossCompanies,
 } from '../company/identity-repository.ts'
-import { findActiveCompanyName } from '../company/repository.ts'
+import { findActiveCompany } from '../company/repository.ts'
 import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
 import { createOpaque } from '../crypto/opaque.ts'
@@ -43,7 +43,7 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
     const found = await findRecipient(context, mail)
     if (!found) return null
     const { companyId, kind, data, createdAt: requestedAt } = mail
-    const about = { ...data, ...found, companyId, requestedAt }
+    const about = { ...data, ...found, requestedAt }
     if ((kind === 'mailbox_code' || kind === 'email_change_code') && found.userId !== undefined) {
       const member = { companyId, userId: found.userId }
       return async () => writeNotice(kind, { ...about, code: await issueCode(writing, member, kind, now) })
@@ -58,7 +58,7 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
 
 /** What the letter says besides what was queued with it. */
 type Recipient = Pick<LetterContext, 'name' | 'companyName' | 'isProven'> &
-  Partial<Pick<LetterContext, 'role' | 'invitedBy' | 'companies' | 'userId'>>
+  Partial<Pick<LetterContext, 'signInName' | 'role' | 'invitedBy' | 'companies' | 'userId'>>
 
 /** Null if the mail must not be sent. */
 async function findRecipient(context: Composing, mail: DueMail): Promise<Recipient | null> {
@@ -70,22 +70,23 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
     const account = await findPendingEmail(db, companyId, data.userId)
     if (!account || (isUndo(kind) ? isGone(account) : !isActive(account))) return null
     if (kind === 'email_change' && account.pendingEmail !== email) return null
-    return { ...namesOf(account), isProven: kind !== 'email_change' }
+    return { ...namesOf(companyId, account), isProven: kind !== 'email_change' }
   }
   const [account] = await findAccountsByEmail(db, [{ companyId, email }])
   if (kind === 'invitation') {
     const invitation = account ? undefined : await findInvitationTo(db, companyId, email)
-    const companyName = invitation && (await findActiveCompanyName(db, companyId))
-    if (!invitation || companyName === undefined) return null
+    const company = invitation && (await findActiveCompany(db, companyId))
+    if (!company) return null
     const { role, invitedBy } = invitation
-    return { name: email, companyName, isProven: false, role, invitedBy: invitedBy ?? undefined }
+    const names = namesOf(companyId, { name: email, ...company })
+    return { ...names, isProven: false, role, invitedBy: invitedBy ?? undefined }
   }
   // Nobody reads the e-mails of servers.
   if (!account || !isActive(account) || account.userKind === 'service') return null
   const isProven = account.emailVerifiedAt !== null
   // Nobody verifies twice, and a notice can have names, so it goes to no e-mail that nobody has proven.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
-  return { ...namesOf(account), isProven, userId: account.userId }
+  return { ...namesOf(companyId, account), isProven, userId: account.userId }
 }
 
 /** Also somebody who is disabled takes back what was done to the account. */
@@ -97,18 +98,20 @@ function isGone({ userStatus, companyStatus }: Pick<Account, 'userStatus' | 'com
   return userStatus === 'deleted' || companyStatus === 'deleting'
 }
 
-function namesOf({ name, companyName }: Pick<Account, 'name' | 'companyName'>) {
-  return { name, companyName }
+function namesOf(
+  companyId: string,
+  { name, companyName, companyHandle }: Pick<Account, 'name' | 'companyName' | 'companyHandle'>,
+) {
+  return { name, companyName, signInName: companyHandle ?? companyId }
 }
 
 async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email: string) {
   const found = await listCompaniesOfEmailAcrossCompanies(db, email)
   if (found.length === 0) return null
-  const companies = found.map(({ id, name }) => ({
-    id,
-    name,
-    url: `${config.pagesUrl}/sign-in#company=${id}`,
-  }))
+  const companies = found.map(({ id, handle, name }) => {
+    const signInName = handle ?? id
+    return { name, signInName, url: `${config.pagesUrl}/sign-in#company=${signInName}` }
+  })
   return { name: email, companyName: '', isProven: true, companies }
 }
 

@@ -3,7 +3,7 @@ import { DEFAULT_ASSIGNMENTS } from '../company/account.ts'
 import { checkEmail } from '../company/checks.ts'
 import { findAccountsByEmail } from '../company/identity-repository.ts'
 import { alreadyMember, noSuchCompany } from '../company/problems.ts'
-import { findActiveCompanyName } from '../company/repository.ts'
+import { findActiveCompany } from '../company/repository.ts'
 import { requireRole } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
@@ -33,7 +33,7 @@ export async function open(
 ): Promise<{ id: string; email: string }> {
   const { tx, companyId } = act
   const email = checkEmail(given.email)
-  if ((await findActiveCompanyName(tx, companyId)) === undefined) throw noSuchCompany()
+  if ((await findActiveCompany(tx, companyId)) === undefined) throw noSuchCompany()
   await requireRole(tx, role)
   const [account] = await findAccountsByEmail(tx, [{ companyId, email }])
   if (account) throw alreadyMember()

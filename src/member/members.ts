@@ -1,9 +1,9 @@
-import type { Act, Actor } from '../acts.ts'
+import type { Actor } from '../acts.ts'
 import { changeUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
-import { endOtherCompanySessions, endUserSessions, lockCompany } from '../session/ending-repository.ts'
+import { endUserSessions } from '../session/ending-repository.ts'
 import * as changes from './changes.ts'
-import { asManager, countChangeOf, noSuchMember, onMember } from './changes.ts'
+import { countChangeOf, noSuchMember, onMember } from './changes.ts'
 import { findMember, type Member } from './repository.ts'
 
 /** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
@@ -65,13 +65,4 @@ export async function endSessionsOfMember(context: Context, actor: Actor, member
     await endUserSessions(tx, companyId, memberId, 'ended_by_admin')
     await audit('sessions_end', { subject: memberId })
   })
-}
-
-/** @throws Problem permission_denied */
-export async function endOtherSessionsOfCompany(context: Context, actor: Actor): Promise<void> {
-  const work = async ({ tx, companyId, audit }: Act) => {
-    await endOtherCompanySessions(tx, companyId, actor.session.sessionId, 'ended_by_admin')
-    await audit('sessions_end')
-  }
-  await asManager(context, actor, work, lockCompany)
 }

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { searchFormOf } from '../company/repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind, UserKind } from '../database/schema.ts'
 
@@ -29,22 +30,42 @@ export interface Place {
   id: string
 }
 
-/** By name. `search` is looked for in name and e-mail, whatever its case. */
+export interface Filter {
+  /** A part of name or e-mail, accents and case aside. */
+  search?: string | undefined
+  role?: string | undefined
+  status?: Member['status'] | undefined
+}
+
+const areIn = (companyId: string, { search, role, status }: Filter) => {
+  const conditions = [sql`u.company_id = ${companyId}`, sql`u.status <> 'deleted'`]
+  if (role !== undefined) conditions.push(sql`u.role = ${role}`)
+  if (status !== undefined) conditions.push(sql`u.status = ${status}`)
+  if (search !== undefined)
+    // The name as it is, too, since an instance from before the column writes that alone.
+    conditions.push(sql`(strpos(u.search_name, ${searchFormOf(search)}) > 0
+      or strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, lower(${search}::text)) > 0)`)
+  return sql.join(conditions, sql` and `)
+}
+
+export async function countMatching(db: Executor, companyId: string, filter: Filter): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from users u where ${areIn(companyId, filter)}`.execute(db)
+  return rows[0]?.count ?? 0
+}
+
+/** By name. */
 export async function listMembers(
   db: Executor,
   companyId: string,
-  { search, after, max }: { search: string | undefined; after: Place | undefined; max: number },
+  { after, max, ...filter }: Filter & { after: Place | undefined; max: number },
 ): Promise<Member[]> {
-  const matching =
-    search === undefined
-      ? sql``
-      : sql`and (strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, lower(${search}::text)) > 0)`
   const further = after
     ? sql`and (lower(u.name), u.user_id) > (lower(${after.name}::text), ${after.id}::uuid)`
     : sql``
   const { rows } = await sql<Member>`
     select ${columns} from users u
-    where u.company_id = ${companyId} and u.status <> 'deleted' ${matching} ${further}
+    where ${areIn(companyId, filter)} ${further}
     order by lower(u.name), u.user_id limit ${max}`.execute(db)
   return rows
 }

@@ -7,7 +7,7 @@ import { responses } from '../http/responses.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ID } from '../system.ts'
 import * as members from './members.ts'
-import { listMembers, type Member } from './repository.ts'
+import { countMatching, listMembers, type Member } from './repository.ts'
 import {
   MemberChangeBody,
   MemberParams,
@@ -46,13 +46,19 @@ const reading: RouteGroup<Context> = (app, { context }) => {
       response: { 200: MembersReply },
     }),
     async ({ session: { companyId }, query }) => {
+      const { search, role, status } = query
+      const filter = { search, role, status }
       const { rows, nextCursor } = await readPage(
         query,
         ({ name, id }: Member) => [name, id],
         ({ after, max }) =>
-          listMembers(context.db, companyId, { search: query.search, after: after && toPlace(after), max }),
+          listMembers(context.db, companyId, { ...filter, after: after && toPlace(after), max }),
       )
-      return { members: rows.map(toReply), nextCursor }
+      return {
+        members: rows.map(toReply),
+        total: await countMatching(context.db, companyId, filter),
+        nextCursor,
+      }
     },
   )
 
@@ -173,21 +179,6 @@ const endingSessions: RouteGroup<Context> = (app, { context }) => {
     }),
     async (request, reply) => {
       await members.resetSecondFactors(context, actorOf(request, context), request.params.id.toLowerCase())
-      reply.code(204)
-      return null
-    },
-  )
-
-  app.delete(
-    '/auth/company/sessions',
-    operation({
-      operationId: 'endSessionsOfCompany',
-      summary: 'End all sessions of the company but the one that asks',
-      description: 'Everybody else signs in again, servers too.',
-      response: { 204: Type.Null() },
-    }),
-    async (request, reply) => {
-      await members.endOtherSessionsOfCompany(context, actorOf(request, context))
       reply.code(204)
       return null
     },

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { Email, field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
+import { CompanyHandle, Email, field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 
 const closed = { additionalProperties: false } as const
@@ -48,10 +48,12 @@ export const MembersQuery = Type.Object(
         // Postgres stores no U+0000.
         pattern: '^[^\\u0000]{1,100}$',
         'x-must': 'must have 1 to 100 characters, without U+0000',
-        description: 'A part of the name or the e-mail, in any case',
+        description: 'A part of the name or the e-mail, accents and case aside',
         examples: ['ada'],
       }),
     ),
+    role: Type.Optional(field(Role, 'Only members with this role')),
+    status: Type.Optional(field(Status, 'Only members in this state')),
   },
   closed,
 )
@@ -88,7 +90,11 @@ export const MemberReply = Type.Object(
 )
 
 export const MembersReply = Type.Object(
-  { members: Type.Array(MemberReply, { description: 'By name' }), nextCursor: NextCursor },
+  {
+    members: Type.Array(MemberReply, { description: 'By name' }),
+    total: field(Type.Integer(), 'How many match, on all pages', 214),
+    nextCursor: NextCursor,
+  },
   { title: 'MembersReply', description: 'Members of the company' },
 )
 
@@ -99,6 +105,26 @@ export const MemberChangeBody = Type.Object(
     status: Type.Optional(Status),
   },
   { ...closed, minProperties: 1, title: 'MemberChangeBody', description: 'What is to be changed' },
+)
+
+export const CompanyChangeBody = Type.Object(
+  {
+    name: Type.Optional(
+      field(Type.String({ minLength: 1, maxLength: 100 }), 'Its name, in one line', 'Acme'),
+    ),
+    handle: Type.Optional(
+      field(Type.String({ minLength: 1, maxLength: 40 }), 'What people type in place of its id', 'acme'),
+    ),
+  },
+  { ...closed, minProperties: 1, title: 'CompanyChangeBody', description: 'What is to be changed' },
+)
+export const CompanyReply = Type.Object(
+  {
+    id: field(Uuid, 'The company'),
+    name: field(Type.String(), 'Its name, as it is stored', 'Acme'),
+    handle: CompanyHandle,
+  },
+  { title: 'Company', description: 'How the company is called' },
 )
 
 export const ServiceMemberBody = Type.Object(

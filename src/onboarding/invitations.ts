@@ -56,6 +56,6 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
     // Meanwhile the company has a user with this e-mail.
     if (userId === undefined) throw noSuchToken()
     await actIn(tx, system, { companyId, userId }, received).audit('accept_invitation')
-    return { companyId, userId, limit }
+    return { companyId, companyHandle: invitation.companyHandle, email, userId, limit }
   })
 }

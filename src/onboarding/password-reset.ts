@@ -1,5 +1,6 @@
 import { actIn } from '../acts.ts'
 import { checkPassword } from '../company/checks.ts'
+import { giveHandle } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import type { LimitState } from '../limits/list.ts'
@@ -13,6 +14,18 @@ import {
 } from '../one-time-token/service.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import { createKnownClients } from '../sign-in/known-clients.ts'
+
+/** The link stays valid. @throws Problem invalid_request, rate_limited */
+export async function previewReset(context: Context, token: string, received: Received) {
+  const limit = await countAttempt(context, received)
+  const { companyName, companyHandle, email, expiresAt } = await peekToken(
+    context,
+    'reset',
+    token,
+    received.now,
+  )
+  return { reset: { companyName, companyHandle, email, expiresAt: expiresAt.toISOString() }, limit }
+}
 
 /**
  * A mailed token sets a password, verifies the e-mail, ends the user's sessions and withdraws their
@@ -32,8 +45,10 @@ export async function resetPassword(
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)
   return await consumeToken(context, 'reset', token, now, async (tx, { companyId, email: recipient }) => {
-    const userId = await proveEmail(tx, companyId, recipient, { at, passwordHash })
-    if (userId === undefined) throw noSuchToken()
+    const proven = await proveEmail(tx, companyId, recipient, { at, passwordHash })
+    if (!proven) throw noSuchToken()
+    const { userId, isFirst } = proven
+    if (isFirst) await giveHandle(tx, context, companyId, now)
     await endUserSessions(tx, companyId, userId, 'password_reset')
     // An attacker with the former password could have sent them.
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })

@@ -1,5 +1,6 @@
 import { actIn } from '../acts.ts'
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { giveHandle, type NamedCompany, readNamedCompany, resolveCompany } from '../company/handles.ts'
 import { proveEmail } from '../company/identity-repository.ts'
 import { openCompany } from '../company/service.ts'
 import type { Context } from '../context.ts'
@@ -65,31 +66,34 @@ export async function verifyEmail(context: Context, token: string, received: Rec
   const limit = await countAttempt(context, received)
   const { now } = received
   return await consumeToken(context, 'verify', token, now, async (tx, { companyId, email }) => {
-    const userId = await proveEmail(tx, companyId, email, { at: new Date(now) })
-    if (userId === undefined) throw noSuchToken()
-    await actIn(tx, context.system, { companyId, userId }, received).audit('verify_email')
-    return { companyId, limit }
+    const proven = await proveEmail(tx, companyId, email, { at: new Date(now) })
+    if (!proven) throw noSuchToken()
+    await actIn(tx, context.system, { companyId, ...proven }, received).audit('verify_email')
+    const companyHandle = await giveHandle(tx, context, companyId, now)
+    return { companyId, companyHandle, email, limit }
   })
 }
 
 type RequestedKind = Extract<MailKind, 'verify_email' | 'password_reset' | 'companies'>
 
 /**
- * Queues a mail, which the sender drops without an account. Nothing is looked up, so that the answer reveals
- * no account, or audited, since anyone could fill the trail. @throws Problem rate_limited
+ * Queues a mail, which the sender drops without an account. No account is looked up, so that the answer reveals
+ * none, or audited, since anyone could fill the trail. @throws Problem rate_limited
  */
 export async function requestMail(
   { db, config, system, counters }: Context,
   kind: RequestedKind,
-  account: { companyId: string; email: string },
+  account: NamedCompany & { email: string },
   { client, now }: Received,
 ): Promise<void> {
-  const companyId = account.companyId.toLowerCase()
+  const named = readNamedCompany(account)
   const recipient = normalizeEmail(account.email)
   const { ipAddress, network } = client
-  const queue = () => queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
   // First: this bounds the rows of the outbox, and the counters below.
   await counters.consumeFor(config.limits.mailRequests, byNetwork(network), now, async () => {
+    const companyId = await resolveCompany(db, named)
+    const queue = () =>
+      queueMail(db, system, companyId, { kind, recipient, data: { ipAddress }, network, now })
     try {
       // By company, so that requests in one leave those of another, and by network, so that a stranger leaves
       // those of the owner.

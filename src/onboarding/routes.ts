@@ -9,7 +9,7 @@ import { limitHeaders } from '../limits/answer.ts'
 import { clientOf } from '../limits/client.ts'
 import type { Received } from '../one-time-token/service.ts'
 import { acceptInvitation, previewInvitation } from './invitations.ts'
-import { resetPassword } from './password-reset.ts'
+import { previewReset, resetPassword } from './password-reset.ts'
 import { register, requestMail, verifyEmail } from './registration.ts'
 import {
   AcceptBody,
@@ -20,6 +20,7 @@ import {
   RegisterReply,
   RemindBody,
   ResetBody,
+  ResetPreviewReply,
   TokenBody,
   VerifyReply,
 } from './schemas.ts'
@@ -67,14 +68,11 @@ const registration: RouteGroup<Context> = (app, { context }) => {
       response: { 200: VerifyReply },
     }),
     async (request, reply) => {
-      const { companyId, limit } = await verifyEmail(
-        context,
-        request.body.token,
-        receivedOf(context, request),
-      )
-      request.logContext.companyId = companyId
+      const received = receivedOf(context, request)
+      const { limit, ...verified } = await verifyEmail(context, request.body.token, received)
+      request.logContext.companyId = verified.companyId
       reply.headers(limitHeaders(limit))
-      return { companyId, status: 'active' as const }
+      return { ...verified, status: 'active' as const }
     },
   )
 }
@@ -96,7 +94,8 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
         response: { 202: AcceptedReply },
       }),
       async (request, reply) => {
-        request.logContext.companyId = request.body.companyId
+        const { companyId } = request.body
+        if (companyId !== undefined) request.logContext.companyId = companyId
         await requestMail(context, kind, request.body, receivedOf(context, request))
         reply.code(202)
         return {}
@@ -118,6 +117,22 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
       await requestMail(context, 'companies', account, receivedOf(context, request))
       reply.code(202)
       return {}
+    },
+  )
+
+  app.post(
+    '/auth/password/reset/preview',
+    operation({
+      operationId: 'previewReset',
+      summary: 'Show whose password a mailed link resets, before it is chosen',
+      description: 'The link stays valid. A token that no longer works is answered 400 at `/token`.',
+      body: TokenBody,
+      response: { 200: ResetPreviewReply },
+    }),
+    async (request, reply) => {
+      const { reset, limit } = await previewReset(context, request.body.token, receivedOf(context, request))
+      reply.headers(limitHeaders(limit))
+      return reset
     },
   )
 
@@ -170,10 +185,12 @@ const invitations: RouteGroup<Context> = (app, { context }) => {
       response: responses({ 201: AcceptReply }, 'quota_reached'),
     }),
     async (request, reply) => {
-      const { limit, ...ids } = await acceptInvitation(context, request.body, receivedOf(context, request))
-      Object.assign(request.logContext, ids)
+      const received = receivedOf(context, request)
+      const { limit, ...member } = await acceptInvitation(context, request.body, received)
+      const { companyId, userId } = member
+      Object.assign(request.logContext, { companyId, userId })
       reply.code(201).headers(limitHeaders(limit))
-      return ids
+      return member
     },
   )
 }

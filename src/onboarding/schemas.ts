@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
+import { Company, CompanyHandle, Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
 
 /** company/checks.ts decides which names are accepted. */
 const Name = Type.String({ minLength: 1, maxLength: 100 })
@@ -45,13 +45,15 @@ export const TokenBody = Type.Object(
 export const VerifyReply = Type.Object(
   {
     companyId: CompanyId,
+    companyHandle: CompanyHandle,
+    email: field(Type.String(), 'The e-mail, as it is stored', 'ada@acme.example'),
     status: Type.Literal('active', { description: 'The admin can sign in', examples: ['active'] }),
   },
   { title: 'VerifyReply', description: 'The company whose admin can now sign in' },
 )
 
 export const AccountBody = Type.Object(
-  { companyId: field(Id, 'The company'), email: Email },
+  { companyId: Type.Optional(field(Id, 'The company')), company: Type.Optional(Company), email: Email },
   { ...closed, title: 'AccountBody', description: 'An account, which need not exist' },
 )
 
@@ -63,6 +65,16 @@ export const RemindBody = Type.Object(
 export const ResetBody = Type.Object(
   { token: Token, newPassword: NewPassword },
   { ...closed, title: 'ResetBody', description: 'The token of the mailed link, and the new password' },
+)
+
+export const ResetPreviewReply = Type.Object(
+  {
+    companyName: field(Type.String(), 'The company', 'Acme'),
+    companyHandle: CompanyHandle,
+    email: field(Type.String(), 'Whose password it is', 'ada@acme.example'),
+    expiresAt: field(Time, 'When the link lapses'),
+  },
+  { title: 'ResetPreviewReply', description: 'Whose password is to be chosen' },
 )
 
 export const PreviewReply = Type.Object(
@@ -80,6 +92,11 @@ export const AcceptBody = Type.Object(
   { ...closed, title: 'AcceptBody', description: 'The token of the invitation, and who accepts it' },
 )
 export const AcceptReply = Type.Object(
-  { companyId: CompanyId, userId: UserId },
+  {
+    companyId: CompanyId,
+    companyHandle: CompanyHandle,
+    email: field(Type.String(), 'The e-mail, as it is stored', 'bob@acme.example'),
+    userId: UserId,
+  },
   { title: 'AcceptReply', description: 'The user that was made' },
 )

@@ -89,12 +89,14 @@ export interface ConsumedToken {
 
 export interface FoundToken extends Pick<ConsumedToken, 'companyId' | 'email'> {
   companyName: string
+  companyHandle: string | null
   expiresAt: Date
 }
 
 export async function findTokenAcrossCompanies(db: Executor, purpose: TokenPurpose, hash: Buffer, now: Date) {
   const { rows } = await sql<FoundToken>`
-    select t.company_id as "companyId", t.email, t.expires_at as "expiresAt", c.name as "companyName"
+    select t.company_id as "companyId", t.email, t.expires_at as "expiresAt", c.name as "companyName",
+      c.handle as "companyHandle"
     from one_time_tokens t join companies c on c.company_id = t.company_id
     where t.token_hash = ${hash} and t.purpose = ${purpose} and t.expires_at > ${now} and c.status = 'active'
       and not ${isReplaced}`.execute(db)

@@ -2,6 +2,7 @@ import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'
 import type { Security } from '../company/policy-repository.ts'
 import { explainUnknownName, noSuchCompany } from '../company/problems.ts'
@@ -29,9 +30,10 @@ interface NewCompany {
 
 /** In trial, with an admin whose e-mail counts as verified. @throws Problem invalid_request */
 export async function createCompany(
-  context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
+  context: ActContext &
+    Pick<Context, 'isBreached'> & { hasher: PasswordHasher; config: { cell: string | undefined } },
   { companyId: id, plan, password, ...given }: NewCompany,
-): Promise<{ companyId: string; userId: string; email: string }> {
+): Promise<{ companyId: string; handle: string | null; userId: string; email: string }> {
   const { hasher, system } = context
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
   const { companyName, name, email } = checkNewCompany(names)
@@ -44,7 +46,8 @@ export async function createCompany(
     const company = { companyId, companyName, plan, admin }
     const { isNew, userId } = await openCompany(tx, system, company)
     if (isNew) await audit('company_create', { subject: userId })
-    return { companyId, userId, email }
+    const handle = await giveHandle(tx, context, companyId, by.now)
+    return { companyId, handle, userId, email }
   })
   return await creation.catch(explainUnknownName)
 }

@@ -1,6 +1,7 @@
 import { type ActContext, asOperator } from '../acts.ts'
 import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
+import { releaseHandles } from '../company/handles-repository.ts'
 import { noSuchCompany } from '../company/problems.ts'
 import * as companies from '../company/removal-repository.ts'
 import type { Executor } from '../database/connect.ts'
@@ -22,6 +23,7 @@ interface Deleted {
 export async function deleteCompany(context: ActContext, companyId: string, now: number): Promise<Deleted> {
   await asOperator(context, { companyId, now }, async ({ tx, audit }) => {
     if (!(await companies.markDeleting(tx, companyId))) throw noSuchCompany()
+    await releaseHandles(tx, companyId, new Date(now))
     await audit('company_delete')
   })
   return await deleteRows(context.db, companyId)
@@ -81,6 +83,7 @@ async function markUnverified({ db, system }: ActContext, companyId: string, now
     // First, as verification and the acceptance of an invitation do, so that one of them finds no token.
     await deleteOfCompany(tx, companyId, 'one_time_tokens')
     if (!(await companies.markUnverified(tx, companyId))) throw rollBack(false)
+    await releaseHandles(tx, companyId, new Date(now))
     const about = { action: 'company_lapse', outcome: 'done', actor: null }
     await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
     return true

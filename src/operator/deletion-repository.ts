@@ -28,6 +28,7 @@ const KEYS = {
   former_signing_secrets: ['company_id'],
   signing_secrets: ['company_id'],
   users: ['company_id', 'user_id'],
+  company_handles: ['handle'],
   rate_counters: ['counter'],
 } satisfies { [Name in keyof Database]?: Column<Name>[] }
 
@@ -70,7 +71,7 @@ export async function deleteLapsedAcrossCompanies(
 export async function deleteOfCompany(
   db: Executor,
   companyId: string,
-  table: Exclude<Table, 'used_passkey_challenges' | 'rate_counters'>,
+  table: Exclude<Table, 'used_passkey_challenges' | 'company_handles' | 'rate_counters'>,
   signal?: AbortSignal,
 ): Promise<number> {
   return await deleteRepeatedly(

@@ -28,6 +28,7 @@ const RETENTION = [
   { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS },
   { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS },
   { name: 'usedChallenges', table: 'used_passkey_challenges', since: 'expires_at', keptMs: 5 * MINUTE_MS },
+  { name: 'formerHandles', table: 'company_handles', since: 'reserved_until', keptMs: 0 },
   { name: 'mailboxCodes', table: 'mailbox_codes', since: 'expires_at', keptMs: 5 * MINUTE_MS },
   {
     // Authenticator apps that were begun and not confirmed, for longer than it can take.

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import type { EndReason } from '../database/schema.ts'
+import type { EndReason } from '../errors.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /** An end is final: no row with `ended_at` is updated, and no epoch moves back. Lock order: company, user, session. */

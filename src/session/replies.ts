@@ -18,6 +18,7 @@ export function toSessionReply(session: Session) {
     permissions: session.permissions,
     accessContext: {
       companyId: session.companyId,
+      companyHandle: session.companyHandle,
       companyName: session.companyName,
       role: session.role,
       assignments: session.assignments,

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { PERMISSIONS, PLANS, ROLES, SUBSCRIPTION_STATUSES } from '../company/account.ts'
-import { field, Id, Time, Uuid } from '../http/fields.ts'
+import { CompanyHandle, field, Id, Time, Uuid } from '../http/fields.ts'
 
 export const RefreshHeaders = Type.Object({
   'idempotency-key': Type.Optional(
@@ -72,6 +72,7 @@ const account = {
   accessContext: Type.Object(
     {
       companyId: field(Uuid, 'The company'),
+      companyHandle: CompanyHandle,
       companyName: field(Type.String(), 'Its name', 'Acme'),
       role: Role,
       assignments: field(Type.Array(Type.String()), 'What the user works on', ['environment:production']),

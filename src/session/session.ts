@@ -1,7 +1,6 @@
 import { type Account, isConcerned } from '../company/account.ts'
 import type { RowOf } from '../database/columns.ts'
-import type { EndReason } from '../database/schema.ts'
-import { Problem } from '../errors.ts'
+import { type EndReason, Problem } from '../errors.ts'
 
 /** A session with its account, read in one statement, and the rules about it. */
 

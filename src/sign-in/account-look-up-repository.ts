@@ -4,52 +4,56 @@ import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import type { CompanyStatus } from '../database/schema.ts'
-import { type KnownUntil, knownUntilColumns } from './known-clients-repository.ts'
+import { type KnownUntil, knownUntilColumn } from './known-clients-repository.ts'
 
 /** Finds the accounts that sign-ins name, and until when their clients are known, in one statement for many. */
 
 export interface SignInItem {
-  companyId: string
+  /** Null where the company is named by its handle. */
+  companyId: string | null
+  handle: string | null
   email: string
-  /** Digests, as the next one. */
-  networks: Buffer[]
-  device: Buffer | null
 }
 
 const signInTable = itemTable<SignInItem>({
   company_id: ['uuid', ({ companyId }) => companyId],
+  handle: ['text', ({ handle }) => handle],
   email: ['text', ({ email }) => email],
-  device: ['bytea', ({ device }) => device],
 })
 
 export interface Candidate {
+  /** As it was given, or that of the handle; null if no company has it. */
+  companyId: string | null
   /** Null if there is no such company. */
   companyStatus: CompanyStatus | null
   identity: Identity | null
-  known: KnownUntil
+  knownUntil: KnownUntil
 }
 
-type Row = { ord: number; statusOfCompany: CompanyStatus | null } & KnownUntil &
-  (Identity | { [Name in keyof Identity]: null })
+type Row = {
+  ord: number
+  idOfCompany: string | null
+  statusOfCompany: CompanyStatus | null
+  knownUntil: KnownUntil
+} & (Identity | { [Name in keyof Identity]: null })
 
 /** One outcome per item, in order, of one row each, whether or not there is an account. */
 export async function findCandidates(db: Executor, items: SignInItem[]): Promise<(Candidate | null)[]> {
-  const networks = items.flatMap((item, index) => item.networks.map((digest) => ({ ord: index + 1, digest })))
   const { rows } = await sql<Row>`
-    with network as (
-      select * from unnest(${networks.map(({ ord }) => ord)}::int[], ${networks.map(({ digest }) => digest)}::bytea[])
-        as n (ord, digest)
-    )
-    select i.ord::int, c.status as "statusOfCompany", f.*
-    from ${signInTable(items)}
+    select i.ord::int, i.company_id as "idOfCompany", c.status as "statusOfCompany", f.*
+    from (
+      select ord, email,
+        coalesce(company_id, (select n.company_id from companies n where n.handle = i.handle)) as company_id
+      from ${signInTable(items)}
+    ) i
     left join companies c on c.company_id = i.company_id
-    left join lateral (select ${identityColumns}, ${knownUntilColumns} from (select) one ${identities}) f on true`.execute(
+    left join lateral (select ${identityColumns}, ${knownUntilColumn} from (select) one ${identities}) f on true`.execute(
     db,
   )
   return inOrder(items.length, rows).map((row) => row && toCandidate(row))
 }
 
-function toCandidate({ ord: _ord, statusOfCompany, networkKnownUntil, deviceKnownUntil, ...account }: Row) {
+function toCandidate({ ord: _ord, idOfCompany, statusOfCompany, knownUntil, ...account }: Row): Candidate {
   const identity = account.userId === null ? null : account
-  return { companyStatus: statusOfCompany, identity, known: { networkKnownUntil, deviceKnownUntil } }
+  return { companyId: idOfCompany, companyStatus: statusOfCompany, identity, knownUntil }
 }

@@ -1,3 +1,4 @@
+import { nobodysId, type readNamedCompany } from '../company/handles.ts'
 import type { Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
@@ -8,6 +9,8 @@ import type { Attempt, KnownClients, Recognition } from './known-clients.ts'
 /** Finds the account that a sign-in names, and whether its client is known for it. */
 
 export interface Found {
+  /** Of a handle that no company has, one that no company can have. */
+  companyId: string
   /** Null if the company has nobody with this e-mail. */
   account: Identity | null
   /** Null if there is no such company. */
@@ -15,13 +18,11 @@ export interface Found {
   recognized: Recognition
 }
 
-export type LookUpAccount = (attempt: Attempt & { companyId: string; email: string }) => Promise<Found>
+type Named = ReturnType<typeof readNamedCompany>
 
-const NOTHING = {
-  identity: null,
-  companyStatus: null,
-  known: { networkKnownUntil: null, deviceKnownUntil: null },
-}
+export type LookUpAccount = (attempt: Attempt & { company: Named; email: string }) => Promise<Found>
+
+const NOTHING = { companyId: null, identity: null, companyStatus: null, knownUntil: null }
 
 export function createAccountLookUp(context: Context & { knownClients: KnownClients }): LookUpAccount {
   const { db, knownClients, measureBatch } = context
@@ -29,9 +30,11 @@ export function createAccountLookUp(context: Context & { knownClients: KnownClie
     run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
   })
   return async (attempt) => {
-    const { companyId, email } = attempt
-    const digests = knownClients.digestsOf(companyId, attempt)
-    const { identity, companyStatus, known } = (await find({ companyId, email, ...digests })) ?? NOTHING
-    return { account: identity, companyStatus, recognized: knownClients.recognize(known, digests, attempt) }
+    const { company, email } = attempt
+    const item = { companyId: null, handle: null, ...company, email }
+    const { identity, companyStatus, knownUntil, ...found } = (await find(item)) ?? NOTHING
+    const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
+    const recognized = knownClients.recognize(companyId, knownUntil, attempt)
+    return { companyId, account: identity, companyStatus, recognized }
   }
 }

@@ -8,23 +8,20 @@ export interface KnownClient {
   digest: Buffer
 }
 
-export interface KnownUntil {
-  networkKnownUntil: Date | null
-  deviceKnownUntil: Date | null
+/** Of one member: until when, in RFC 3339, by `keyOf`. Null if there are none. */
+export type KnownUntil = Record<string, string> | null
+
+export function keyOf({ kind, digest }: KnownClient): string {
+  return `${kind} ${digest.toString('hex')}`
 }
 
 /** Of networks, and of devices, for one member. A new one replaces the oldest. */
 const MAX_KNOWN = 20
 
-/** For user `u` of item `i`, with `network (ord, digest)` and `i.device`. */
-export const knownUntilColumns = sql`
-  (select max(k.known_until) from network n
-    join known_clients k on k.company_id = u.company_id and k.user_id = u.user_id
-      and k.kind = 'network' and k.digest = n.digest
-    where n.ord = i.ord) as "networkKnownUntil",
-  (select k.known_until from known_clients k
-    where k.company_id = u.company_id and k.user_id = u.user_id
-      and k.kind = 'device' and k.digest = i.device) as "deviceKnownUntil"`
+/** For user `u`. All of them: digests are by company, which a handle tells only in the same statement. */
+export const knownUntilColumn = sql`
+  (select json_object_agg(k.kind || ' ' || encode(k.digest, 'hex'), k.known_until) from known_clients k
+    where k.company_id = u.company_id and k.user_id = u.user_id) as "knownUntil"`
 
 /** Common table expressions that make clients known for each row (company_id, user_id) of `members`. */
 export function learning(members: RawBuilder<unknown>, learns: KnownClient[], until: Date) {
@@ -47,18 +44,11 @@ export function learning(members: RawBuilder<unknown>, learns: KnownClient[], un
     )`
 }
 
-export async function findKnownUntil(
-  db: Executor,
-  companyId: string,
-  userId: string,
-  { networks, device }: { networks: Buffer[]; device: Buffer | null },
-): Promise<KnownUntil> {
-  const { rows } = await sql<KnownUntil>`
-    with network as (select 1 as ord, digest from unnest(${networks}::bytea[]) as d (digest))
-    select ${knownUntilColumns}
-    from (select 1 as ord, ${device}::bytea as device) i
-    cross join (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id) u`.execute(db)
-  return rows[0] ?? { networkKnownUntil: null, deviceKnownUntil: null }
+export async function findKnownUntil(db: Executor, companyId: string, userId: string): Promise<KnownUntil> {
+  const { rows } = await sql<{ knownUntil: KnownUntil }>`
+    select ${knownUntilColumn}
+    from (select ${companyId}::uuid as company_id, ${userId}::uuid as user_id) u`.execute(db)
+  return rows[0]?.knownUntil ?? null
 }
 
 export async function learnClients(

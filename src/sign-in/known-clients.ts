@@ -10,6 +10,7 @@ import {
   findKnownUntil,
   type KnownClient,
   type KnownUntil,
+  keyOf,
   learnClients,
 } from './known-clients-repository.ts'
 
@@ -19,12 +20,6 @@ const KNOWN_MS = 90 * 86_400_000
 /** The row is written at most once a day. */
 const RENEW_AFTER_MS = 86_400_000
 const DIGEST_BYTES = 16
-
-interface Digests {
-  /** The network's digest by each master key; the first is in use. */
-  networks: Buffer[]
-  device: Buffer | null
-}
 
 export interface Recognition {
   isKnown: boolean
@@ -52,55 +47,50 @@ export function createKnownClients({ config, opaque }: Pick<Context, 'config' | 
   const digest = (key: Buffer, text: string) =>
     createHmac('sha256', key).update(text).digest().subarray(0, DIGEST_BYTES)
 
+  /** By each master key; the first is in use. */
   const networksOf = (companyId: string, network: string) =>
-    keys.map((key) => digest(key, `${companyId} ${network}`))
+    keys.map((key): KnownClient => ({ kind: 'network', digest: digest(key, `${companyId} ${network}`) }))
 
-  const digestsOf = (companyId: string, { client, device }: Attempt): Digests => ({
-    networks: networksOf(companyId, client.network),
-    device: device === undefined ? null : opaque.hash(device),
-  })
-
-  const recognizeBy = (known: KnownUntil, digests: Digests, attempt: Attempt) =>
-    recognize(opaque, known, digests, attempt)
+  const recognizeIn = (companyId: string, known: KnownUntil, attempt: Attempt) =>
+    recognize(opaque, known, networksOf(companyId, attempt.client.network), attempt)
 
   return {
-    digestsOf,
-    recognize: recognizeBy,
+    recognize: recognizeIn,
 
     /** For a user who has proven the network in another way than by sign-in. */
     async learnNetwork(tx: Tx, { companyId, userId }: MemberIds, network: string, now: number) {
-      const learns = networksOf(companyId, network)
-        .slice(0, 1)
-        .map((digest): KnownClient => ({ kind: 'network', digest }))
+      const learns = networksOf(companyId, network).slice(0, 1)
       await learnClients(tx, companyId, userId, learns, knownUntil(now))
     },
 
     async lookUp(db: Executor, { companyId, userId }: MemberIds, attempt: Attempt): Promise<Recognition> {
-      const digests = digestsOf(companyId, attempt)
-      return recognizeBy(await findKnownUntil(db, companyId, userId, digests), digests, attempt)
+      return recognizeIn(companyId, await findKnownUntil(db, companyId, userId), attempt)
     },
   }
 }
 
 function recognize(
   opaque: Opaque,
-  { networkKnownUntil, deviceKnownUntil }: KnownUntil,
-  digests: Digests,
+  known: KnownUntil,
+  networks: KnownClient[],
   { mode, device, now }: Attempt,
 ): Recognition {
-  const isKnown = (until: Date | null) => until !== null && until.getTime() > now
-  const isFresh = (until: Date | null) => until !== null && until.getTime() > now + KNOWN_MS - RENEW_AFTER_MS
-  const isKnownDevice = isKnown(deviceKnownUntil)
+  const untilOf = (client: KnownClient) => Date.parse(known?.[keyOf(client)] ?? '') || 0
+  const isFresh = (until: number) => until > now + KNOWN_MS - RENEW_AFTER_MS
+  const networkKnownUntil = Math.max(...networks.map(untilOf))
+  const deviceHash = device === undefined ? null : opaque.hash(device)
+  const deviceKnownUntil = deviceHash ? untilOf({ kind: 'device', digest: deviceHash }) : 0
+  const isKnownDevice = deviceKnownUntil > now
   const learns: KnownClient[] = []
-  const [network] = digests.networks
-  if (network && !isFresh(networkKnownUntil)) learns.push({ kind: 'network', digest: network })
+  const [network] = networks
+  if (network && !isFresh(networkKnownUntil)) learns.push(network)
   // A value that no sign-in of the member has made is replaced: an attacker could have planted it.
   const cookie = mode === 'cookie' ? (isKnownDevice && device) || opaque.generate() : null
   const deviceDigest = cookie && opaque.hash(cookie)
   if (deviceDigest && !isFresh(deviceKnownUntil)) learns.push({ kind: 'device', digest: deviceDigest })
   return {
-    isKnown: isKnownDevice || isKnown(networkKnownUntil),
-    device: isKnownDevice ? digests.device?.toString('base64url') : undefined,
+    isKnown: isKnownDevice || networkKnownUntil > now,
+    device: isKnownDevice ? deviceHash?.toString('base64url') : undefined,
     learns,
     cookie,
   }

@@ -11,7 +11,6 @@ import type { Guess } from './guesses.ts'
 /** Refused sign-ins by password: their reason and their record. */
 
 interface Attempt extends Received {
-  companyId: string
   email: string
 }
 
@@ -31,8 +30,8 @@ export function createRefusals({ db, system, measureBatch }: Context): RecordRef
       return items.map(() => 'recorded')
     }),
   })
-  return async ({ companyId, email, client, now }, found, { reason, guess }) => {
-    const { account, recognized } = found
+  return async ({ email, client, now }, found, { reason, guess }) => {
+    const { companyId, account, recognized } = found
     await record({
       companyId,
       email,
@@ -46,11 +45,11 @@ export function createRefusals({ db, system, measureBatch }: Context): RecordRef
       isGuessed: guess?.ofAccount?.remaining === 0,
       mailId: newId(system),
     })
-    return logContextOf(companyId, found, reason)
+    return logContextOf(found, reason)
   }
 }
 
-export function logContextOf(companyId: string, { account }: Found, reason: RefusalReason): RefusalContext {
+export function logContextOf({ companyId, account }: Found, reason: RefusalReason): RefusalContext {
   return { companyId, ...(account && { userId: account.userId }), reason }
 }
 

@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import { Email, field, Id, Password } from '../http/fields.ts'
+import { Company, Email, field, Id, Password } from '../http/fields.ts'
 import { METHODS } from '../second-factor/factor.ts'
 import { AssertionResponse } from '../second-factor/passkey-schemas.ts'
 import { SessionReply, TokenReply } from '../session/schemas.ts'
@@ -8,7 +8,10 @@ const closed = { additionalProperties: false } as const
 
 export const LoginBody = Type.Object(
   {
-    companyId: field(Id, 'The company to sign in to; it is in the answer to a registration, and in mails'),
+    companyId: Type.Optional(
+      field(Id, 'The company to sign in to; it is in the answer to a registration, and in mails'),
+    ),
+    company: Type.Optional(Company),
     email: Email,
     password: field(Password, "The user's password, compared after NFC"),
   },

@@ -1,4 +1,5 @@
 import { normalizeEmail } from '../company/checks.ts'
+import { type NamedCompany, readNamedCompany } from '../company/handles.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
 import type { Turn } from '../edge/fair-queue.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
@@ -24,28 +25,32 @@ interface Parts extends SignInContext {
   recordRefusal: RecordRefusal
 }
 
-interface SignInAttempt extends Attempt {
-  companyId: string
+interface SignInRequest extends Attempt, NamedCompany {
   email: string
   password: string
   formerCookie: string | undefined
   client: Client
 }
 
+type SignInAttempt = Omit<SignInRequest, keyof NamedCompany> & {
+  company: ReturnType<typeof readNamedCompany>
+}
+
 /** @throws Problem invalid_request, permission_denied, rate_limited, overloaded, and the codes of a failed sign-in */
-export type SignIn = (attempt: SignInAttempt) => Promise<SignedIn>
+export type SignIn = (attempt: SignInRequest) => Promise<SignedIn>
 
 export function createSignIn(context: SignInContext): SignIn {
   const parts = { ...context, lookUp: createAccountLookUp(context), recordRefusal: createRefusals(context) }
   return async (given) => {
     if (isTooLong(given.password))
       throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
-    // Ids and e-mails have several spellings; limits and audit entries use one.
-    const companyId = given.companyId.toLowerCase()
-    const attempt = { ...given, companyId, email: normalizeEmail(given.email) }
+    const { companyId: _companyId, company: _company, ...rest } = given
+    // E-mails have several spellings; limits and audit entries use one.
+    const attempt = { ...rest, company: readNamedCompany(given), email: normalizeEmail(given.email) }
     const early = await lookUpEarly(parts, attempt)
     const device = early?.recognized.device
-    const place = { network: attempt.client.network, device, logContext: { companyId } }
+    const logContext = 'companyId' in attempt.company ? attempt.company : {}
+    const place = { network: attempt.client.network, device, logContext }
     return await context.countAttempt(place, attempt.now, async (limit) =>
       signIn(parts, attempt, early ?? (await parts.lookUp(attempt)), limit),
     )
@@ -71,7 +76,8 @@ async function signIn(
   found: Found,
   limit: LimitState,
 ): Promise<SignedIn> {
-  const { companyId, email, client, now } = attempt
+  const { email, client, now } = attempt
+  const { companyId } = found
   const { device, isKnown } = found.recognized
   const userId = found.account?.userId
   const guesser = { companyId, email, userId, networkOrDevice: device ?? client.network, isKnown, now }
@@ -95,7 +101,7 @@ async function signIn(
     throw new Problem(
       'second_factor_required',
       'The password is right. Send the second factor to /auth/login/second-factor, with the challenge of this answer.',
-      { limit, secondFactor: result, logContext: logContextOf(companyId, found, 'factor_missing') },
+      { limit, secondFactor: result, logContext: logContextOf(found, 'factor_missing') },
     )
   return { ...result, limit }
 }

@@ -45,6 +45,8 @@ const DOORS: Record<string, string[]> = {
     'policy-repository.ts',
     'listing-repository.ts',
     'removal-repository.ts',
+    'handles.ts',
+    'handles-repository.ts',
   ],
   session: [
     'session.ts',

@@ -7,7 +7,7 @@ test('a start prints the credentials of the demo company as long as they sign in
   const service = await openTestService()
   const { db, config, clock: system } = service
   const hasher = await createPasswordHasher()
-  const open = () => openDemoCompany(config.dataDir, { db, hasher, system })
+  const open = () => openDemoCompany(config.dataDir, { db, config, hasher, system })
   const demo = await open()
   const { accessToken: token } = await service.loginAs(demo)
   expect(welcome('http://127.0.0.1:3000', await open())).toContain(`password  ${demo.password}`)
@@ -16,5 +16,5 @@ test('a start prints the credentials of the demo company as long as they sign in
   expect((await service.call('/auth/password/change', { token, json })).status).toBe(204)
   const text = welcome('http://127.0.0.1:3000', await open())
   expect(text).not.toContain(demo.password)
-  expect(text).toContain(`http://localhost:3000/sign-in#company=${demo.companyId}\n`)
+  expect(text).toContain(`http://localhost:3000/sign-in#company=${demo.handle}\n`)
 })

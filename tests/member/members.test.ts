@@ -86,6 +86,38 @@ describe('the list', () => {
     expect([await found('%'), await found('_')]).toEqual([0, 0])
   })
 
+  test('is searched accents and case aside, narrowed by role and status, and says how many match', async () => {
+    const other = await service.addCompany({ adminName: 'Żółć' })
+    const credential = await tokenOf(other)
+    for (const [name, role] of [
+      ['José Núñez', 'viewer'],
+      ['Jose Smith', 'analyst'],
+      ['Σοφία', 'viewer'],
+    ]) {
+      const { status } = await service.call('/auth/members', { token: credential, json: { name, role } })
+      expect(status).toBe(201)
+    }
+    const ask = async (query: Record<string, string>) => {
+      const { body } = await list(`?${new URLSearchParams(query)}`, { token: credential })
+      return [body.total, ...body.members.map(({ name }: { name: string }) => name)]
+    }
+    expect(await ask({ search: 'jose' })).toEqual([2, 'Jose Smith', 'José Núñez'])
+    expect(await ask({ search: 'NUNEZ' })).toEqual([1, 'José Núñez'])
+    expect(await ask({ search: 'nun\u0303ez' })).toEqual([1, 'José Núñez'])
+    expect(await ask({ search: 'ΣΟΦΙΑ' })).toEqual([1, 'Σοφία'])
+    expect(await ask({ search: 'zołc' })).toEqual([1, 'Żółć'])
+    expect(await ask({ role: 'viewer', limit: '1' })).toEqual([2, 'José Núñez'])
+    expect(await ask({ role: 'admin', status: 'active' })).toEqual([1, 'Żółć'])
+    expect(await ask({ status: 'disabled' })).toEqual([0])
+    // A name that an instance from before wrote is compared as it is.
+    await service.db
+      .updateTable('users')
+      .set({ search_name: null })
+      .where('company_id', '=', other.companyId)
+      .execute()
+    expect(await ask({ search: 'josé' })).toEqual([1, 'José Núñez'])
+  })
+
   test.for([
     '?limit=0',
     '?limit=101',
@@ -95,6 +127,8 @@ describe('the list', () => {
     `?cursor=${Buffer.from('["a","b"]').toString('base64url')}`,
     '?search=%00',
     '?search=',
+    '?role=owner',
+    '?status=deleted',
     '?page=2',
   ])('refuses %s, and says what it takes (ASVS 2.2.1)', async (query) => {
     const answer = await list(query)

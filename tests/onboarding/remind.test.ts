@@ -31,13 +31,14 @@ test('a reminder names the companies in which the e-mail can sign in, and no oth
   expect([status, body]).toEqual([202, {}])
   const mail = await mailbox.mailTo(email)
   const text = mail.email.text ?? ''
-  const address = `https://auth.example.com/sign-in#company=${acme.companyId}`
-  expect(text).toContain(`Acme (${acme.companyId}):\n${address}`)
+  const handle = await service.handleOf(acme)
+  const address = `https://auth.example.com/sign-in#company=${handle}`
+  expect(text).toContain(`Acme (${handle}):\n${address}`)
   expect(mail.email.html).toContain(`<a href="${address}"`)
-  expect(text).toContain(`https://auth.example.com/sign-in#company=${other.companyId}`)
+  expect(text).toContain(`https://auth.example.com/sign-in#company=${await service.handleOf(other)}`)
   // A name never becomes a link.
   expect(text).not.toContain('Booking.com')
-  for (const { companyId } of [suspended, disabled]) expect(text).not.toContain(companyId)
+  for (const company of [suspended, disabled]) expect(text).not.toContain(await service.handleOf(company))
   expect(text.match(/#company=/g)).toHaveLength(2)
 })
 

@@ -59,7 +59,8 @@ describe('as a process', () => {
   test('exits 1 when it refuses, and says why on standard error alone', async () => {
     const { child, ended } = start('company show --json')
     child.stdin.end()
-    const why = '"company show" takes one company id\n`npm run admin -- --help` lists the commands.\n'
+    const why =
+      '"company show" takes one company, by handle or id\n`npm run admin -- --help` lists the commands.\n'
     expect(await ended).toEqual(['', why, [1, null]])
   })
 
@@ -137,6 +138,7 @@ describe('company create', () => {
     expect(stdout.trim().split('\n')).toHaveLength(1)
     expect(json()).toEqual({
       companyId: expect.any(String),
+      handle: expect.stringMatching(/^acme-\d{4}$/),
       userId: expect.any(String),
       email: 'ada@acme.example',
     })
@@ -357,8 +359,10 @@ test('company list and show tell what there is', async () => {
   const { companyId, email } = await service.addCompany({ name: 'Zeppelin' })
   await service.addUser({ companyId })
   const { companies } = (await admin('company list --limit 1000 --json')).json()
+  const handle = await service.handleOf({ companyId })
   const listed = {
     companyId,
+    handle,
     name: 'Zeppelin',
     status: 'active',
     plan: 'growth',
@@ -369,6 +373,12 @@ test('company list and show tell what there is', async () => {
   expect((await admin('company list --limit 1 --json')).json().companies).toHaveLength(1)
   const shown = (await admin(`company show ${companyId.toUpperCase()} --json`)).json()
   expect(shown).toMatchObject({ ...listed, admins: [email], signingSecretVersion: null })
+  // Wherever it takes a company, it takes the handle.
+  expect((await admin(`company show ${handle.toUpperCase()} --json`)).json()).toEqual(shown)
+  const { users } = (await admin(`user list --company ${handle} --json`)).json()
+  expect(users).toHaveLength(2)
+  const { code, stderr } = await admin('user list --company nowhere-1234')
+  expect([code, stderr]).toEqual([1, expect.stringContaining('no company has the handle "nowhere-1234"')])
 })
 
 test('company delete ends everything of it; what does not exist is refused', async () => {

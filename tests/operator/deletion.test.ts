@@ -62,11 +62,13 @@ describe('the deletion of a company', () => {
       companies: 1,
       subscriptions: 1,
       audit_events: expect.any(Number),
+      company_handles: 1,
     })
     await sql`update companies set deletion_began_at = now() - interval '61 seconds'
       where company_id = ${companyId}`.execute(db)
     expect((await pruneAcrossCompanies(context, clock.now())).companies).toBe(1)
-    expect(await rowsOf(companyId)).toEqual({ audit_events: expect.any(Number) })
+    // The handle is reserved for 90 days.
+    expect(await rowsOf(companyId)).toEqual({ audit_events: expect.any(Number), company_handles: 1 })
     const entries = await selectAudit(db).selectAll().where('company_id', '=', companyId).execute()
     expect(entries.map(({ action }) => action)).toContain('company_delete')
     for (const entry of entries) expect([entry.ip_address, entry.email]).toEqual([null, null])

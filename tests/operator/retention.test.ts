@@ -17,6 +17,7 @@ const nothing = {
   tokens: 0,
   invitations: 0,
   formerSecrets: 0,
+  formerHandles: 0,
   refusedRequests: 0,
   counters: 0,
   mails: 0,

@@ -301,8 +301,15 @@ describe('the database itself', () => {
       from pg_constraint c join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
       where c.contype = 'p' and c.connamespace = 'public'::regnamespace
         and c.conrelid::regclass::text not like 'kysely_%'`.execute(service.db)
-    // A sign-in by passkey names no company before it is accepted.
-    const platform = ['roles', 'plans', 'signing_keys', 'rate_counters', 'used_passkey_challenges']
+    // A sign-in by passkey names no company before it is accepted, and a handle finds one.
+    const platform = [
+      'roles',
+      'plans',
+      'signing_keys',
+      'rate_counters',
+      'used_passkey_challenges',
+      'company_handles',
+    ]
     const astray = rows.filter(({ table, first }) => first !== 'company_id' && !platform.includes(table))
     expect(astray).toEqual([])
     expect(rows.length).toBeGreaterThan(platform.length)

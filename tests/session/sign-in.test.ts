@@ -119,6 +119,7 @@ test('a sign-in answers with tokens, session, user, subscription and access cont
     permissions,
     accessContext: {
       companyId: admin.companyId,
+      companyHandle: await service.handleOf(admin),
       companyName: 'Company 1',
       role: 'admin',
       assignments: ['environment:production'],

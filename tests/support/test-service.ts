@@ -274,7 +274,17 @@ export async function openTestService({
     count += 1
     const email = `admin${count}@company.example`
     const company = { name: `Company ${count}`, ...options, adminEmail: email, password: PASSWORD }
-    return { ...(await createCompany(context, company)), email, password: PASSWORD }
+    const { companyId, userId } = await createCompany(context, company)
+    return { companyId, userId, email, password: PASSWORD }
+  }
+
+  async function handleOf({ companyId }: { companyId: string }): Promise<string> {
+    const company = await db
+      .selectFrom('companies')
+      .select('handle')
+      .where('company_id', '=', companyId)
+      .executeTakeFirst()
+    return company?.handle ?? ''
   }
 
   async function addUser(
@@ -362,6 +372,7 @@ export async function openTestService({
     getSession,
     refresh,
     addCompany,
+    handleOf,
     addUser,
     newSecret,
     send,

@@ -19,6 +19,7 @@ export const CODES: Record<ProblemCode, string> = {
   already_member: 'The e-mail belongs to a member. Change that member, or invite somebody else.',
   factor_required:
     'This needs a second factor that is not there, or would remove the last one although the company asks for one. Add one first.',
+  handle_taken: 'Another company has this handle, or had it within 90 days. Choose another one.',
   quota_reached:
     'There are as many of these as there can be; `detail` says of what. Delete one that is not needed.',
   last_admin: 'The company would have no active admin. Make somebody else admin first.',

@@ -1,0 +1,113 @@
+import { createHash } from 'node:crypto'
+import type { Executor, Tx } from '../database/connect.ts'
+import { invalidField } from '../errors.ts'
+import { ID, type System } from '../system.ts'
+import { claimHandle, findByHandle, findCompanyNames } from './handles-repository.ts'
+
+/**
+ * Handles: what people type in place of a company's id. With a cell they end in its name, so that what stands in front can
+ * tell from a handle alone which deployment has the company.
+ */
+
+const MAX_LENGTH = 40
+const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
+const DIGITS = 4
+/** What could pass for the platform, or for a page of it. */
+const RESERVED = [
+  'about,abuse,account,admin,administrator,api,app,assets,auth,billing,blog,company,contact,demo,dashboard,docs',
+  'gatehouse,help,hostmaster,info,legal,login,logout,mail,mailer-daemon,noreply,no-reply,null,official,operator',
+  'owner,payment,payments,platform,postmaster,privacy,register,root,sales,security,service,signin,sign-in,signup',
+  'sign-up,staff,status,support,system,team,terms,test,trust,undefined,webmaster,www',
+].flatMap((line) => line.split(','))
+
+const suffixOf = (cell: string | undefined) => (cell === undefined ? '' : `-${cell}`)
+
+/** A handle in the form in which it is stored. @throws Problem invalid_request */
+export function checkHandle(text: string, cell: string | undefined): string {
+  const handle = text.toLowerCase()
+  if (!FORM.test(handle) || ID.test(handle))
+    throw invalidField(
+      'handle',
+      `must have 3 to ${MAX_LENGTH} of a-z, 0-9 and -, begin with a letter and end with a letter or digit`,
+    )
+  const suffix = suffixOf(cell)
+  if (!handle.endsWith(suffix)) throw invalidField('handle', `must end in ${suffix}`)
+  if (RESERVED.includes(handle.slice(0, handle.length - suffix.length)))
+    throw invalidField('handle', 'must be another one: this word is reserved')
+  return handle
+}
+
+interface Making {
+  system: System
+  config: { cell: string | undefined }
+}
+
+/** Gives a company that has none one from its name. The digits tell nothing of other companies, and are more if it is taken. */
+export async function giveHandle(
+  tx: Tx,
+  { system, config: { cell } }: Making,
+  companyId: string,
+  now: number,
+): Promise<string | null> {
+  const company = await findCompanyNames(tx, companyId)
+  if (!company || company.handle !== null) return company?.handle ?? null
+  const suffix = suffixOf(cell)
+  const words = wordsOf(company.name)
+  for (let digits = DIGITS; ; digits += 1) {
+    const end = `-${randomDigits(system, digits)}${suffix}`
+    const handle = `${words.slice(0, MAX_LENGTH - end.length).replace(/-$/, '')}${end}`
+    if (await claimHandle(tx, companyId, handle, new Date(now))) return handle
+  }
+}
+
+/** Latin letters and digits of a name, from the first letter on. */
+function wordsOf(name: string): string {
+  const latin = name
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^[^a-z]+|-$/g, '')
+  return latin === '' ? 'company' : latin
+}
+
+function randomDigits({ randomBytes }: System, count: number): string {
+  return Array.from(randomBytes(count), (byte) => byte % 10).join('')
+}
+
+/** A company as a request names it: by id, or by handle. */
+export interface NamedCompany {
+  companyId?: string | undefined
+  company?: string | undefined
+}
+
+/** Either is in lower case; ids have several spellings. @throws Problem invalid_request unless one is given */
+export function readNamedCompany({
+  companyId,
+  company,
+}: NamedCompany): { companyId: string } | { handle: string } {
+  if (companyId !== undefined && company !== undefined)
+    throw invalidField('company', 'must be left out where companyId is given')
+  if (companyId !== undefined) return { companyId: companyId.toLowerCase() }
+  if (company === undefined) throw invalidField('companyId', 'is missing; or give the handle as company')
+  const handle = company.toLowerCase()
+  if (ID.test(handle)) throw invalidField('company', 'is an id: give it as companyId')
+  return { handle }
+}
+
+/** Of a handle that no company has: an id that no company can have, so that it is counted and answered as such (RFC 9562, section 5.8). */
+export function nobodysId(handle: string): string {
+  const bytes = createHash('sha256').update(handle).digest().subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x80, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+/** The id of the company that is named; see `nobodysId`. */
+export async function resolveCompany(
+  db: Executor,
+  named: ReturnType<typeof readNamedCompany>,
+): Promise<string> {
+  if ('companyId' in named) return named.companyId
+  return (await findByHandle(db, named.handle)) ?? nobodysId(named.handle)
+}

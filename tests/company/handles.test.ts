@@ -1,0 +1,290 @@
+import { describe, expect, test } from 'vitest'
+import { giveHandle } from '../../src/company/handles.ts'
+import { deleteCompany } from '../../src/operator/company-deletion.ts'
+import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { openMailbox } from '../support/mailbox.ts'
+import { useService } from '../support/onboarding.ts'
+import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+
+/** What people type in place of a company's id. */
+
+const DAY = 86_400
+const mailbox = await openMailbox()
+const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url, CELL: 'eu1' } })
+const { register, allSent } = useService(service, mailbox)
+
+type Options = Parameters<typeof service.call>[1]
+
+const { handleOf } = service
+const signIn = (company: string, person: Person, options: Options = {}) =>
+  service.call('/auth/login', { json: { company, email: person.email, password: PASSWORD }, ...options })
+const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
+const change = async (admin: Person, json: object, options: Options = {}) =>
+  await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
+
+describe('a handle', () => {
+  test('signs in wherever the id does, in any case, on every instance', async () => {
+    const admin = await service.addCompany()
+    const handle = await handleOf(admin)
+    for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
+      const { status, body } = await signIn(text, admin, { at })
+      expect([status, body.accessContext]).toEqual([
+        200,
+        expect.objectContaining({ companyId: admin.companyId, companyHandle: handle }),
+      ])
+    }
+  })
+
+  test('stands in place of the id, not beside it, and an id is none', async () => {
+    const { companyId, email } = await service.addCompany()
+    const json = { email, password: PASSWORD }
+    const answers = [
+      [{ ...json, companyId, company: 'acme-1234-eu1' }, '/company'],
+      [{ ...json, company: companyId }, '/company'],
+      [{ ...json, company: companyId.toUpperCase() }, '/company'],
+      [json, '/companyId'],
+    ] as const
+    for (const [body, path] of answers) {
+      expectField(await service.call('/auth/login', { json: body }), path)
+      const { password: _password, ...account } = body
+      expectField(await service.call('/auth/password/forgot', { json: account }), path)
+    }
+  })
+
+  test('is made of the name when the first address is verified, and ends in the cell', async () => {
+    const { token, email, companyId } = await register()
+    expect(await handleOf({ companyId })).toBe('')
+    const { body } = await service.call('/auth/verify-email', { json: { token } })
+    expect(body).toEqual({
+      companyId,
+      companyHandle: expect.stringMatching(/^company-of-person\d+-onboarding-e-\d{4}-eu1$/),
+      email,
+      status: 'active',
+    })
+  })
+
+  test.each([
+    ['Łódź & Söhne GmbH', /^odz-sohne-gmbh-\d{4}-eu1$/],
+    ['42 Fish', /^fish-\d{4}-eu1$/],
+    ['Ελληνική', /^company-\d{4}-eu1$/],
+    ['A very long name of a company that nobody types', /^a-very-long-name-of-a-company-t-\d{4}-eu1$/],
+  ])('of %s is of Latin letters and digits, and of 40 characters at most', async (name, form) => {
+    const handle = await handleOf(await service.addCompany({ name }))
+    expect(handle).toMatch(form)
+    expect(handle.length).toBeLessThanOrEqual(40)
+  })
+
+  test('is one that is free, with as many digits as that takes', async () => {
+    const same = { ...service.context, system: { ...service.context.system, randomBytes: Buffer.alloc } }
+    const companies = await Promise.all(times(3, () => service.addCompany()))
+    const given: (string | null)[] = []
+    for (const { companyId } of companies) {
+      const now = service.clock.now()
+      given.push(
+        await service.db.transaction().execute(async (tx) => {
+          await tx
+            .updateTable('companies')
+            .set({ handle: null, name: 'Same' })
+            .where('company_id', '=', companyId)
+            .execute()
+          return await giveHandle(tx, same, companyId, now)
+        }),
+      )
+    }
+    expect(given).toEqual(['same-0000-eu1', 'same-00000-eu1', 'same-000000-eu1'])
+  })
+
+  test('asks for mails, which name it, as every mail does', async () => {
+    const person = await service.addCompany({ name: 'Mailed' })
+    const { email } = person
+    const handle = await handleOf(person)
+    expect((await service.call('/auth/password/forgot', { json: { company: handle, email } })).status).toBe(
+      202,
+    )
+    const reset = await mailbox.mailTo(email)
+    const preview = await service.call('/auth/password/reset/preview', { json: { token: reset.token } })
+    expect([preview.status, preview.body]).toEqual([
+      200,
+      { companyName: 'Mailed', companyHandle: handle, email, expiresAt: expect.any(String) },
+    ])
+    await service.call('/auth/password/reset', {
+      json: { token: reset.token, newPassword: 'another good password' },
+    })
+    await service.call('/auth/companies/remind', { json: { email } })
+    const changed = await mailbox.mailTo(email, 'was changed')
+    const remind = await mailbox.mailTo(email, 'Where you sign in')
+    for (const mail of [reset, changed, remind]) {
+      expect(mail.email.text).toContain(handle)
+      expect(mail.email.text).not.toContain(person.companyId)
+    }
+    expect(remind.email.text).toContain(`/sign-in#company=${handle}`)
+    // A link is used up, and its preview with it.
+    expectField(
+      await service.call('/auth/password/reset/preview', { json: { token: reset.token } }),
+      '/token',
+    )
+    await allSent()
+  })
+})
+
+describe('a handle that no company has', () => {
+  const env = { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' }
+
+  test('is answered as a company that does not exist: the same bytes, and the same limits (ASVS 6.3.8)', async () => {
+    const strict = await openTestService({ env })
+    const admin = await strict.addCompany()
+    const email = 'nobody@company.example'
+    const seen: unknown[][] = []
+    for (const company of ['nowhere-1234', await strict.handleOf(admin)]) {
+      const answers: unknown[] = []
+      for (const _ of times(11, String)) {
+        const { status, headers, body } = await strict.call('/auth/login', {
+          json: { company, email, password: PASSWORD },
+        })
+        const { 'x-request-id': _id, date: _date, ...told } = headers
+        answers.push([status, told, { ...body, requestId: '' }])
+      }
+      seen.push(answers)
+    }
+    expect(seen[0]).toEqual(seen[1])
+    expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
+  })
+
+  test('does not give a guesser more tries than the id does', async () => {
+    const strict = await openTestService({ env })
+    const company = await strict.addCompany()
+    const { companyId, email } = company
+    const handle = await strict.handleOf(company)
+    const guess = (company: object) =>
+      strict.call('/auth/login', { json: { ...company, email, password: 'a wrong password' } })
+    for (const n of times(10, (index) => index)) await guess(n % 2 ? { companyId } : { company: handle })
+    expectProblem(await guess({ company: handle }), [429, 'rate_limited'])
+    expectProblem(await guess({ companyId }), [429, 'rate_limited'])
+  })
+})
+
+const changesOf = async ({ companyId }: Person) =>
+  await selectAudit(service.db)
+    .select('details')
+    .where('company_id', '=', companyId)
+    .where('action', '=', 'company_change')
+    .execute()
+
+describe('an admin', () => {
+  test('changes name and handle, which holds at once on every instance, and a former handle signs nobody in', async () => {
+    const admin = await service.addCompany({ name: 'Before' })
+    const former = await handleOf(admin)
+    const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
+    expect([status, body]).toEqual([200, { id: admin.companyId, name: 'After', handle: 'after-eu1' }])
+    expect(await signIn('after-eu1', admin, { at: 1 })).toMatchObject({
+      status: 200,
+      body: { accessContext: { companyName: 'After', companyHandle: 'after-eu1' } },
+    })
+    expectProblem(await signIn(former, admin), [401, 'invalid_credentials'])
+    expect(await changesOf(admin)).toEqual([
+      {
+        details: {
+          before: { name: 'Before', handle: former },
+          after: { name: 'After', handle: 'after-eu1' },
+        },
+      },
+    ])
+    // The same again changes nothing.
+    expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
+    expect(await changesOf(admin)).toHaveLength(1)
+  })
+
+  test('alone does so, and not without a recent proof', async () => {
+    const admin = await service.addCompany()
+    const analyst = await service.addUser(admin, 'analyst')
+    expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
+    const { refreshToken } = await service.loginAs(admin)
+    service.clock.advance(16 * 60)
+    const { accessToken: token } = (await service.refresh(refreshToken)).body
+    const late = await service.call('/auth/company', { method: 'PATCH', token, json: { name: 'Late' } })
+    expectProblem(late, [403, 'reauthentication_required'])
+  })
+
+  test.each([
+    ['too short', 'a'],
+    ['that begins with a digit', '1acme-eu1'],
+    ['that ends with a hyphen', 'acme-eu1-'],
+    ['with another letter', 'acmé-eu1'],
+    ['with a space', 'ac me-eu1'],
+    ['of another cell', 'acme-us1'],
+    ['without the cell', 'acme'],
+    ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
+    ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
+    ['that could pass for the platform', 'support-eu1'],
+  ])('cannot choose one %s', async (_what, handle) => {
+    expectField(await change(await service.addCompany(), { handle }), '/handle')
+  })
+
+  test('cannot take the handle of another company: of many at once, one has it', async () => {
+    const admins = await Promise.all(times(6, () => service.addCompany()))
+    const tokens = await Promise.all(admins.map(tokenOf))
+    const answers = await Promise.all(
+      tokens.map((token, index) =>
+        service.call('/auth/company', {
+          method: 'PATCH',
+          token,
+          json: { handle: 'raced-eu1' },
+          at: index % 2,
+        }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409, 409, 409])
+    for (const answer of answers.filter(({ status }) => status === 409))
+      expectProblem(answer, [409, 'handle_taken'])
+  })
+
+  test('has five changes a day, refused ones among them', async () => {
+    const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
+    const [one, other] = [await strict.addCompany(), await strict.addCompany()]
+    const { accessToken: token } = await strict.loginAs(one)
+    const { accessToken: others } = await strict.loginAs(other)
+    const rename = (credential: string, handle: string) =>
+      strict.call('/auth/company', { method: 'PATCH', token: credential, json: { handle } })
+    expect((await rename(others, 'taken')).status).toBe(200)
+    for (const _ of times(5, String)) expectProblem(await rename(token, 'taken'), [409, 'handle_taken'])
+    expectProblem(await rename(token, 'free'), [429, 'rate_limited'])
+    // Another name is no other handle.
+    expect(
+      (await strict.call('/auth/company', { method: 'PATCH', token, json: { name: 'New' } })).status,
+    ).toBe(200)
+  })
+})
+
+describe('a former handle', () => {
+  async function take(admin: Person, handle: string): Promise<number> {
+    service.clock.advance(1)
+    return (await change(admin, { handle })).status
+  }
+
+  test('stays reserved for its company if it is one of the last two, and for 90 days otherwise', async () => {
+    const [one, other] = [await service.addCompany(), await service.addCompany()]
+    for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'fourth-eu1'])
+      expect(await take(one, handle)).toBe(200)
+    for (const handle of ['first-eu1', 'second-eu1', 'third-eu1']) expect(await take(other, handle)).toBe(409)
+    service.clock.advance(91 * DAY)
+    await pruneAcrossCompanies(
+      { ...service.context, config: { auditRetentionDays: 400 } },
+      service.clock.now(),
+    )
+    expect(await take(other, 'second-eu1')).toBe(409)
+    expect(await take(other, 'third-eu1')).toBe(409)
+    expect(await take(other, 'first-eu1')).toBe(200)
+    expect(await take(one, 'third-eu1')).toBe(200)
+  })
+
+  test('of a deleted company is reserved for 90 days', async () => {
+    const [gone, other] = [await service.addCompany(), await service.addCompany()]
+    expect(await take(gone, 'gone-eu1')).toBe(200)
+    await deleteCompany(service.context, gone.companyId, service.clock.now())
+    expect(await take(other, 'gone-eu1')).toBe(409)
+    service.clock.advance(91 * DAY)
+    expect(await take(other, 'gone-eu1')).toBe(200)
+  })
+})
