@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Executor } from '../database/connect.ts'
-import type { AuditEntry } from './entry.ts'
+import { ID } from '../system.ts'
+import type { AuditEntry, RefusalReason } from './entry.ts'
 import { auditOne } from './fragments.ts'
 
 /** A trigger refuses changes to existing entries. */
@@ -34,7 +35,7 @@ export interface ShownEntry {
 /** Refused sign-ins of a minute are one entry of the trail for each network, reason and member. */
 export interface TrailEntry extends ShownEntry {
   /** Null unless it is a refused sign-in, as is `count`. */
-  reason: string | null
+  reason: RefusalReason | null
   count: number | null
 }
 
@@ -127,6 +128,20 @@ export async function listTrail(
     order by "occurredAt" desc, id desc
     limit ${max}`.execute(db)
   return rows
+}
+
+/** By id, of the users among these ids; a deleted one has none. */
+export async function findNames(
+  db: Executor,
+  companyId: string,
+  entries: Pick<TrailEntry, 'actor' | 'subject'>[],
+): Promise<Record<string, string>> {
+  const ids = new Set(entries.flatMap(({ actor, subject }) => [actor, subject]))
+  const { rows } = await sql<{ id: string; name: string }>`
+    select user_id as id, name from users
+    where company_id = ${companyId} and status <> 'deleted'
+      and user_id = any(${[...ids].filter((id) => id !== null && ID.test(id))}::uuid[])`.execute(db)
+  return Object.fromEntries(rows.map(({ id, name }) => [id, name]))
 }
 
 interface Day {

@@ -1,15 +1,19 @@
 import { Readable } from 'node:stream'
 import type { Context } from '../context.ts'
-import type { Executor } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
-import { countDaily, type Filter, listTrail, type Place, type TrailEntry } from './repository.ts'
-import { AuditQuery, AuditReply, DailyQuery, DailyReply, DEFAULT_DAYS, EntryLines } from './schemas.ts'
-
-/** Rows that an export reads at once. */
-const EXPORT_ROWS = 500
-const NDJSON = 'application/x-ndjson'
+import { CSV, exportTrail, FORMATS, NDJSON, toReply } from './export.ts'
+import { countDaily, type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
+import {
+  AuditQuery,
+  AuditReply,
+  CsvLines,
+  DailyQuery,
+  DailyReply,
+  DEFAULT_DAYS,
+  EntryLines,
+} from './schemas.ts'
 
 const operation = operationsOf('audit')
 
@@ -24,23 +28,31 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
       operationId: 'listAudit',
       summary: 'The audit trail, the newest entries first, in pages',
       description:
-        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. With `Accept: application/x-ndjson` all entries that match are streamed, one JSON object a line; a process runs one such export of a company at a time.',
+        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. `names` has the members who occur. With `Accept: application/x-ndjson` or `text/csv` all entries that match are streamed with names; a process runs one such export of a company at a time.',
       querystring: AuditQuery,
       response: {
         200: {
           description: AuditReply.description,
-          content: { 'application/json': { schema: AuditReply }, [NDJSON]: { schema: EntryLines } },
+          content: {
+            'application/json': { schema: AuditReply },
+            [NDJSON]: { schema: EntryLines },
+            [CSV]: { schema: CsvLines },
+          },
         },
       },
     }),
     async ({ session: { companyId }, query, headers }, reply) => {
       const filter = toFilter(query)
-      if (headers.accept?.includes(NDJSON)) {
+      const format = FORMATS.find((each) => headers.accept?.includes(each))
+      if (format) {
         if (exporting.has(companyId)) throw alreadyExporting()
         exporting.add(companyId)
-        const lines = Readable.from(exportLines(db, companyId, filter))
+        const lines = Readable.from(exportTrail(db, companyId, filter, format))
         lines.once('close', () => exporting.delete(companyId))
-        reply.type(NDJSON).header('content-disposition', 'attachment; filename="audit.ndjson"')
+        const name = format === CSV ? 'audit.csv' : 'audit.ndjson'
+        reply
+          .type(format === CSV ? `${CSV}; charset=utf-8` : format)
+          .header('content-disposition', `attachment; filename="${name}"`)
         return reply.send(lines)
       }
       const { rows, nextCursor } = await readPage(
@@ -48,7 +60,8 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
         ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
         ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPlace(after), max }),
       )
-      return reply.send({ entries: rows.map(toReply), nextCursor })
+      const names = await findNames(db, companyId, rows)
+      return reply.send({ entries: rows.map(toReply), names, nextCursor })
     },
   )
 
@@ -68,19 +81,9 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
   )
 }
 
-/** As fast as the client takes them, without a connection to the database meanwhile. */
-async function* exportLines(db: Executor, companyId: string, filter: Filter): AsyncGenerator<string> {
-  let after: Place | undefined
-  do {
-    const entries = await listTrail(db, companyId, { ...filter, after, max: EXPORT_ROWS })
-    for (const entry of entries) yield `${JSON.stringify(toReply(entry))}\n`
-    after = entries.length === EXPORT_ROWS ? entries.at(-1) : undefined
-  } while (after)
-}
-
 function alreadyExporting(): Problem {
   const detail = 'An export of this company is in progress; try again when it has ended.'
-  return new Problem('overloaded', detail, { retryAfterSeconds: 10 })
+  return new Problem('rate_limited', detail, { retryAfterSeconds: 10 })
 }
 
 function toFilter(query: { action?: string; actor?: string; from?: string; to?: string }): Filter {
@@ -103,11 +106,6 @@ function toTime(name: string, text: string): Date {
 function toPlace(after: string[]): Place {
   const { time: occurredAt, id } = toTimeAndId(after)
   return { occurredAt, id }
-}
-
-function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {
-  const refused = reason !== null && count !== null && { reason, count }
-  return { ...entry, occurredAt: occurredAt.toISOString(), ...refused }
 }
 
 export const auditRoutes = scopedRoutes(routes, 'audit-routes', ['permission-guard'])

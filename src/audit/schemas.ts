@@ -2,7 +2,24 @@ import type { Readable } from 'node:stream'
 import { Type } from '@fastify/type-provider-typebox'
 import { field, queryInteger, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
-import { REFUSAL_REASONS } from './entry.ts'
+import { REFUSAL_REASONS, type RefusalReason } from './entry.ts'
+
+/** In the order of the header row. */
+export const CSV_COLUMNS = [
+  'id',
+  'occurredAt',
+  'action',
+  'outcome',
+  'actor',
+  'actorName',
+  'subject',
+  'subjectName',
+  'reason',
+  'count',
+  'details',
+  'sessionId',
+  'ipAddress',
+] as const
 
 const filters = {
   action: Type.Optional(
@@ -58,7 +75,8 @@ const Entry = Type.Object(
     ),
     ipAddress: orNull('Where it came from; null after 90 days', '192.0.2.1'),
     reason: Type.Optional(
-      Type.String({
+      Type.Unsafe<RefusalReason>({
+        type: 'string',
         enum: [...REFUSAL_REASONS],
         description: 'Why sign-ins were refused; only of those',
         examples: ['wrong_password'],
@@ -71,11 +89,34 @@ const Entry = Type.Object(
   { title: 'AuditEntry', description: 'One entry of the audit trail' },
 )
 
+const ExportedEntry = Type.Object(
+  {
+    ...Entry.properties,
+    actorName: orNull('The name of the actor, if that is a member', 'Ada Lovelace'),
+    subjectName: orNull('The name of the subject, if that is a member', 'Bob'),
+  },
+  { title: 'ExportedAuditEntry', description: 'One entry of the audit trail, with names' },
+)
+
 /** A stream of entries, one a line. */
-export const EntryLines = Type.Unsafe<Readable>(Entry)
+export const EntryLines = Type.Unsafe<Readable>(ExportedEntry)
+export const CsvLines = Type.Unsafe<Readable>(
+  Type.String({
+    title: 'AuditCsv',
+    description: `RFC 4180, with the header row \`${CSV_COLUMNS.join(',')}\`. \`details\` is JSON. Cells that a spreadsheet would run as a formula have a ' in front`,
+    examples: [CSV_COLUMNS.join(',')],
+  }),
+)
 
 export const AuditReply = Type.Object(
-  { entries: Type.Array(Entry, { description: 'The newest first' }), nextCursor: NextCursor },
+  {
+    entries: Type.Array(Entry, { description: 'The newest first' }),
+    names: Type.Record(Type.String(), Type.String(), {
+      description: 'Of the members who occur in these entries, by id',
+      examples: [{ '01890a5d-ac96-774b-bcce-b302099a8057': 'Ada Lovelace' }],
+    }),
+    nextCursor: NextCursor,
+  },
   { title: 'AuditReply', description: 'Entries of the audit trail' },
 )
 

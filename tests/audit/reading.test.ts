@@ -63,6 +63,33 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
     })
   })
 
+  test('has the names of the members who occur', async () => {
+    const { admin, token, member } = await livelyCompany()
+    const { body } = await read(token, '?limit=3')
+    expect(body.names).toEqual({ [admin.userId]: admin.email, [member.userId]: member.email })
+    expect((await read(token, '?action=invite')).body.names).toEqual({})
+  })
+
+  test('is a table with names on request (RFC 4180), in which no cell runs as a formula', async () => {
+    const { admin, token, member } = await livelyCompany()
+    await service.call('/auth/account', { method: 'PATCH', token, json: { name: '=1+1, "quoted"' } })
+    const csv = { headers: { accept: 'text/csv' } }
+    const { status, headers, body } = await read(token, '?action=user_role', csv)
+    expect([status, headers['content-type']]).toEqual([200, 'text/csv; charset=utf-8'])
+    expect(headers['content-disposition']).toBe('attachment; filename="audit.csv"')
+    const [header, byOperator, byAdmin, ...rest] = String(body).split('\r\n')
+    expect(header).toBe(
+      'id,occurredAt,action,outcome,actor,actorName,subject,subjectName,reason,count,details,sessionId,ipAddress',
+    )
+    const details = (before: string, after: string) =>
+      `"{""before"":{""role"":""${before}""},""after"":{""role"":""${after}""}}"`
+    expect(byOperator).toMatch(/^[0-9a-f-]{36},\d{4}-.*Z,user_role,done,operator,,/)
+    expect(byOperator).toContain(`${member.userId},${member.email},,,${details('analyst', 'viewer')},,`)
+    expect(byAdmin).toContain(`,done,${admin.userId},"'=1+1, ""quoted""",${member.userId},`)
+    expect(byAdmin).toMatch(/,127\.0\.0\.1$/)
+    expect(rest).toEqual([''])
+  })
+
   test('can be asked for an action, an actor and a time', async () => {
     const { admin, token } = await livelyCompany()
     const count = async (query: string) => (await read(token, query)).body.entries.length
@@ -99,7 +126,11 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
     expect(headers['content-disposition']).toBe('attachment; filename="audit.ndjson"')
     const lines = String(body).trim().split('\n')
     expect(lines).toHaveLength(601)
-    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ action: 'invite', subject: 'bob@else.example' })
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
+      action: 'invite',
+      subject: 'bob@else.example',
+      actorName: null,
+    })
     // The export that comes first cannot read on before the other has its answer.
     const exports: ReturnType<typeof read>[] = []
     const refused = await service.db.transaction().execute(async (tx) => {
@@ -107,9 +138,9 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
       exports.push(...times(2, () => read(token, '', ndjson)))
       return await Promise.race(exports)
     })
-    expectProblem(refused, [503, 'overloaded'])
+    expectProblem(refused, [429, 'rate_limited'])
     const both = await Promise.all(exports)
-    expect(both.map((answer) => answer.status).sort()).toEqual([200, 503])
+    expect(both.map((answer) => answer.status).sort()).toEqual([200, 429])
     expect((await read(token, '', ndjson)).status).toBe(200)
   })
 
