@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, gzip } from 'node:zlib'
 import type * as esbuild from 'esbuild'
@@ -15,50 +15,120 @@ import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
 /** Services that run may serve earlier builds. */
 const KEPT = 3
 
-/** A gate. */
-const ICON = `data:image/svg+xml,${encodeURIComponent(
-  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1d4ed8"/><path d="M7 26V13a9 9 0 0 1 18 0v13M16 5v21M7 18h18" fill="none" stroke="#fff" stroke-width="3"/></svg>',
-)}`
+/** What the first load of sign-in can take, all in, as it is sent to browsers that take Brotli. */
+const MOST_BYTES = 60_000
 
-function pageOf({ script, style }: { script: string; style: string }): string {
+/** The shapes of the mark, as mark.tsx draws them. */
+async function readMark(): Promise<string> {
+  const source = await readFile(join(PAGE_SOURCES, 'mark.tsx'), 'utf8')
+  const [, shapes] = /<svg [^>]*>(.*)<\/svg>/s.exec(source) ?? []
+  if (shapes === undefined) throw new Error('mark.tsx has no <svg>.')
+  return shapes.replace(/>\s+</g, '><').trim()
+}
+
+/** The icon of the browser's tab: the mark, with colours of its own. */
+function iconOf(mark: string): string {
+  const shapes = mark
+    .replace('<rect', '<rect fill="#1d4ed8"')
+    .replace('<path', '<path fill="none" stroke="#fff" stroke-width="3"')
+  const image = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${shapes}</svg>`
+  return `data:image/svg+xml,${encodeURIComponent(image)}`
+}
+
+/** What the page loads, by path. */
+interface Names {
+  watch: string
+  styles: string[]
+  script: string
+  /** Of the script's own imports. */
+  chunks: string[]
+}
+
+/**
+ * What watches is the first, and runs before the others can fail. What stands in the body besides shows until the script
+ * has run, and where there are no scripts. Colours are --paper of styles/tokens.css.
+ */
+function pageOf({ watch, styles, script, chunks }: Names, mark: string): string {
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta name="theme-color" media="(prefers-color-scheme: light)" content="#ffffff">
+<meta name="theme-color" media="(prefers-color-scheme: dark)" content="#14171c">
 <meta name="referrer" content="no-referrer">
+<meta name="description" content="Sign in to gatehouse: your account, your company's members and its signing secret.">
 <title>gatehouse</title>
-<link rel="icon" href="${ICON}">
-<link rel="stylesheet" href="/${style}">
+<link rel="icon" href="${iconOf(mark)}">
+<script src="/${watch}"></script>
+${styles.map((path) => `<link rel="stylesheet" href="/${path}">`).join('')}
+${chunks.map((path) => `<link rel="modulepreload" href="/${path}">`).join('')}
 <script type="module" src="/${script}"></script>
 </head>
-<body><div id="app"></div><noscript>This page needs JavaScript.</noscript></body>
+<body>
+<div id="app"></div>
+<main class="card starting">
+<p class="brand"><svg class="mark" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true">${mark}</svg> gatehouse</p>
+<noscript><p>This page needs JavaScript. Turn it on in your browser, then reload the page.</p></noscript>
+<p class="waiting">Loading… If nothing appears, reload the page.</p>
+</main>
+</body>
 </html>
 `
 }
 
-/** The files by name. That of each but the page changes with its content. */
+/** The files by path. That of each but the page changes with its content. */
 async function bundle(build: typeof esbuild.build): Promise<Map<string, Uint8Array>> {
-  const { outputFiles } = await build({
-    entryPoints: ['main.tsx', 'style.css'].map((name) => join(PAGE_SOURCES, name)),
+  // Names are the same wherever the project is: they are made of paths, too.
+  const project = dirname(BUILDS)
+  const options = {
+    absWorkingDir: project,
+    outdir: project,
+    entryNames: 'assets/[hash]',
+    chunkNames: 'assets/[hash]',
     bundle: true,
     minify: true,
     write: false,
-    format: 'esm',
+    metafile: true,
     target: 'es2023',
     jsx: 'automatic',
     jsxImportSource: 'preact',
-    outdir: '/',
     logLevel: 'silent',
+  } as const
+  const entries = (...names: string[]) => names.map((name) => join(PAGE_SOURCES, name))
+  const loaded = await build({
+    ...options,
+    entryPoints: entries('main.tsx', 'styles/index.css'),
+    format: 'esm',
+    splitting: true,
   })
-  const named = outputFiles.map(({ path, contents }) => {
-    const hash = createHash('sha256').update(contents).digest('base64url').slice(0, 16)
-    return [`assets/${hash}.${path.split('.').at(-1)}`, contents] as const
-  })
-  const nameOf = (end: string) => named.find(([name]) => name.endsWith(end))?.[0] ?? ''
-  const page = pageOf({ script: nameOf('.js'), style: nameOf('.css') })
-  return new Map([...named, ['index.html', Buffer.from(page)]])
+  const watching = await build({ ...options, entryPoints: entries('watch.ts'), format: 'iife' })
+  const page = pageOf(
+    { ...namesIn(loaded.metafile), watch: entryIn(watching.metafile, '.ts') },
+    await readMark(),
+  )
+  const files = [...loaded.outputFiles, ...watching.outputFiles].map(
+    ({ path, contents }) => [relative(project, path), contents] as const,
+  )
+  return new Map<string, Uint8Array>([...files, ['index.html', Buffer.from(page)]])
+}
+
+function namesIn(metafile: esbuild.Metafile): Omit<Names, 'watch'> {
+  const script = entryIn(metafile, '.tsx')
+  const { imports = [], cssBundle } = metafile.outputs[script] ?? {}
+  return {
+    script,
+    styles: [entryIn(metafile, '.css'), ...(cssBundle === undefined ? [] : [cssBundle])],
+    chunks: imports.filter(({ kind }) => kind === 'import-statement').map(({ path }) => path),
+  }
+}
+
+/** What the entry with this end was made into. */
+function entryIn({ outputs }: esbuild.Metafile, end: string): string {
+  const [path] = Object.entries(outputs).find(([, { entryPoint }]) => entryPoint?.endsWith(end)) ?? []
+  if (path === undefined) throw new Error(`There is no output of ${end}`)
+  return path
 }
 
 const ENCODERS = [
@@ -96,13 +166,25 @@ async function removeOldest(): Promise<void> {
   for (const { path } of latestFirst.slice(KEPT)) await rm(path, { recursive: true, force: true })
 }
 
+/** What a browser that has nothing yet is sent for the first page. */
+async function firstLoadOf(files: Map<string, Uint8Array>): Promise<number> {
+  const page = Buffer.from(files.get('index.html') ?? '')
+  const loaded = ['index.html', ...(page.toString().match(/(?<="\/)assets\/[^"]+/g) ?? [])]
+  const sent = await Promise.all(loaded.map((path) => promisify(brotliCompress)(files.get(path) ?? '')))
+  return sent.reduce((sum, { length }) => sum + length, 0)
+}
+
 async function buildIfNeeded(): Promise<void> {
   const folder = await buildFolder()
   if (existsSync(folder)) return
   const { build } = await import('esbuild')
-  await write(await bundle(build), folder)
+  const files = await bundle(build)
+  await write(files, folder)
   await removeOldest()
-  console.error(`The pages are in ${folder}`)
+  const bytes = await firstLoadOf(files)
+  console.error(
+    `The pages are in ${folder}. The first one is sent in ${bytes} of at most ${MOST_BYTES} bytes.`,
+  )
 }
 
 const isBeforeStart = process.argv.includes('--before-start')

@@ -70,14 +70,14 @@ const press = (page: Page, name: string) => page.getByRole('button', { name, exa
 /** What pages show once something is pressed. */
 async function takeStates(page: Page, origin: string, save: Save): Promise<void> {
   await page.goto(`${origin}/developer`)
-  await press(page, 'Replace the secret…')
+  await press(page, 'Replace secret…')
   await save('developer-replace')
   await page.goto(`${origin}/members`)
   await page.getByText('Billing worker').click()
   await page.getByRole('button', { name: 'Delete…' }).first().click()
   await save('members-open')
   await page.goto(`${origin}/security`)
-  await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+  await page.getByRole('radio', { name: 'Required for everyone' }).check()
   await press(page, 'Save')
   await page.locator('dialog[open]').waitFor()
   await save('security-stricter')
@@ -124,7 +124,7 @@ async function takeFactors(
   await proveMailbox(page, dataDir, save)
   await press(page, 'Add a passkey')
   await save('account-passkey')
-  await press(page, 'Make the passkey')
+  await press(page, 'Create passkey')
   await page.locator('.codes').waitFor()
   await save('account-codes')
   await press(page, 'I have stored them')
@@ -139,7 +139,7 @@ async function takeFactors(
   // As if the sign-in was long ago.
   const refusal = { code: 'reauthentication_required', detail: '', type: '', title: '', status: 403 }
   await page.route('**/email/change', (route) => route.fulfill({ status: 403, json: refusal }))
-  await page.getByLabel('New e-mail').fill('new@demo.example')
+  await page.getByLabel('New email').fill('new@demo.example')
   await press(page, 'Send me a link')
   await page.getByRole('button', { name: 'Use a passkey' }).waitFor()
   await save('account-proof')
@@ -196,19 +196,19 @@ async function signIn(
 
 async function askEveryone(page: Page): Promise<void> {
   await page.getByRole('link', { name: 'Security' }).click()
-  await page.getByRole('radio', { name: 'Everyone needs one' }).check()
+  await page.getByRole('radio', { name: 'Required for everyone' }).check()
   await press(page, 'Save')
-  await press(page, 'Ask for it')
+  await press(page, 'Require')
   await page.getByText('Saved.').waitFor()
 }
 
 /** Something to see on each page. */
 async function live(page: Page, origin: string, companyId: string): Promise<void> {
-  await page.getByRole('button', { name: 'Make the secret' }).click()
+  await page.getByRole('button', { name: 'Create signing secret' }).click()
   await page.locator('.secret').waitFor()
   await fetch(`${origin}/api/events/ingest`, { method: 'POST', headers: { 'x-company-id': companyId } })
   await page.getByRole('link', { name: 'Members' }).click()
-  await page.getByLabel('E-mail').first().fill('bob@acme.example')
+  await page.getByLabel('Email').first().fill('bob@acme.example')
   await page.getByRole('button', { name: 'Invite' }).click()
   await page.getByRole('heading', { name: 'Open invitations' }).waitFor()
   await page.getByLabel('Name').last().fill('Billing worker')
@@ -240,7 +240,7 @@ try {
   await askEveryone(admin)
   for (const look of LOOKS) {
     const { context, saver } = await open(browser, look)
-    const held = await signIn(context, link, password, 'Your company asks for a second factor')
+    const held = await signIn(context, link, password, 'Your company requires a second factor')
     await takeEnrolment(held, saver(held))
     await context.close()
   }

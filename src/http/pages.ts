@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import fastifyStatic from '@fastify/static'
+import { Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { PAGE_PATHS } from '../pages/paths.ts'
@@ -24,6 +25,9 @@ const POLICY = [
   "trusted-types 'none'",
 ].join('; ')
 
+/** Paths that lead to a page: that of password managers (W3C, A Well-Known URL for Changing Passwords), and a former one. */
+const REDIRECTS = { '/.well-known/change-password': '/account', '/security': '/company' }
+
 async function files(app: FastifyInstance): Promise<void> {
   await app.register(fastifyStatic, {
     root: await findPages(),
@@ -35,8 +39,13 @@ async function files(app: FastifyInstance): Promise<void> {
 
 async function plugin(app: FastifyInstance): Promise<void> {
   app.addHook('onSend', fromMemory())
-  const schema = { hide: true }
+  // Queries are those of the pages: their filters.
+  const schema = { hide: true, querystring: Type.Object({}) }
   for (const path of PAGE_PATHS) app.get(path, { schema }, sendPage)
+  for (const [path, page] of Object.entries(REDIRECTS)) {
+    // Not for good: an instance of the release before has a page there.
+    app.get(path, { schema }, async (_request, reply) => withPolicy(reply).redirect(page, 302))
+  }
   const names = await readdir(join(await findPages(), 'assets'))
   for (const name of names.filter((name) => !/\.(?:br|gz)$/.test(name))) {
     app.get(`/assets/${name}`, { schema, onSend: nameScripts }, async (request, reply) => {
@@ -47,8 +56,11 @@ async function plugin(app: FastifyInstance): Promise<void> {
 }
 
 async function sendPage(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  reply.header('content-security-policy', POLICY)
-  return send(request, reply, 'index.html')
+  return send(request, withPolicy(reply), 'index.html')
+}
+
+function withPolicy(reply: FastifyReply): FastifyReply {
+  return reply.header('content-security-policy', POLICY)
 }
 
 const CONDITIONS = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']

@@ -70,7 +70,7 @@ ${listens}
 
 For the walk in the README:
 
-  export BASE=${url}/api COMPANY_ID=${companyId} EMAIL=${email} PASSWORD=${password}
+  export BASE=${url}/api COMPANY=${company} EMAIL=${email} PASSWORD=${password}
 
 Sign in with this password at:
 

@@ -1,53 +1,16 @@
-import type { Static, TSchema } from '@sinclair/typebox'
-import type { AuditReply, DailyReply } from '../audit/schemas.ts'
-import type { ProblemReply } from '../errors.ts'
-import type { InvitationsReply, MemberReply, MembersReply, ServiceMemberReply } from '../member/schemas.ts'
-import type { AcceptReply, PreviewReply } from '../onboarding/schemas.ts'
-import type {
-  ConfirmReply,
-  CreationOptionsReply,
-  FactorsReply,
-  PasskeyReply,
-  PolicyReply,
-  RecoveryCodesReply,
-  TotpReply,
-} from '../second-factor/schemas.ts'
-import type { SessionReply, SessionsReply } from '../session/schemas.ts'
-import type { ChallengeReply, PasskeyChallengeReply } from '../sign-in/schemas.ts'
-import type { RefusalsReply, RegenerateReply, StatusReply } from '../signing-secret/schemas.ts'
+import type { Static } from '@sinclair/typebox'
+import type { EndReason, ProblemReply } from '../errors.ts'
+import type { Answer, Body, Query, Routes } from './routes.ts'
 
-/** The public interface, as the pages use it. The types of answers are those of the schemas that the service answers by. */
+/** Calls the public interface, and says what went wrong in words for people. */
 
-type Of<Schema extends TSchema> = Static<Schema>
-
-export type Session = Of<typeof SessionReply>
-export type OwnSessions = Of<typeof SessionsReply>
-export type SecretStatus = Of<typeof StatusReply>
-export type NewSecret = Of<typeof RegenerateReply>
-export type Refusals = Of<typeof RefusalsReply>
-export type Member = Of<typeof MemberReply>
-export type Members = Of<typeof MembersReply>
-export type ServiceCredential = Of<typeof ServiceMemberReply>
-export type OpenInvitations = Of<typeof InvitationsReply>
-export type Audit = Of<typeof AuditReply>
-export type Daily = Of<typeof DailyReply>
-export type Invitation = Of<typeof PreviewReply>
-export type NewMember = Of<typeof AcceptReply>
-export type SecondFactors = Of<typeof FactorsReply>
-export type Challenge = Of<typeof ChallengeReply>
-export type PasskeyChallenge = Of<typeof PasskeyChallengeReply>
-export type CreationOptions = Of<typeof CreationOptionsReply>
-export type NewPasskey = Of<typeof PasskeyReply>
-export type NewAuthenticator = Of<typeof TotpReply>
-export type ConfirmedAuthenticator = Of<typeof ConfirmReply>
-export type NewRecoveryCodes = Of<typeof RecoveryCodesReply>
-export type Security = Of<typeof PolicyReply>
-type Problem = Of<typeof ProblemReply>
+type Problem = Static<typeof ProblemReply>
+export type Challenge = NonNullable<Answer<'POST /auth/reauthenticate'>>
 
 interface Details {
   /** What is wrong, by the name of a field of the body. */
   fields?: Record<string, string>
-  reason?: string | undefined
+  reason?: EndReason | undefined
   /** Of HTTP; 0 without an answer. */
   status?: number
   /** What the second factor answers, if one is asked for. */
@@ -58,7 +21,7 @@ interface Details {
 export class ApiError extends Error {
   readonly code: string
   readonly fields: Record<string, string>
-  readonly reason: string | undefined
+  readonly reason: EndReason | undefined
   readonly status: number
   readonly challenge: Challenge | undefined
 
@@ -72,56 +35,90 @@ export class ApiError extends Error {
   }
 }
 
-interface Call {
-  method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
-  body?: object
-  headers?: Record<string, string>
-}
-
 /** What happens when a session has ended or is held, and when a change asks for a recent proof. The application sets it. */
 export const session = {
-  ended: (_reason: string | undefined) => {},
+  ended: (_reason: EndReason | undefined) => {},
   /** The policy of the company asks for a second factor, which this session has not proven. */
   held: () => {},
   /** Resolves once the user has proven who they are; false if they do not want to. */
   prove: async (): Promise<boolean> => false,
 }
 
+interface Options {
+  id?: string
+  body?: object | null | undefined
+  query?: Record<string, string | undefined> | undefined
+  headers?: Record<string, string>
+  signal?: AbortSignal
+  patienceMs?: number
+}
+
+/** What is undefined is not sent. */
+type Loose<Value> = Value extends object
+  ? { [Name in keyof Value]: object extends Pick<Value, Name> ? Value[Name] | undefined : Value[Name] }
+  : Value
+
+/** What a call needs besides its route: nothing, where all of it is optional. */
+type Given<Name extends keyof Routes> = Pick<Options, 'headers' | 'signal'> &
+  (Name extends `${string}/:id${string}` ? { id: string } : unknown) &
+  (Body<Name> extends infer Content
+    ? undefined extends Content
+      ? unknown
+      : null extends Content
+        ? { body?: Loose<Content> }
+        : { body: Loose<Content> }
+    : never) &
+  (undefined extends Query<Name> ? unknown : { query?: Loose<Query<Name>> })
+type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<Name>?] : [Given<Name>]
+
 /** Refusals of 401 that tell nothing of the session: they answer a sign-in. */
 const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']
-
 const HELD = 'second_factor_enrolment_required'
+/** The service answers each request within 10 s; the rest is for a slow network. */
+const PATIENCE_MS = 30_000
+const DOWNLOAD_MS = 10 * 60_000
 
-/** Calls the interface. The caller names the schema's type of the answer. @throws ApiError */
-export async function call<Answer>(path: string, options: Call = {}, isAgain = false): Promise<Answer> {
-  const answer = await send(path, options)
-  if (answer.ok) return answer.status === 204 ? (undefined as Answer) : await answer.json().catch(failOffline)
+/** @throws ApiError */
+export async function call<Name extends keyof Routes>(
+  route: Name,
+  ...[options]: Arguments<Name>
+): Promise<Answer<Name>> {
+  return (await carryOut(route, options ?? {})) as Answer<Name>
+}
+
+async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
+  const answer = await send(route, options)
+  if (answer.ok) return answer.status === 204 ? undefined : await answer.json().catch(failOffline)
   const error = await toError(answer)
   if (error.code === 'reauthentication_required') {
-    if (await session.prove()) return await call(path, options)
-    throw new ApiError(error.code, 'Nothing is changed: this needs a proof that it is you.')
+    if (await session.prove()) return await carryOut(route, options)
+    throw new ApiError(error.code, 'Nothing was changed.')
   }
   if (error.code === HELD) session.held()
   if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
     // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
-    if (!isAgain && path !== SESSION && (await isSignedIn())) return await call(path, options, true)
+    if (!isAgain && route !== SESSION && (await isSignedIn())) return await carryOut(route, options, true)
     session.ended(error.reason)
   }
   throw error
 }
 
-const SESSION = '/auth/session'
+const SESSION = 'GET /auth/session'
 
 async function isSignedIn(): Promise<boolean> {
-  return await send(SESSION, { method: 'GET' }).then(
+  return await send(SESSION, {}).then(
     ({ ok }) => ok,
     () => false,
   )
 }
 
 /** Saves what the interface streams. The cookie goes with the request, so it is fetched and then saved. @throws ApiError */
-export async function download(path: string, accept: string, name: string): Promise<void> {
-  const answer = await send(path, { method: 'GET', headers: { accept } })
+export async function download(
+  query: Loose<Query<'GET /auth/audit'>>,
+  accept: string,
+  name: string,
+): Promise<void> {
+  const answer = await send('GET /auth/audit', { query, headers: { accept }, patienceMs: DOWNLOAD_MS })
   if (!answer.ok) {
     const error = await toError(answer)
     if (error.code === HELD) session.held()
@@ -140,36 +137,45 @@ export function saveFile(content: Blob, name: string): void {
   URL.revokeObjectURL(url)
 }
 
-async function send(path: string, { method = 'POST', body, headers }: Call): Promise<Response> {
+async function send(
+  route: keyof Routes,
+  { id = '', body, query = {}, headers, signal, patienceMs = PATIENCE_MS }: Options,
+): Promise<Response> {
+  const [method = '', path = ''] = route.replace('/:id', `/${encodeURIComponent(id)}`).split(' ')
+  const asked = new URLSearchParams(
+    Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : [])),
+  )
   try {
-    return await fetch(`/api${path}`, {
+    return await fetch(`/api${path}${asked.size > 0 ? `?${asked}` : ''}`, {
       method,
       credentials: 'same-origin',
       headers: { ...(body && { 'content-type': 'application/json' }), ...headers },
       ...(body && { body: JSON.stringify(body) }),
+      signal: AbortSignal.any([AbortSignal.timeout(patienceMs), ...(signal ? [signal] : [])]),
     })
-  } catch {
-    return failOffline()
+  } catch (error) {
+    return failOffline(error)
   }
 }
 
 /** Also for an answer that breaks off. */
-function failOffline(): never {
-  throw new ApiError('offline', 'The service cannot be reached. Check your connection, then try again.')
+function failOffline(error: unknown): never {
+  // Nobody waits for it any more.
+  if (error instanceof DOMException && error.name === 'AbortError') throw error
+  throw new ApiError('offline', "We can't reach gatehouse. Check your connection and try again.")
 }
 
 async function toError(answer: Response): Promise<ApiError> {
   const problem: Problem | null = await answer.json().catch(() => null)
   const { status } = answer
   const wait = Number(answer.headers.get('retry-after') ?? 0)
-  if (answer.status === 429)
-    return new ApiError('rate_limited', `That was too often. Try again in ${inWords(wait)}.`, { status })
-  if (answer.status === 503)
-    return new ApiError('overloaded', `The service is busy. Try again in ${inWords(Math.max(1, wait))}.`, {
+  if (status === 429)
+    return new ApiError('rate_limited', `Too many attempts. Try again in ${inWords(wait)}.`, { status })
+  if (status === 503)
+    return new ApiError('overloaded', `gatehouse is busy. Try again in ${inWords(Math.max(1, wait))}.`, {
       status,
     })
-  if (!problem)
-    return new ApiError('unknown', 'The service gave an answer that this page does not know.', { status })
+  if (!problem) return new ApiError('unknown', 'Something went wrong on our side.', { status })
   const fields = Object.fromEntries(
     (problem.errors ?? []).map(({ path, message }) => [path.slice(1), message]),
   )

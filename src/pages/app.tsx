@@ -1,38 +1,42 @@
 import type { ComponentChild } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, call, type Session, session as sessionEvents } from './api.ts'
-import { Link } from './parts.tsx'
+import { LocationProvider, useLocation } from 'preact-iso/router'
+import { ApiError, call, session as sessionEvents } from './api.ts'
+import { LeaveDialog, leave } from './leaving.tsx'
+import { Boundary } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
+import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
 import { ForgotPassword, WhichCompany } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
-import { AcceptInvitation, ConfirmEmail, ResetPassword, Undo, VerifyEmail } from './public/mailed-links.tsx'
+import { ConfirmEmail, type LinkProps, Undo, VerifyEmail } from './public/mailed-links.tsx'
 import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
-import { navigate, usePath } from './router.ts'
-import { isMarked, mark } from './session-mark.ts'
+import { signedInMark } from './remembered.ts'
+import type { Session } from './routes.ts'
 import { Account } from './signed-in/account.tsx'
 import { Activity } from './signed-in/activity.tsx'
+import { CompanyPage } from './signed-in/company.tsx'
 import { Developer } from './signed-in/developer.tsx'
 import { Enrolment } from './signed-in/enrolment.tsx'
 import { MembersPage } from './signed-in/members.tsx'
 import { ProofDialog } from './signed-in/proof-dialog.tsx'
-import { SecurityPage } from './signed-in/security.tsx'
 import { Shell } from './signed-in/shell.tsx'
+import { ENDED } from './words.ts'
 
 /** Which page is at which path, and who is signed in. */
 
-const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], () => ComponentChild> = {
+const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], (props: LinkProps) => ComponentChild> = {
   '/register': () => <Register />,
   '/companies': () => <WhichCompany />,
   '/forgot-password': () => <ForgotPassword />,
-  '/verify-email': () => <VerifyEmail />,
-  '/reset-password': () => <ResetPassword />,
-  '/accept-invitation': () => <AcceptInvitation />,
-  '/confirm-email': () => <ConfirmEmail />,
-  '/undo': () => <Undo />,
+  '/verify-email': (props) => <VerifyEmail {...props} />,
+  '/reset-password': (props) => <ResetPassword {...props} />,
+  '/accept-invitation': (props) => <AcceptInvitation {...props} />,
+  '/confirm-email': (props) => <ConfirmEmail {...props} />,
+  '/undo': (props) => <Undo {...props} />,
 }
 
-interface PageProps {
+export interface PageProps {
   session: Session
   onChanged: () => void
 }
@@ -40,8 +44,8 @@ interface PageProps {
 const SIGNED_IN: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {
   '/developer': (props) => <Developer {...props} />,
   '/members': (props) => <MembersPage {...props} />,
-  '/security': (props) => <SecurityPage {...props} />,
   '/activity': () => <Activity />,
+  '/company': (props) => <CompanyPage {...props} />,
   '/account': (props) => <Account {...props} />,
 }
 
@@ -49,38 +53,38 @@ function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): 
   return Object.hasOwn(pages, path)
 }
 
-const ENDED: Record<string, string> = {
-  logout: 'You are signed out.',
-  expired: 'Your session has ended since it was not used. Sign in again.',
-  user_disabled: 'Your account is disabled. Ask an admin of your company.',
-  password_reset: 'Your password was reset. Sign in with the new one.',
-  password_changed: 'Your password was changed elsewhere. Sign in with the new one.',
-  ended_by_user: 'This session was ended from another one of yours. Sign in again.',
-  ended_by_admin: 'An admin of your company has ended this session. Sign in again.',
-}
-
-const NOT_SIGNED_OUT =
-  'You are still signed in: the service could not be reached. Try again before you leave.'
+const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
 /** Tells the other tabs that this one has signed in, is signed out, or has found that it is. */
 const tabs = new BroadcastChannel('gatehouse')
 
 export function App() {
-  const path = usePath()
+  return (
+    <Boundary>
+      <LocationProvider>
+        <Pages />
+        <LeaveDialog />
+      </LocationProvider>
+    </Boundary>
+  )
+}
+
+function Pages() {
+  const { path, url, route } = useLocation()
   const [session, setSession] = useState<Session | null | undefined>(undefined)
   const [notice, setNotice] = useState<string | null>(null)
   const [fault, setFault] = useState<string | null>(null)
   const [returnTo, setReturnTo] = useState<string | null>(null)
   /** The session that the policy of its company holds: it shows nothing before it has proven a second factor. */
   const [held, setHeld] = useState<string | null>(null)
-  const current = useRef(session)
-  current.current = session
+  const current = useRef({ session, url })
+  current.current = { session, url }
   const isPublic = isAt(PUBLIC, path)
 
   /** Asks who is signed in. What is shown stays while the service is busy or away. */
   async function ask(): Promise<void> {
     try {
-      setSession(await call<Session>('/auth/session', { method: 'GET' }))
+      setSession(await call('GET /auth/session'))
       setFault(null)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
@@ -91,14 +95,14 @@ export function App() {
 
   useEffect(() => {
     sessionEvents.ended = (reason) => {
-      mark(false)
-      if (current.current === null) return
-      setNotice(ENDED[reason ?? ''] ?? 'Your session has ended. Sign in again.')
-      if (isAt(SIGNED_IN, location.pathname)) setReturnTo(location.pathname)
+      signedInMark.set(false)
+      if (!current.current.session) return
+      setNotice(reason ? ENDED[reason] : 'Your session has ended. Sign in again.')
+      if (isAt(SIGNED_IN, location.pathname)) setReturnTo(current.current.url)
       setSession(null)
       tabs.postMessage('out')
     }
-    sessionEvents.held = () => setHeld(current.current?.session.id ?? null)
+    sessionEvents.held = () => setHeld(current.current.session?.session.id ?? null)
     // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
     tabs.onmessage = () => {
       setHeld(null)
@@ -109,7 +113,7 @@ export function App() {
       if (event.persisted) ask()
     })
     // The cookie is none of a script's business, so a mark in its place says whether it is worth asking.
-    if (isMarked()) ask()
+    if (signedInMark.isSet()) ask()
     else setSession(null)
   }, [])
 
@@ -117,32 +121,44 @@ export function App() {
   useEffect(() => {
     if (session === null && !isPublic && path !== '/sign-in') {
       const needsSignIn = isAt(SIGNED_IN, path)
-      if (needsSignIn) setReturnTo(path)
-      if (path === '/' || needsSignIn) navigate('/sign-in', { replace: true })
+      if (needsSignIn) setReturnTo(url)
+      if (path === '/' || needsSignIn) route('/sign-in', true)
     }
-    if (session && isAtHome) navigate(returnTo ?? homeOf(session), { replace: true })
+    if (session && isAtHome) route(returnTo ?? '/developer', true)
   }, [session, path, isPublic, isAtHome, returnTo])
+
+  function enter(opened: Session): void {
+    signedInMark.set(true)
+    setNotice(null)
+    setHeld(null)
+    setSession(opened)
+    tabs.postMessage('in')
+    if (isPublic) route('/', true)
+  }
 
   async function signOut(): Promise<void> {
     try {
-      await call('/auth/logout')
+      await call('POST /auth/logout')
     } catch (error) {
       // Who has no session any more is signed out; everybody else must know that they are not.
       if (!(error instanceof ApiError && error.status === 401)) return setFault(NOT_SIGNED_OUT)
     }
     setFault(null)
-    mark(false)
+    signedInMark.set(false)
     setReturnTo(null)
-    setNotice('You are signed out.')
+    setNotice(ENDED.logout)
     setSession(null)
     tabs.postMessage('out')
-    navigate('/sign-in')
+    route('/sign-in')
   }
 
-  if (isAt(PUBLIC, path)) return PUBLIC[path]()
   if (session === undefined)
-    return fault === null ? null : (
-      <Frame title="Not now">
+    return fault === null ? (
+      <p class="waiting" role="status">
+        Loading…
+      </p>
+    ) : (
+      <Frame title="We can't reach gatehouse">
         <p class="error box" role="alert">
           {fault}
         </p>
@@ -151,19 +167,10 @@ export function App() {
         </button>
       </Frame>
     )
+  if (isAt(PUBLIC, path)) return PUBLIC[path]({ session, onSignedIn: enter })
   if (session === null) {
     if (!isAtHome && !isAt(SIGNED_IN, path)) return <NotFound />
-    return (
-      <SignIn
-        notice={notice}
-        onSignedIn={(opened) => {
-          mark(true)
-          setNotice(null)
-          setSession(opened)
-          tabs.postMessage('in')
-        }}
-      />
-    )
+    return <SignIn key={notice} notice={notice} onSignedIn={enter} />
   }
   if (!isAt(SIGNED_IN, path)) return isAtHome ? null : <NotFound />
   const { needs } = SIGNED_IN_PAGES[path]
@@ -171,7 +178,13 @@ export function App() {
   const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
     // Nothing of one session is shown in another.
-    <Shell key={session.session.id} session={session} path={path} isHeld={isHeld} onSignOut={signOut}>
+    <Shell
+      key={session.session.id}
+      session={session}
+      path={path}
+      isHeld={isHeld}
+      onSignOut={() => leave(signOut)}
+    >
       {fault && (
         <p class="error box" role="alert">
           {fault}
@@ -188,23 +201,19 @@ export function App() {
       ) : isAllowed ? (
         SIGNED_IN[path]({ session, onChanged: ask })
       ) : (
-        <p class="notice">Your role, {session.user.role}, does not include this page. Ask an admin.</p>
+        <p class="notice">Your role, {session.user.role}, doesn't include this page. Ask an admin.</p>
       )}
       <ProofDialog email={session.user.email} />
     </Shell>
   )
 }
 
-function homeOf({ permissions }: Session): string {
-  return permissions.includes('webhook-secret:manage') ? '/developer' : '/account'
-}
-
 function NotFound() {
   return (
-    <Frame title="Nothing is here">
+    <Frame title="Page not found">
       <p>There is no page at this address.</p>
       <p class="links">
-        <Link to="/">Go to the start</Link>
+        <a href="/">Go to home page</a>
       </p>
     </Frame>
   )

@@ -4,9 +4,33 @@ import { ApiError } from './api.ts'
 
 /** Fields, and forms that say what is wrong. */
 
+/** All names of fields: a form that reads another one does not compile. */
+const NAMES = [
+  'assignments',
+  'code',
+  'company',
+  'companyName',
+  'currentPassword',
+  'email',
+  'emails',
+  'handle',
+  'mailCode',
+  'name',
+  'newEmail',
+  'newPassword',
+  'password',
+  'policy',
+  'role',
+] as const
+export type FieldName = (typeof NAMES)[number]
+/** What was typed; empty where the form has no such field. */
+export type Values = Readonly<Record<FieldName, string>>
+/** What is wrong, by the name of a field. */
+export type Faults = Readonly<Partial<Record<string, string>>>
+
 interface FieldProps {
   label: string
-  name: string
+  name: FieldName
   type?: 'text' | 'email' | 'password'
   autoComplete?: string
   value?: string
@@ -17,17 +41,20 @@ interface FieldProps {
   isNumeric?: boolean
   /** It takes the focus when it appears. */
   hasFocus?: boolean
+  onInput?: (value: string) => void
 }
 
 export function Field(props: FieldProps) {
   const { label, name, type = 'text', autoComplete = 'off', value, hint, error, isOptional = false } = props
-  const { isNumeric = false, hasFocus = false } = props
+  const { isNumeric = false, hasFocus = false, onInput } = props
   const id = useId()
   const element = useRef<HTMLInputElement>(null)
+  const [isShown, setShown] = useState(false)
   useEffect(() => {
     if (hasFocus) element.current?.focus()
   }, [hasFocus])
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')
+  const isPassword = type === 'password'
   const input = {
     ref: element,
     id,
@@ -35,20 +62,30 @@ export function Field(props: FieldProps) {
     autoComplete,
     required: !isOptional,
     spellcheck: false,
+    autocapitalize: 'none' as const,
     inputMode: isNumeric ? ('numeric' as const) : undefined,
     defaultValue: value,
     'aria-invalid': error !== undefined,
     'aria-describedby': described || undefined,
+    onInput: ({ currentTarget }: { currentTarget: HTMLInputElement }) => onInput?.(currentTarget.value),
   }
   const inputs = {
-    text: () => <input {...input} type="text" />,
-    email: () => <input {...input} type="email" />,
-    password: () => <input {...input} type="password" />,
+    text: <input {...input} type="text" />,
+    email: <input {...input} type="email" />,
+    password: <input {...input} type="password" />,
   }
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {inputs[type]()}
+      <div class="input">
+        {inputs[isPassword && isShown ? 'text' : type]}
+        {isPassword && (
+          <button type="button" class="show" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
+            {isShown ? 'Hide' : 'Show'}
+            <span class="hidden"> {label.toLowerCase()}</span>
+          </button>
+        )}
+      </div>
       {hint && (
         <p class="hint" id={`${id}-hint`}>
           {hint}
@@ -63,25 +100,67 @@ export function Field(props: FieldProps) {
   )
 }
 
-type NewPasswordProps = Pick<FieldProps, 'label' | 'name' | 'error'>
+/** For password managers, where the e-mail is not typed. */
+export function Username({ email }: { email: string }) {
+  return (
+    <input
+      class="hidden"
+      type="text"
+      autoComplete="username"
+      value={email}
+      readOnly
+      tabIndex={-1}
+      aria-hidden
+    />
+  )
+}
 
-/** A password that somebody chooses. */
+type NewPasswordProps = Pick<FieldProps, 'label' | 'error'> & { name: 'password' | 'newPassword' }
+
+const MIN_LENGTH = 8
+
+/** A password that somebody chooses. What is strong enough, the service decides: this only says what is surely not. */
 export function NewPassword(props: NewPasswordProps) {
-  const hint = 'At least 8 characters that nobody guesses: four words that have nothing to do with you, say.'
-  return <Field {...props} type="password" autoComplete="new-password" hint={hint} />
+  const [typed, setTyped] = useState('')
+  return (
+    <Field
+      {...props}
+      type="password"
+      autoComplete="new-password"
+      onInput={setTyped}
+      hint={
+        <>
+          At least {MIN_LENGTH} characters. Four unrelated words work well.
+          <span class="strength" role="status">
+            {strengthOf(typed)}
+          </span>
+        </>
+      }
+    />
+  )
+}
+
+function strengthOf(password: string): string {
+  if (password === '') return ''
+  if (password.length < MIN_LENGTH) return `${MIN_LENGTH - password.length} more to go`
+  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
+  const different = new Set(password).size
+  if (different < 6 || (kinds < 2 && password.length < 12)) return 'Easy to guess'
+  return password.length < 14 ? 'Fair' : 'Strong'
 }
 
 interface FormProps {
-  /** What the button says, and what it says meanwhile. */
+  /** What the button says. */
   action: string
-  children: (fields: Record<string, string>) => ComponentChildren
-  /** Gets the values by name. */
-  onSubmit: (values: Record<string, string>) => Promise<void>
+  children?: (faults: Faults) => ComponentChildren
+  onSubmit: (values: Values) => Promise<unknown>
   isDanger?: boolean
   /** Without it there is no button to cancel. */
-  onCancel?: () => void
+  onCancel?: (() => void) | undefined
   cancel?: string
 }
+
+const EMPTY = Object.fromEntries(NAMES.map((name) => [name, ''])) as unknown as Values
 
 /** A form that says what is wrong, at the field if it is known, and moves the focus there. */
 export function Form(props: FormProps) {
@@ -96,11 +175,10 @@ export function Form(props: FormProps) {
   async function submit(event: SubmitEvent): Promise<void> {
     event.preventDefault()
     if (isBusy || !form.current) return
-    const values = Object.fromEntries(
-      [...new FormData(form.current)].map(([name, value]) => [name, String(value)]),
-    )
+    const typed = [...new FormData(form.current)].map(([name, value]) => [name, String(value)])
+    const values = { ...EMPTY, ...Object.fromEntries(typed) }
     const missing = [...form.current.querySelectorAll<HTMLInputElement>(':required')].filter(
-      ({ value }) => !value,
+      ({ value }) => !value.trim(),
     )
     if (missing.length > 0) {
       const fields = Object.fromEntries(missing.map(({ name }) => [name, 'is missing']))
@@ -127,7 +205,7 @@ export function Form(props: FormProps) {
           {error.message}
         </p>
       )}
-      {children(error?.fields ?? {})}
+      {children?.(error?.fields ?? {})}
       <div class="choices">
         <button type="submit" class={isDanger ? 'danger' : 'primary'} disabled={isBusy}>
           {isBusy ? 'One moment…' : action}

@@ -1,6 +1,5 @@
-import type { ComponentChildren } from 'preact'
+import { Component, type ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { navigate } from './router.ts'
 
 /** What several pages are made of. */
 
@@ -10,22 +9,6 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
     <button type="button" class="link" onClick={onClick}>
       {children}
     </button>
-  )
-}
-
-/** A link within the application. */
-export function Link({ to, children }: { to: string; children: ComponentChildren }) {
-  return (
-    <a
-      href={to}
-      onClick={(event) => {
-        if (event.metaKey || event.ctrlKey || event.shiftKey) return
-        event.preventDefault()
-        navigate(to)
-      }}
-    >
-      {children}
-    </a>
   )
 }
 
@@ -54,6 +37,29 @@ export function StepTitle({ children }: { children: string }) {
   )
 }
 
+interface DialogProps {
+  title: string
+  onClose: () => void
+  children: ComponentChildren
+}
+
+/** A dialog, open for as long as it is there. The browser gives the focus to its first field, or its first button. */
+export function Dialog({ title, onClose, children }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const before = document.activeElement
+    dialog.current?.showModal()
+    // It is gone by then, so that the browser does not give the focus back.
+    return () => before instanceof HTMLElement && before.focus()
+  }, [])
+  return (
+    <dialog ref={dialog} aria-label={title} onClose={onClose}>
+      <h2>{title}</h2>
+      {children}
+    </dialog>
+  )
+}
+
 /** Copies a text, and says so. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [done, setDone] = useState<string | null>(null)
@@ -63,13 +69,22 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
       () => true,
       () => false,
     )
-    setDone(isCopied ? 'Copied' : 'Select it, and copy')
-    setTimeout(() => setDone(null), 2_000)
+    setDone(isCopied ? 'Copied' : "Couldn't copy – press Ctrl+C")
+    setTimeout(() => setDone(null), 3_000)
   }
   return (
     <button type="button" class="small" onClick={copy} aria-label={`Copy ${what}`}>
       <span aria-live="polite">{done ?? 'Copy'}</span>
     </button>
+  )
+}
+
+/** A value that is given to programs, with a button to copy it. */
+export function Copied({ text, what }: { text: string; what: string }) {
+  return (
+    <span class="copied">
+      <code>{text}</code> <CopyButton text={text} what={what} />
+    </span>
   )
 }
 
@@ -80,13 +95,16 @@ const TO_THE_HOUR: Intl.DateTimeFormatOptions = {
   day: 'numeric',
   hour: 'numeric',
 }
+const formats = {
+  minute: new Intl.DateTimeFormat(undefined, TO_THE_MINUTE),
+  hour: new Intl.DateTimeFormat(undefined, TO_THE_HOUR),
+}
 
 /** A time as people of this browser write it, and exactly on request. */
 export function Time({ at, isToTheHour = false }: { at: string; isToTheHour?: boolean }) {
-  const format = new Intl.DateTimeFormat(undefined, isToTheHour ? TO_THE_HOUR : TO_THE_MINUTE)
   return (
     <time dateTime={at} title={at}>
-      {format.format(new Date(at))}
+      {formats[isToTheHour ? 'hour' : 'minute'].format(new Date(at))}
     </time>
   )
 }
@@ -97,20 +115,48 @@ interface SectionProps {
   children: ComponentChildren
   /** It takes the place of another one, so that the focus goes to it. */
   hasFocus?: boolean
+  /** Beside the title. */
+  aside?: ComponentChildren
 }
 
 /** A part of a page, with its heading. */
-export function Section({ id, title, children, hasFocus = false }: SectionProps) {
+export function Section({ id, title, children, hasFocus = false, aside }: SectionProps) {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
     if (hasFocus) heading.current?.focus()
   }, [hasFocus])
   return (
-    <section aria-labelledby={id}>
-      <h2 id={id} ref={heading} tabIndex={hasFocus ? -1 : undefined}>
-        {title}
-      </h2>
+    <section class="part" aria-labelledby={id}>
+      <div class="heading">
+        <h2 id={id} ref={heading} tabIndex={hasFocus ? -1 : undefined}>
+          {title}
+        </h2>
+        {aside}
+      </div>
       {children}
     </section>
   )
+}
+
+/** In place of a page that has failed. */
+export class Boundary extends Component<{ children: ComponentChildren }, { hasFailed: boolean }> {
+  override state = { hasFailed: false }
+
+  override componentDidCatch(error: unknown): void {
+    console.error(error)
+    this.setState({ hasFailed: true })
+  }
+
+  override render() {
+    if (!this.state.hasFailed) return this.props.children
+    return (
+      <main class="card">
+        <Title>Something went wrong on our side</Title>
+        <p>The page has stopped working. Nothing that was saved is lost.</p>
+        <button type="button" class="primary" onClick={() => location.reload()}>
+          Reload the page
+        </button>
+      </main>
+    )
+  }
 }

@@ -1,13 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { PasskeyChallenge } from './api.ts'
-import { useChange } from './loading.tsx'
+import { useChange } from './data.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
-
-/** What a passkey answers a challenge by. */
-export interface PasskeyProof {
-  challenge: string
-  response: object
-}
+import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
 
 interface Props {
   action: string
@@ -16,12 +10,13 @@ interface Props {
   give: (proof: PasskeyProof) => Promise<void>
   /** It is what one does next, so it has the focus. */
   isMain?: boolean
+  isPrimary?: boolean
   /** Called when it was cancelled or refused. */
   onEnd?: () => void
 }
 
 /** A button that asks the browser for a passkey. Who cancels that does nothing wrong, so it is said quietly. */
-export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Props) {
+export function PasskeyButton({ action, begin, give, isMain = false, isPrimary = isMain, onEnd }: Props) {
   const { run, isBusy, shown } = useChange()
   const [isCancelled, setCancelled] = useState(false)
   const button = useRef<HTMLButtonElement>(null)
@@ -52,7 +47,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, onEnd }: Pr
       <button
         ref={button}
         type="button"
-        class={isMain ? 'primary' : undefined}
+        class={isPrimary ? 'primary' : undefined}
         disabled={isBusy}
         onClick={ask}
       >

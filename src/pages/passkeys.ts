@@ -1,6 +1,8 @@
 import {
+  type AuthenticationResponseJSON,
   browserSupportsWebAuthn,
   browserSupportsWebAuthnAutofill,
+  type RegistrationResponseJSON,
   startAuthentication,
   startRegistration,
   WebAuthnAbortService,
@@ -19,17 +21,17 @@ export const canUsePasskeys = browserSupportsWebAuthn
 export const canOfferPasskeys = browserSupportsWebAuthnAutofill
 
 /** Makes a passkey. Null if the user cancels that, or lets the time pass. @throws ApiError */
-export async function makePasskey(options: object): Promise<object | null> {
+export async function makePasskey(options: object): Promise<RegistrationResponseJSON | null> {
   return await startRegistration({ optionsJSON: options as CreationOptions }).catch(explain)
 }
 
 /** Asks for a passkey in a dialog of the browser. Null if the user cancels that, or lets the time pass. @throws ApiError */
-export async function askForPasskey(options: object): Promise<object | null> {
+export async function askForPasskey(options: object): Promise<AuthenticationResponseJSON | null> {
   return await startAuthentication({ optionsJSON: options as RequestOptions }).catch(explain)
 }
 
 /** Offers passkeys where an e-mail is typed, until one is chosen. Null if that is stopped. @throws ApiError */
-export async function offerPasskeys(options: object): Promise<object | null> {
+export async function offerPasskeys(options: object): Promise<AuthenticationResponseJSON | null> {
   const offer = { optionsJSON: options as RequestOptions, useBrowserAutofill: true }
   return await startAuthentication(offer).catch(explain)
 }
@@ -41,18 +43,16 @@ export function stopAsking(): void {
 
 /** Browsers do not tell who cancels from what they do not allow, so that pages learn nothing of the device. */
 const CANCELLED = ['AbortError', 'NotAllowedError']
-const CANNOT =
-  'This device cannot do that: it must check who you are, by a fingerprint, your face or a PIN. Use another one.'
+const CANNOT = 'This device has no screen lock. It needs a fingerprint, your face or a PIN for passkeys.'
 const WORDS: Record<string, string> = {
-  InvalidStateError: 'This device has a passkey of yours already.',
+  InvalidStateError: 'This device already has a passkey for your account.',
   ConstraintError: CANNOT,
   NotSupportedError: CANNOT,
-  SecurityError:
-    'Passkeys do not work at the address of this page. Open it at the address that mails of this service have.',
+  SecurityError: 'Passkeys only work at the address in our emails. Open this page there.',
 }
 
 function explain(error: unknown): null {
   const name = error instanceof Error ? error.name : ''
   if (CANCELLED.includes(name)) return null
-  throw new ApiError('passkey', WORDS[name] ?? 'The device or the browser has failed. Try again.')
+  throw new ApiError('passkey', WORDS[name] ?? 'Your device or browser reported an error. Try again.')
 }

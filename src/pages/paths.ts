@@ -1,4 +1,4 @@
-/** Where the pages are: for the router (app.tsx), the navigation (signed-in/shell.tsx) and the service (http/pages.ts). */
+/** Where the pages are: for the application (app.tsx), the navigation (signed-in/shell.tsx) and the service (http/pages.ts). */
 
 export const PUBLIC_PATHS = [
   '/register',
@@ -19,10 +19,10 @@ interface SignedInPage {
 
 /** In the order of the navigation. */
 const signedIn = {
-  '/developer': { title: 'Developer', needs: 'webhook-secret:manage' },
+  '/developer': { title: 'Developer' },
   '/members': { title: 'Members', needs: 'members:manage' },
-  '/security': { title: 'Security', needs: 'members:manage' },
   '/activity': { title: 'Activity', needs: 'audit:read' },
+  '/company': { title: 'Company', needs: 'members:manage' },
   '/account': { title: 'Account' },
 } satisfies Record<string, SignedInPage>
 export const SIGNED_IN_PAGES: Record<keyof typeof signedIn, SignedInPage> = signedIn

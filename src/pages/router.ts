@@ -1,27 +1,26 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useLocation } from 'preact-iso/router'
 
-/** Paths of the application, without reloading the page. */
+/** The address bar: preact-iso has the paths; here are queries, and the fragments of mailed links. */
 
-const CHANGED = 'gatehouse:path'
-
-export function navigate(path: string, { replace = false } = {}): void {
-  if (replace) history.replaceState(null, '', path)
-  else history.pushState(null, '', path)
-  dispatchEvent(new Event(CHANGED))
-}
-
-export function usePath(): string {
-  const [path, setPath] = useState(location.pathname)
-  useEffect(() => {
-    const update = () => setPath(location.pathname)
-    addEventListener('popstate', update)
-    addEventListener(CHANGED, update)
-    return () => {
-      removeEventListener('popstate', update)
-      removeEventListener(CHANGED, update)
-    }
-  }, [])
-  return path
+/** What a page keeps in its query, so that Back and a copied address bring it again. */
+export function useQuery(): [
+  query: Record<string, string>,
+  change: (changed: Record<string, string>) => void,
+] {
+  const { path, query, route } = useLocation()
+  return [
+    query,
+    (changed) => {
+      // What another change has set since stays, and another page has a query of its own.
+      if (location.pathname.replace(/(?<=.)\/+$/, '') !== path) return
+      const next = new URLSearchParams({
+        ...Object.fromEntries(new URLSearchParams(location.search)),
+        ...changed,
+      })
+      for (const [name, value] of [...next]) if (value === '') next.delete(name)
+      route(next.size > 0 ? `${path}?${next}` : path, true)
+    },
+  ]
 }
 
 /**

@@ -4,13 +4,14 @@ import { Field, Form } from './form.tsx'
 import { LinkButton } from './parts.tsx'
 import { PasskeyButton } from './passkey-button.tsx'
 import { canUsePasskeys } from './passkeys.ts'
+import type { Body, PasskeyProof } from './routes.ts'
 
 /** As long as a challenge lives: second-factor/challenges.ts. */
 const LIFETIME_MS = 5 * 60_000
 const MAX_TRIES = 5
 
-const EXPIRED = 'The five minutes for the second factor are over. Begin again.'
-const TOO_MANY = 'The second factor was wrong too often. Begin again.'
+const EXPIRED = 'Your five minutes are over. Start again.'
+const TOO_MANY = 'Too many wrong codes. Start again.'
 
 /** The ways to answer, the best first. */
 const WAYS = ['passkey', 'totp', 'recovery_code'] as const
@@ -21,10 +22,12 @@ const CHOOSE: Record<Way, string> = {
   recovery_code: 'Use a recovery code',
 }
 
+export type SecondProof = Body<'POST /auth/login/second-factor'>
+
 interface Props {
   asked: Challenge
   /** Sends what was given. */
-  send: (proof: object) => Promise<void>
+  send: (proof: SecondProof) => Promise<void>
   /** The challenge is of no use any more, and why. */
   onDead: (why: string) => void
   onCancel: () => void
@@ -33,7 +36,8 @@ interface Props {
 
 /** Asks for a second factor, by whichever way the user chooses. */
 export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
-  const ways = WAYS.filter((way) => asked.methods.includes(way) && (way !== 'passkey' || canUsePasskeys()))
+  const { challenge, methods } = asked
+  const ways = WAYS.filter((way) => methods.includes(way) && (way !== 'passkey' || canUsePasskeys()))
   const [chosen, setChosen] = useState<Way | undefined>(ways[0])
   const tries = useRef(0)
 
@@ -45,44 +49,54 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
   }, [asked])
 
   /** Sign-in and proof say in their own ways what is wrong: both are said at the field here. */
-  async function give(way: Way, given: object): Promise<void> {
+  async function give(proof: SecondProof): Promise<void> {
     try {
-      await send({ challenge: asked.challenge, method: way, ...given })
+      await send(proof)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       if (error.fields['challenge']) return onDead(EXPIRED)
       if (!isWrong(error)) throw error
       tries.current += 1
       if (tries.current >= MAX_TRIES) return onDead(TOO_MANY)
-      const fields = way === 'passkey' ? {} : { code: 'is wrong, or was used before' }
-      throw new ApiError(error.code, 'The passkey is not accepted. Try again, or choose another way.', {
+      const fields = proof.method === 'passkey' ? {} : { code: 'is wrong or was already used' }
+      throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use another way.", {
         fields,
       })
     }
   }
 
+  const others = ways.filter((way) => way !== chosen)
   return (
     <>
-      {chosen === 'passkey' && <Passkey asked={asked} give={(response) => give('passkey', { response })} />}
+      {chosen === 'passkey' && (
+        <Passkey asked={asked} give={({ response }) => give({ challenge, method: 'passkey', response })} />
+      )}
       {(chosen === 'totp' || chosen === 'recovery_code') && (
-        <Code key={chosen} way={chosen} give={(code) => give(chosen, { code })} />
+        <Code key={chosen} way={chosen} give={(code) => give({ challenge, method: chosen, code })} />
       )}
       {!chosen && (
         <p class="notice">
-          This browser has no passkeys, and you have nothing else. Use another browser, or ask an admin of
-          your company to reset your second factors.
+          This browser doesn't support passkeys, and you have no other method. Use another browser.
         </p>
       )}
       <p class="links">
-        {ways
-          .filter((way) => way !== chosen)
-          .map((way) => (
-            <LinkButton key={way} onClick={() => setChosen(way)}>
-              {CHOOSE[way]}
-            </LinkButton>
-          ))}
+        {others.map((way) => (
+          <LinkButton key={way} onClick={() => setChosen(way)}>
+            {CHOOSE[way]}
+          </LinkButton>
+        ))}
         <LinkButton onClick={onCancel}>{cancel}</LinkButton>
       </p>
+      <details class="trouble">
+        <summary>Having trouble?</summary>
+        <p>
+          {others.length > 0 && 'Use another way, above. '}
+          {methods.includes('recovery_code') &&
+            'A recovery code is one of the ten that you stored when you added your first second factor. '}
+          If you have none of these, ask somebody with the role admin in your company to reset your second
+          factors, under Members. If you are the only admin, ask whoever runs gatehouse.
+        </p>
+      </details>
     </>
   )
 }
@@ -91,16 +105,16 @@ function isWrong({ code, fields }: ApiError): boolean {
   return code === 'invalid_second_factor' || 'code' in fields || 'response' in fields
 }
 
-function Passkey({ asked, give }: { asked: Challenge; give: (response: object) => Promise<void> }) {
+function Passkey({ asked, give }: { asked: Challenge; give: (proof: PasskeyProof) => Promise<void> }) {
   const { challenge, passkeyOptions = {} } = asked
   return (
     <>
-      <p>Your device checks that it is you, by a fingerprint, your face or a PIN.</p>
+      <p>Your device checks that it's you, by fingerprint, face or PIN.</p>
       <PasskeyButton
         action="Use your passkey"
         isMain
         begin={() => ({ challenge, passkeyOptions })}
-        give={({ response }) => give(response)}
+        give={give}
       />
     </>
   )
@@ -113,16 +127,13 @@ const FIELDS = {
     autoComplete: 'one-time-code',
     isNumeric: true,
   },
-  recovery_code: {
-    label: 'Recovery code',
-    hint: 'One of those that you have stored. Each works once.',
-  },
+  recovery_code: { label: 'Recovery code', hint: 'One of the codes that you stored. Each works once.' },
 }
 
 function Code({ way, give }: { way: keyof typeof FIELDS; give: (code: string) => Promise<void> }) {
   return (
-    <Form action="Continue" onSubmit={({ code = '' }) => give(code.trim())}>
-      {(fields) => <Field {...FIELDS[way]} name="code" hasFocus error={fields['code']} />}
+    <Form action="Continue" onSubmit={({ code }) => give(code.trim())}>
+      {(faults) => <Field {...FIELDS[way]} name="code" hasFocus error={faults['code']} />}
     </Form>
   )
 }

@@ -246,6 +246,73 @@ describe('a request', () => {
   })
 })
 
+describe('during a rolling update, a file of the pages', () => {
+  const FILE = 'export {}'
+  /** Two instances of which one has the file, two that do not have it, and how often all were asked. */
+  async function openVersions() {
+    let received = 0
+    const version = (hasFile: boolean) =>
+      instance((_, answer) => {
+        received += 1
+        if (hasFile) answer.setHeader('x-network-proven', '1').end(FILE)
+        else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
+      })
+    const instances = [await version(false), await version(true)]
+    const none = [await version(false), await version(false)]
+    return { instances, none, count: () => received }
+  }
+  const asked = (path: string, method = 'GET') => `${method} ${path} ${HEAD}Connection: close\r\n\r\n`
+
+  test('that one instance does not have is sent by the other, in each kind of places', async () => {
+    const { instances } = await openVersions()
+    const { url } = await openProxy({}, instances)
+    const bytes = asked('/assets/ABCDEFGH.js')
+    const from = '127.0.4.1'
+    // The first answer makes the network known.
+    for (const _ of times(2, () => {})) {
+      const answers = await Promise.all(times(50, () => ask(url, { bytes, from })))
+      expect(answers.map((answer) => `${answer?.status} ${answer?.body}`)).toEqual(
+        times(50, () => `200 ${FILE}`),
+      )
+    }
+  })
+
+  test('that no instance has is answered 404, as the last one does', async () => {
+    const { none, count } = await openVersions()
+    const { url } = await openProxy({}, none)
+    const answer = await ask(url, { bytes: asked('/assets/ABCDEFGH.js'), from: '127.0.4.2' })
+    expect([answer?.status, answer?.body, answer?.headers['cache-control']]).toEqual([
+      404,
+      'none',
+      'no-store',
+    ])
+    expect(count()).toBe(3)
+  })
+
+  test.for([
+    ['GET', '/api/auth/session'],
+    ['GET', '/nothing'],
+    ['POST', '/assets/ABCDEFGH.js'],
+    ['DELETE', '/assets/ABCDEFGH.js'],
+  ])('is all that is asked for again: %s %s is not', async ([method = '', path = '']) => {
+    const { none, count } = await openVersions()
+    const { url } = await openProxy({}, none)
+    expect(await statusOf(url, { bytes: asked(path, method), from: '127.0.4.3' })).toBe(404)
+    expect(count()).toBe(1)
+  })
+
+  test('is asked for once by a network whose requests are refused by the hundred', async () => {
+    const { none, count } = await openVersions()
+    const { url } = await openProxy({ NETWORK_REFUSALS_IN_10_S: '5' }, none)
+    const from = '127.0.4.4'
+    const refused = () => statusOf(url, { bytes: asked('/api/nothing'), from })
+    expect(await Promise.all(times(60, refused))).toEqual(times(60, () => 404))
+    const before = count()
+    expect(await statusOf(url, { bytes: asked('/assets/ABCDEFGH.js'), from })).toBe(404)
+    expect(count() - before).toBe(1)
+  })
+})
+
 /** Here, each of two instances has one of a kind. */
 describe('places of requests in progress', () => {
   const session = async (from: string) => {

@@ -91,6 +91,53 @@ test('each file has its type, and nothing else in the folder is served', async (
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
 })
 
+test('a file that this release does not have is answered 404, and nothing keeps that answer', async () => {
+  for (const accept of ['*/*', 'text/html']) {
+    const { status, headers } = await get('/assets/ABCDEFGH.js', { accept })
+    expect([accept, status, headers['cache-control']]).toEqual([accept, 404, 'no-store'])
+  }
+})
+
+test.for([
+  // W3C, A Well-Known URL for Changing Passwords.
+  ['/.well-known/change-password', '/account'],
+  // The page was there in the release before, of which instances may still run.
+  ['/security', '/company'],
+])('%s leads to %s, for now', async ([path = '', target = '']) => {
+  const [answer, ofPage] = [await get(path), await get(target)]
+  expect([answer.status, answer.headers['location']]).toEqual([302, target])
+  for (const name of [
+    'content-security-policy',
+    'cache-control',
+    'x-content-type-options',
+    'referrer-policy',
+  ])
+    expect([name, answer.headers[name]]).toEqual([name, ofPage.headers[name]])
+})
+
+test('the page says something where there is no script, and what it is to programs', () => {
+  const [, without = ''] = /<noscript>(.*?)<\/noscript>/s.exec(page) ?? []
+  expect(without).toContain('This page needs JavaScript.')
+  const [, beside = ''] = /<body>(.*)<\/body>/s.exec(page) ?? []
+  expect(beside).toContain('Loading…')
+  expect(page).toMatch(/<meta name="description" content="[^"]{50,160}">/)
+  for (const scheme of ['light', 'dark'])
+    expect(page).toMatch(
+      new RegExp(`<meta name="theme-color" media="\\(prefers-color-scheme: ${scheme}\\)" content="#\\w{6}">`),
+    )
+  const [, icon = ''] = /<link rel="icon" href="data:image\/svg\+xml,([^"]+)">/.exec(page) ?? []
+  expect(decodeURIComponent(icon)).toMatch(/^<svg .*<rect .*<path .*<\/svg>$/)
+})
+
+test('the first page is sent in 60 kB at most, with all that it loads', async () => {
+  const sent = await Promise.all(
+    ['/sign-in', ...assets].map(async (path) => (await get(path, { 'accept-encoding': 'br' })).body.length),
+  )
+  const sum = sent.reduce((all, bytes) => all + bytes)
+  expect(sum).toBeLessThanOrEqual(60_000)
+  expect(sum).toBeGreaterThan(20_000)
+})
+
 test('a client that takes no answers keeps no file open', async () => {
   const script = assets.find((path) => path.endsWith('.js')) ?? ''
   const { hostname, port } = new URL(address)

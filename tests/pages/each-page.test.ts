@@ -1,6 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { REFUSAL_REASONS } from '../../src/signing-secret/refusal-reasons.ts'
-import { enter, heading, offerNothing, openPages, press, SIGNED_IN, say, visit } from '../support/browser.ts'
+import {
+  enter,
+  go,
+  heading,
+  offerNothing,
+  openPages,
+  press,
+  SIGNED_IN,
+  say,
+  visit,
+} from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
 import { times } from '../support/test-service.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
@@ -38,7 +48,6 @@ describe('on each page', async () => {
       `${origin}/sign-in#company=${encodeURIComponent(image)}&email=${encodeURIComponent(script)}`,
     )
     await heading(page, 'Sign in')
-    await page.getByLabel('Remember the company on this device').check()
     await enter(page, admin)
     await heading(page, 'Developer settings')
     const shown: string[] = []
@@ -92,26 +101,27 @@ describe('on each page', async () => {
     }
     await page.goto(`${origin}/sign-in`)
     await heading(page, 'Sign in')
-    await tabTo('Company id')
+    await tabTo('Company')
     await page.keyboard.type(company.companyId)
-    await tabTo('E-mail')
+    await tabTo('Email')
     await page.keyboard.type(company.email)
     await tabTo('Password')
     await page.keyboard.type(company.password)
     await page.keyboard.press('Enter')
     await heading(page, 'Developer settings')
-    for (const name of ['To the content', 'Members']) await tabTo(name)
+    for (const name of ['Skip to content', 'Members']) await tabTo(name)
     await page.keyboard.press('Enter')
     await heading(page, 'Members')
     await tabTo('Sign out')
     await page.keyboard.press('Enter')
-    await say(page, 'You are signed out.')
+    await say(page, "You're signed out.")
 
     // With a second factor: the focus is in the field for the code already.
     const member = await service.addUser(company)
     await offerNothing(page)
     await page.reload()
     await enter(page, member)
+    await go(page, 'Account')
     const { secret } = await addApp(page)
     await signOut(page)
     await begin(page, member)
@@ -123,7 +133,7 @@ describe('on each page', async () => {
     await page.locator('input[name=code]:focus').waitFor()
     await page.keyboard.type(codeAt(secret, service.clock.now()))
     await page.keyboard.press('Enter')
-    await heading(page, 'Your account')
+    await heading(page, 'Developer settings')
     expectClean()
   })
 })
@@ -138,7 +148,8 @@ test('the page and its files have their policy, their caching, and few bytes (AS
   expect(policy).not.toContain('unsafe')
   expect(answer.headers.get('cache-control')).toBe('no-store')
   const paths = (await answer.text()).match(/\/assets\/[^"]+/g) ?? []
-  expect(paths).toHaveLength(2)
+  // The script, the style, and what watches over both.
+  expect(paths).toHaveLength(3)
   let bytes = 0
   for (const path of paths) {
     const file = await fetch(`${origin}${path}`, { headers })

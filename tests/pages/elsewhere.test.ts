@@ -154,7 +154,7 @@ describe.for(ELSEWHERE)('a page at %s', ([elsewhere, refused]) => {
       '/sign-in',
       '/developer',
       '/members',
-      '/security',
+      '/company',
       '/account',
       '/nothing',
       '/api/auth/session',

@@ -22,16 +22,16 @@ export async function storeCodes(page: Page): Promise<string[]> {
 
 export async function signOut(page: Page): Promise<void> {
   await press(page, 'Sign out')
-  await say(page, 'You are signed out.')
+  await say(page, "You're signed out.")
 }
 
 /** Gives the password, and waits for the second step. */
 export async function begin(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
-  const company = page.getByLabel('Company id')
+  const company = page.getByLabel('Company', { exact: true })
   if (await company.isVisible()) await company.fill(companyId)
-  await fill(page, { 'E-mail': email, Password: password })
+  await fill(page, { Email: email, Password: password })
   await press(page, 'Sign in')
-  await heading(page, 'Your second factor')
+  await heading(page, "Verify it's you")
 }
 
 /** The pages leave nothing of this behind (ASVS 14.2.1). */
@@ -61,7 +61,7 @@ export function useFactors(service: TestService) {
   async function addPasskey(page: Page): Promise<string[]> {
     await proveMailbox(page)
     await press(page, 'Add a passkey')
-    await press(page, 'Make the passkey')
+    await press(page, 'Create passkey')
     return await storeCodes(page)
   }
 
@@ -79,7 +79,7 @@ export function useFactors(service: TestService) {
     await look('adding an app')
     const secret = ((await page.locator('.secret code').textContent()) ?? '').replaceAll(' ', '')
     await giveCode(page, secret, 'Add the app')
-    await say(page, isFirst ? 'Store your recovery codes' : 'It is added')
+    await say(page, isFirst ? 'Store your recovery codes' : 'Second factor added')
     await look('what an added app gives')
     return { secret, recoveryCodes: isFirst ? await storeCodes(page) : [] }
   }

@@ -12,23 +12,25 @@ test('a company registers, sends its first event, invites a colleague, and demot
   const email = 'ada@acme.example'
 
   await page.goto(`${origin}/register`)
-  await fill(page, { Company: 'Acme', 'Your name': 'Ada', 'Your e-mail': email, Password: '12345678' })
+  await fill(page, { Company: 'Acme', 'Your name': 'Ada', 'Your email': email, Password: '12345678' })
   await press(page, 'Register')
   await page.locator('[aria-invalid=true]').waitFor()
   await fill(page, { Password: PASSWORD })
   await press(page, 'Register')
-  await heading(page, 'Look into your mailbox')
+  await heading(page, 'Check your email')
 
   const { token } = await openMailed(page, email)
   expect(page.url()).toBe(`${origin}/verify-email`)
   await press(page, 'Confirm my address')
-  await say(page, 'You can sign in now.')
-  await go(page, 'Sign in')
-  await fill(page, { 'E-mail': email, Password: PASSWORD })
+  // Company and e-mail are known from the answer.
+  await say(page, 'Your address is confirmed.')
+  await say(page, /Signing in to acme-\d{4}/)
+  expect(await page.getByLabel('Email', { exact: true }).inputValue()).toBe(email)
+  await fill(page, { Password: PASSWORD })
   await press(page, 'Sign in')
 
   await heading(page, 'Developer settings')
-  await press(page, 'Make the secret')
+  await press(page, 'Create signing secret')
   const secret = (await page.locator('.secret code').textContent()) ?? ''
   expect(secret).toMatch(/^whsec_/)
   await say(page, 'Waiting for the first event')
@@ -38,7 +40,7 @@ test('a company registers, sends its first event, invites a colleague, and demot
     .where('name', '=', 'Acme')
     .executeTakeFirstOrThrow()
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(202)
-  await say(page, 'The first event signed with it has come.')
+  await say(page, 'First event signed with it received.')
   for (const one of [secret, token, PASSWORD]) expect(await tracesIn(page)).not.toContain(one)
   await go(page, 'Members')
   await heading(page, 'Members')
@@ -47,12 +49,12 @@ test('a company registers, sends its first event, invites a colleague, and demot
   // Gone when the page is left.
   expect(await page.content()).not.toContain(secret)
 
-  await press(page, 'Replace the secret…')
+  await press(page, 'Replace secret…')
   await fill(page, { 'Name of the company': 'acme' })
-  await press(page, 'Replace it')
+  await press(page, 'Replace secret')
   await say(page, 'must be “Acme”')
   await fill(page, { 'Name of the company': 'Acme' })
-  await press(page, 'Replace it')
+  await press(page, 'Replace secret')
   await say(page, 'Your new secret, version 2.')
   expect((await service.send(companyId, secret, { type: 'payment.created', data: {} })).status).toBe(401)
   await expect
@@ -67,8 +69,9 @@ test('a company registers, sends its first event, invites a colleague, and demot
 
   await go(page, 'Members')
   const bob = 'bob@acme.example'
-  await fill(page, { 'E-mail': bob })
-  await page.getByLabel('Role').first().selectOption('admin')
+  const invite = page.getByRole('region', { name: 'Invite people' })
+  await invite.getByLabel('Email addresses').fill(bob)
+  await invite.getByLabel('Role').selectOption('admin')
   await press(page, 'Invite')
   await say(page, `An invitation is on its way to ${bob}.`)
 
@@ -77,35 +80,34 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await heading(colleague.page, 'Join Acme')
   await fill(colleague.page, { 'Your name': 'Bob', Password: PASSWORD })
   await press(colleague.page, 'Join')
-  await go(colleague.page, 'Sign in')
-  await fill(colleague.page, { 'E-mail': bob, Password: PASSWORD })
-  await press(colleague.page, 'Sign in')
+  // With the password that was typed just now.
   await heading(colleague.page, 'Developer settings')
 
   // He is demoted while he is signed in, and his next change is refused; then he is disabled, and out.
   await page.reload()
-  await page.getByText(bob).click()
-  const details = page.locator('details[open]')
+  await press(page, 'Manage Bob')
+  const details = page.locator('.list-details')
   await details.getByLabel('Role').selectOption('viewer')
   await press(details, 'Save')
-  await page.locator('summary', { hasText: bob }).getByText('viewer').waitFor()
-  await press(colleague.page, 'Replace the secret…')
+  await page.locator('.list-row', { hasText: bob }).getByText('viewer').waitFor()
+  await press(colleague.page, 'Replace secret…')
   await fill(colleague.page, { 'Name of the company': 'Acme' })
-  await press(colleague.page, 'Replace it')
+  await press(colleague.page, 'Replace secret')
   await say(colleague.page, 'your role does not have')
-  await press(details, 'Disable')
-  await page.locator('summary', { hasText: bob }).getByText('disabled').waitFor()
+  await press(details, 'Disable Bob')
+  await press(page.getByRole('dialog', { name: 'Disable Bob?' }), 'Disable')
+  await page.locator('.list-row', { hasText: bob }).getByText('disabled').waitFor()
   // The page asks now and then, and can show it before he goes on.
-  const goOn = press(colleague.page, 'Keep the old one').then(() => go(colleague.page, 'Account'))
+  const goOn = press(colleague.page, 'Cancel').then(() => go(colleague.page, 'Account'))
   const told = say(colleague.page, 'Your account is disabled.')
   await Promise.race([goOn, told])
   await told
 
   await go(page, 'Activity')
   await heading(page, 'Activity')
-  await page.getByRole('cell', { name: /disabled a member/ }).waitFor()
+  await page.getByRole('cell', { name: /disabled Bob/ }).waitFor()
   await press(page, 'Sign out')
-  await say(page, 'You are signed out.')
+  await say(page, "You're signed out.")
   await page.goBack()
   await heading(page, 'Sign in')
   expect(await page.content()).not.toContain(bob)

@@ -19,7 +19,7 @@ import { begin, expectNoTraces, own, signOut, useFactors } from './factor-steps.
 const { origin, service, mailbox, openPage, openMailed } = await openPages()
 const { addPasskey, addApp, giveCode } = useFactors(service)
 
-const HELD = 'Your company asks for a second factor'
+const HELD = 'Your company requires a second factor'
 
 /** Somebody who is signed in, on a device that makes passkeys. */
 async function openAs(person: Person, home = 'Developer settings') {
@@ -35,7 +35,7 @@ async function openAs(person: Person, home = 'Developer settings') {
 
 /** Changes the policy on the page for it. */
 async function choose(page: Page, setting: string): Promise<void> {
-  await go(page, 'Security')
+  await go(page, 'Company')
   await page.getByRole('radio', { name: setting }).check()
   await press(page, 'Save')
 }
@@ -47,7 +47,7 @@ async function mailedCode(page: Page, person: Person): Promise<string> {
 }
 
 async function readCode(page: Page, { email }: Person): Promise<string> {
-  await say(page, 'A code is on its way.')
+  await say(page, "We've emailed you a code.")
   const { email: mail } = await mailbox.mailTo(email, 'Your code for')
   const [code = ''] = /\d{4} \d{4}/.exec(mail.text ?? '') ?? []
   expect(code).not.toBe('')
@@ -57,14 +57,15 @@ async function readCode(page: Page, { email }: Person): Promise<string> {
 test('an admin asks everyone for a second factor, who are held at their next click until they have one (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
   const [member, other] = [await service.addUser(admin), await service.addUser(admin)]
-  const atMember = await openAs(member, 'Your account')
+  const atMember = await openAs(member)
+  await go(atMember.page, 'Account')
   const { page, expectClean } = await openAs(admin)
 
-  await go(page, 'Security')
+  await go(page, 'Company')
   await say(page, '3 people have none yet, and must add one before they go on. You are one of them.')
-  await say(page, 'You have none yet, and must add one before you go on.')
-  await choose(page, 'Everyone needs one')
-  const dialog = page.getByRole('dialog', { name: 'Everyone needs one?' })
+  await say(page, "You don't have one yet, and must add one before you go on.")
+  await choose(page, 'Required for everyone')
+  const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
   await dialog.getByText('3 people have none yet').waitFor()
   await press(dialog, 'Cancel')
   const { secondFactor } = await service.db
@@ -74,21 +75,21 @@ test('an admin asks everyone for a second factor, who are held at their next cli
     .executeTakeFirstOrThrow()
   expect(secondFactor).toBe('optional')
   // What was not confirmed does not stay chosen.
-  await page.getByRole('radio', { name: 'Everybody chooses', checked: true }).waitFor()
-  await choose(page, 'Everyone needs one')
-  await press(dialog, 'Ask for it')
-  await say(page, 'Saved. It holds from the next request on')
+  await page.getByRole('radio', { name: 'Optional', checked: true }).waitFor()
+  await choose(page, 'Required for everyone')
+  await press(dialog, 'Require')
+  await say(page, 'Saved. It takes effect immediately')
   await mailbox.mailTo(admin.email)
 
   // The page that was open all the time; its sign-in is long ago.
   const held = atMember.page
   service.clock.advance(16 * 60)
   await fill(held, { Name: 'Bob of Held' })
-  await press(held, 'Save the name')
+  await press(held, 'Save name')
   await heading(held, HELD)
   expect(await held.getByRole('navigation').count()).toBe(0)
   await press(held, 'Email me a code')
-  const proof = held.getByRole('dialog', { name: 'Is it you?' })
+  const proof = held.getByRole('dialog', { name: "Confirm it's you" })
   await proof.getByLabel('Password').fill(PASSWORD)
   await press(proof, 'Continue')
   const code = await readCode(held, member)
@@ -112,7 +113,7 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   const { secret, recoveryCodes } = await addApp(held)
   // Back where they were.
   await heading(held, 'Your account')
-  await own(held).getByText('Your company asks for a second factor.').waitFor()
+  await own(held).getByText('Your company requires a second factor.').waitFor()
   expect(await held.getByRole('button', { name: /^Remove/ }).count()).toBe(0)
   await expectNoTraces(held, [code, code.replace(' ', ''), secret, ...recoveryCodes])
 
@@ -126,11 +127,11 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   await fill(third.page, { 'Code from the email': otherCode })
   await press(third.page, 'Continue')
   await addPasskey(third.page)
-  await heading(third.page, 'Your account')
+  await heading(third.page, 'Developer settings')
   await signOut(third.page)
   await begin(third.page, other)
   await press(third.page, 'Use your passkey')
-  await heading(third.page, 'Your account')
+  await heading(third.page, 'Developer settings')
 
   // Who does not want to can leave.
   await signOut(page)
@@ -140,8 +141,8 @@ test('an admin asks everyone for a second factor, who are held at their next cli
 test('two tabs that are held go on together', async () => {
   const admin = await service.addCompany()
   const { page, context, expectClean } = await openAs(admin)
-  await choose(page, 'Admins need one')
-  await press(page.getByRole('dialog'), 'Ask for it')
+  await choose(page, 'Required for admins')
+  await press(page.getByRole('dialog'), 'Require')
   await say(page, 'Saved.')
   await mailbox.mailTo(admin.email)
   const second = await context.newPage()
@@ -159,7 +160,7 @@ test('two tabs that are held go on together', async () => {
   await heading(second, 'Members')
 
   // What asks for less is saved at once.
-  await choose(page, 'Everybody chooses')
+  await choose(page, 'Optional')
   await say(page, 'Saved.')
   expectClean()
 })
@@ -191,37 +192,36 @@ test('a session that began without the factor its user has proves it, and goes o
 test('an admin resets the second factors of a member, who gets a link and begins anew (ASVS 6.4.4, 6.4.6, 6.5.6)', async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
-  const atMember = await openAs(member, 'Your account')
+  const atMember = await openAs(member)
+  await go(atMember.page, 'Account')
   await addPasskey(atMember.page)
   await mailbox.mailTo(member.email)
   const { page, expectClean } = await openAs(admin)
   await go(page, 'Members')
-  await page.locator('summary', { hasText: member.email }).click()
-  const details = page.locator('details[open]')
-  await details.locator('.tag', { hasText: 'passkey' }).waitFor()
-  await press(details, 'Reset second factors…')
-  await say(page, `a link to choose another password is mailed to ${member.email}`)
-  await press(details, `Reset ${member.email}`)
-  await say(page, 'Reset. A link to choose another password is on its way.')
-  await details.getByText('none').waitFor()
+  const row = page.locator('.list-row', { hasText: member.email })
+  await row.getByText('passkey').waitFor()
+  await press(page, `Manage ${member.email}`)
+  await press(page, `Reset second factors of ${member.email}`)
+  const dialog = page.getByRole('dialog', { name: `Reset second factors of ${member.email}?` })
+  await dialog.getByText('a link to choose a new password is emailed to them').waitFor()
+  await press(dialog, 'Reset second factors')
+  await say(page, 'Reset. A link to choose a new password is on its way.')
+  await row.getByText('none').waitFor()
 
-  await press(atMember.page, 'Save the name')
-  await say(atMember.page, 'An admin of your company has ended this session.')
+  await press(atMember.page, 'Save name')
+  await say(atMember.page, 'An admin of your company ended this session.')
   await press(atMember.page, 'Sign in with a passkey')
-  await say(atMember.page, 'This passkey is not accepted')
+  await say(atMember.page, "This passkey wasn't accepted")
   await openMailed(atMember.page, member.email)
   const password = 'another correct horse'
   await fill(atMember.page, { 'New password': password })
-  await press(atMember.page, 'Change the password')
-  await say(atMember.page, 'Your password is changed')
-  await go(atMember.page, 'Sign in')
-  await enter(atMember.page, { ...member, password })
-  await heading(atMember.page, 'Your account')
+  await press(atMember.page, 'Change password')
+  await heading(atMember.page, 'Developer settings')
 
   // What was done is told in words.
   await go(page, 'Activity')
-  await page.getByRole('cell', { name: /reset the second factors of a member/ }).waitFor()
-  await page.getByRole('cell', { name: /added a second factor.*kind: passkey/ }).waitFor()
+  await page.getByRole('cell', { name: /reset the second factors of/ }).waitFor()
+  await page.getByRole('cell', { name: /added a second factor.*passkey/ }).waitFor()
   expect(await page.locator('tbody').innerText()).not.toMatch(/[a-z]_[a-z]/)
   expectClean()
   atMember.expectClean()

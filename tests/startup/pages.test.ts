@@ -49,7 +49,7 @@ test('without built pages the service does not start, and says what to do', asyn
   expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
 
   // Of other sources they are not served.
-  await appendFile(join(folder, 'src/pages/style.css'), 'p { margin: 0 }')
+  await appendFile(join(folder, 'src/pages/styles/base.css'), 'p { margin: 0 }')
   expect((await (await launch(folder)).exit)[0]).toBe(1)
 })
 
@@ -66,11 +66,12 @@ test('of two builds at once one is kept, whole, and a build of other sources tak
       .flatMap((name) => [`${name}.br`, `${name}.gz`])
       .sort(),
   )
-  expect(files).toHaveLength(10)
+  // The page, its style, its script, and what watches over both; each three times, and their folder.
+  expect(files).toHaveLength(13)
   // There is nothing more to do.
   expect(await build(folder, '--before-start')).toEqual({ stdout: '', stderr: '' })
 
-  await appendFile(join(folder, 'src/pages/style.css'), 'p { margin: 0 }')
+  await appendFile(join(folder, 'src/pages/styles/base.css'), 'p { margin: 0 }')
   await build(folder)
   expect(await readdir(dist)).toHaveLength(2)
   expect(await readdir(join(dist, first), { recursive: true })).toEqual(files)

@@ -32,11 +32,14 @@ export const heading = (page: Page, name: string) =>
 export const say = (page: Page, text: string | RegExp) => page.getByText(text).first().waitFor()
 export const press = (page: Page | Locator, name: string) =>
   page.getByRole('button', { name, exact: true }).click()
-export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).click()
+export const go = (page: Page, name: string) => page.getByRole('link', { name, exact: true }).first().click()
 
-/** Signs in, where the company is not remembered. */
+/** Signs in, also where another company is remembered. */
 export async function enter(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
-  await fill(page, { 'Company id': companyId, 'E-mail': email, Password: password })
+  await page.getByLabel('Password', { exact: true }).first().waitFor()
+  const other = page.getByRole('button', { name: 'Not your company?' })
+  if (await other.isVisible()) await other.click()
+  await fill(page, { Company: companyId, Email: email, Password: password })
   await press(page, 'Sign in')
 }
 
@@ -123,7 +126,7 @@ async function openBrowser() {
 }
 
 /** The pages of those who are signed in. */
-export const SIGNED_IN = ['/developer', '/members', '/security', '/activity', '/account']
+export const SIGNED_IN = ['/developer', '/members', '/company', '/activity', '/account']
 
 /** Goes to each page, and looks at it when nothing more is loaded and what folds is open. */
 export async function visit(

@@ -1,47 +1,63 @@
 import { useState } from 'preact/hooks'
-import { Field } from '../form.tsx'
-import { Link } from '../parts.tsx'
-import { readCompany, rememberCompany } from '../remembered-company.ts'
+import { type Faults, Field, type Values } from '../form.tsx'
+import { LinkButton } from '../parts.tsx'
+import { type Company, readCompany, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 
-/** Which company a form is about: the remembered one by its name, or that of the link, or one that is typed. */
-export function useCompany(typed = '') {
-  const [company, setCompany] = useState(readCompany())
-  const linked = fragment.get('company')
-  const known = linked && linked !== company?.id ? null : company
+const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** As the interface takes it: the id where it is known, since an instance of the release before knows no handles. */
+type Named = { companyId: string } | { company: string }
+
+function toNamed({ id, handle }: Omit<Company, 'name'>): Named {
+  return id ? { companyId: id } : { company: handle ?? '' }
+}
+
+function readTyped(text: string): Named {
+  const typed = text.trim()
+  return ID.test(typed) ? { companyId: typed } : { company: typed.toLowerCase() }
+}
+
+/** Which company a form is about: that of a link, or the remembered one, or one that is typed. */
+export function useCompany(given: Company | null, typed = '') {
+  const linked = fragment.get('company') ?? ''
+  const [known, setKnown] = useState<Company | null>(() => given ?? remembered(linked))
 
   function forget(): void {
     rememberCompany(null)
-    setCompany(null)
+    fragment.delete('company')
+    setKnown(null)
   }
 
   return {
-    isKnown: known !== null,
-    /** The id, for the values of the form. */
-    of: ({ companyId }: Record<string, string>) => known?.id ?? companyId?.trim() ?? '',
-    field: (error: string | undefined) =>
+    known,
+    read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
+    field: (faults: Faults) =>
       known ? (
         <p class="chosen">
-          <span>
-            at <strong>{known.name}</strong>
-          </span>
-          <button type="button" class="small" onClick={forget}>
-            Another company
-          </button>
+          Signing in to <strong>{known.name}</strong> ·{' '}
+          <LinkButton onClick={forget}>Not your company?</LinkButton>
         </p>
       ) : (
         <Field
-          label="Company id"
-          name="companyId"
+          label="Company"
+          name="company"
           autoComplete="organization"
-          value={typed || (linked ?? '')}
-          error={error}
+          value={typed || linked}
+          error={faults['company'] ?? faults['companyId']}
           hint={
             <>
-              It is in your mails. <Link to="/companies">Which company?</Link>
+              Its handle, such as acme-4821. You'll find it in any email from us.{' '}
+              <a href="/companies">Which company?</a>
             </>
           }
         />
       ),
   }
+}
+
+/** A link can be to another company than the one that is remembered. */
+function remembered(linked: string): Company | null {
+  const company = readCompany()
+  return company && (linked === '' || linked === company.id) ? company : null
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form } from '../form.tsx'
-import { Link } from '../parts.tsx'
+import { Field, Form, type Values } from '../form.tsx'
+import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
 import { Done, Frame } from './frame.tsx'
 
@@ -10,37 +10,39 @@ import { Done, Frame } from './frame.tsx'
 /** Mails are asked for with the same answer, whether or not there is an account. */
 export function ForgotPassword() {
   const [isDone, setDone] = useState(false)
-  const company = useCompany()
-  async function ask({ email, ...values }: Record<string, string>): Promise<void> {
-    const companyId = company.of(values)
-    await call('/auth/password/forgot', { body: { companyId, email: email?.trim() } })
+  const company = useCompany(null)
+  async function ask(values: Values): Promise<void> {
+    await call('POST /auth/password/forgot', {
+      body: { ...company.read(values), email: values.email.trim() },
+    })
     setDone(true)
   }
   return (
     <Frame title="Forgot your password?">
       {isDone ? (
         <Done>
-          If there is such an account, a mail is on its way, with a link to choose a new password. The link
-          works for an hour.
+          If there is an account with this address, we've sent it an email with a link to choose a new
+          password. The link works for an hour.
         </Done>
       ) : (
-        <Form action="Send me a link" onSubmit={ask}>
-          {(fields) => (
+        <Form action="Email me a link" onSubmit={ask}>
+          {(faults) => (
             <>
-              {company.field(fields['companyId'])}
+              {company.field(faults)}
               <Field
-                label="E-mail"
+                label="Email"
                 name="email"
                 type="email"
                 autoComplete="username"
-                error={fields['email']}
+                value={fragment.get('email') ?? ''}
+                error={faults['email']}
               />
             </>
           )}
         </Form>
       )}
       <p class="links">
-        <Link to="/sign-in">Back to sign-in</Link>
+        <a href="/sign-in">Back to sign-in</a>
       </p>
     </Frame>
   )
@@ -48,26 +50,26 @@ export function ForgotPassword() {
 
 export function WhichCompany() {
   const [isDone, setDone] = useState(false)
-  async function ask({ email }: Record<string, string>): Promise<void> {
-    await call('/auth/companies/remind', { body: { email: email?.trim() } })
+  async function ask({ email }: Values): Promise<void> {
+    await call('POST /auth/companies/remind', { body: { email: email.trim() } })
     setDone(true)
   }
   return (
     <Frame title="Which company?">
       {isDone ? (
         <Done>
-          If the address belongs to a company here, a mail is on its way that names it, with a link to sign
-          in.
+          If this address belongs to a company here, we've sent it an email that names the company, with a
+          link to sign in.
         </Done>
       ) : (
-        <Form action="Send me a mail" onSubmit={ask}>
-          {(fields) => (
-            <Field label="E-mail" name="email" type="email" autoComplete="email" error={fields['email']} />
+        <Form action="Email me my companies" onSubmit={ask}>
+          {(faults) => (
+            <Field label="Email" name="email" type="email" autoComplete="email" error={faults['email']} />
           )}
         </Form>
       )}
       <p class="links">
-        <Link to="/sign-in">Back to sign-in</Link>
+        <a href="/sign-in">Back to sign-in</a>
       </p>
     </Frame>
   )

@@ -1,11 +1,14 @@
 import type { ComponentChildren } from 'preact'
+import { Mark } from '../mark.tsx'
 import { Title } from '../parts.tsx'
 
 /** What the pages without a sign-in look like: one card. */
 export function Frame({ title, children }: { title: string; children: ComponentChildren }) {
   return (
     <main class="card">
-      <p class="brand">gatehouse</p>
+      <p class="brand">
+        <Mark /> gatehouse
+      </p>
       <Title>{title}</Title>
       {children}
     </main>

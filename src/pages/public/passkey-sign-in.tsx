@@ -1,33 +1,45 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { ApiError, call, type PasskeyChallenge, type Session } from '../api.ts'
-import { useChange } from '../loading.tsx'
-import { PasskeyButton, type PasskeyProof } from '../passkey-button.tsx'
+import { ApiError, call } from '../api.ts'
+import { useChange } from '../data.tsx'
+import { PasskeyButton } from '../passkey-button.tsx'
 import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
+import { passkeyMark } from '../remembered.ts'
+import type { PasskeyProof, Session } from '../routes.ts'
 
 const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 /** Options are good for five minutes. New ones take their place before. */
 const RENEWED_MS = 4 * 60_000
 const LOOK_MS = 10_000
 
-const begin = () => call<PasskeyChallenge>('/auth/login/passkey/options', { headers: COOKIE_MODE })
+const begin = () => call('POST /auth/login/passkey/options', { headers: COOKIE_MODE })
+
+interface Props {
+  /** It comes before the password. */
+  isFirst: boolean
+  onSignedIn: (session: Session) => void
+}
 
 /** Sign-in by passkey alone: by a button, and where the e-mail is typed. */
-export function PasskeySignIn({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
   const [isAsking, setAsking] = useState(false)
   const offered = useChange()
 
   async function give(body: PasskeyProof): Promise<void> {
-    onSignedIn(await call<Session>('/auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain))
+    const session = await call('POST /auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain)
+    passkeyMark.set(true)
+    onSignedIn(session)
   }
   useOffer((proof) => offered.run(() => give(proof)), !isAsking)
 
   if (!canUsePasskeys()) return null
+  const or = <p class="or">or</p>
   return (
     <>
-      <p class="or">or</p>
+      {!isFirst && or}
       {offered.shown}
       <PasskeyButton
         action="Sign in with a passkey"
+        isPrimary={isFirst}
         begin={() => {
           setAsking(true)
           return begin()
@@ -35,6 +47,7 @@ export function PasskeySignIn({ onSignedIn }: { onSignedIn: (session: Session) =
         give={give}
         onEnd={() => setAsking(false)}
       />
+      {isFirst && or}
     </>
   )
 }
@@ -44,7 +57,7 @@ function explain(error: unknown): never {
   if (!isRefused) throw error
   throw new ApiError(
     error.code,
-    'This passkey is not accepted. Perhaps it was removed here. Try again, or use your password.',
+    "This passkey wasn't accepted. It may have been removed here. Try again, or use your password.",
   )
 }
 

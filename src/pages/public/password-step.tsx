@@ -1,50 +1,53 @@
 import { Field, Form } from '../form.tsx'
+import type { Company } from '../remembered.ts'
+import type { Body } from '../routes.ts'
 import { useCompany } from './company-field.tsx'
 
-interface Typed {
-  companyId: string
-  email: string
-}
+export type Credentials = Body<'POST /auth/login'>
 
 interface Props {
+  /** Of a link that was opened just now. */
+  company: Company | null
   /** What was typed before, for who begins again. */
-  typed: Typed
+  typed: { company: string; email: string }
   /** Whether the company is to be remembered, also after a sign-in by passkey. */
   isRemembered: boolean
   onRemember: (isRemembered: boolean) => void
-  give: (credentials: Typed & { password: string }) => Promise<void>
+  give: (credentials: Credentials, typed: Props['typed']) => Promise<void>
 }
 
 /** Company, e-mail and password. */
-export function PasswordStep({ typed, isRemembered, onRemember, give }: Props) {
-  const company = useCompany(typed.companyId)
+export function PasswordStep({ company: given, typed, isRemembered, onRemember, give }: Props) {
+  const company = useCompany(given, typed.company)
   return (
     <Form
       action="Sign in"
-      onSubmit={({ email = '', password = '', ...values }) =>
-        give({ companyId: company.of(values), email: email.trim(), password })
-      }
+      onSubmit={(values) => {
+        const email = values.email.trim()
+        const credentials = { ...company.read(values), email, password: values.password }
+        return give(credentials, { company: values.company, email })
+      }}
     >
-      {(fields) => (
+      {(faults) => (
         <>
-          {company.field(fields['companyId'])}
+          {company.field(faults)}
           <Field
-            label="E-mail"
+            label="Email"
             name="email"
             type="email"
             // The browser offers passkeys here, too.
             autoComplete="username webauthn"
             value={typed.email}
-            error={fields['email']}
+            error={faults['email']}
           />
           <Field
             label="Password"
             name="password"
             type="password"
             autoComplete="current-password"
-            error={fields['password']}
+            error={faults['password']}
           />
-          {!company.isKnown && (
+          {!company.known && (
             <label class="check">
               <input
                 type="checkbox"

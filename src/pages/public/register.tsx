@@ -1,45 +1,47 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, NewPassword } from '../form.tsx'
-import { Link } from '../parts.tsx'
-import { rememberCompany } from '../remembered-company.ts'
+import { Field, Form, NewPassword, type Values } from '../form.tsx'
+import { rememberCompany } from '../remembered.ts'
+import { fragment } from '../router.ts'
 import { Done, Frame } from './frame.tsx'
 
 export function Register() {
   const [asked, setAsked] = useState<{ companyId: string; email: string } | null>(null)
-  async function register({ companyName, name, email, password }: Record<string, string>): Promise<void> {
-    const { companyId } = await call<{ companyId: string }>('/auth/register', {
-      body: { companyName, name, email: email?.trim(), password },
-    })
-    rememberCompany({ id: companyId, name: companyName ?? '' })
-    setAsked({ companyId, email: email ?? '' })
+  async function register({ companyName, name, email: typed, password }: Values): Promise<void> {
+    const email = typed.trim()
+    const { companyId } = await call('POST /auth/register', { body: { companyName, name, email, password } })
+    rememberCompany({ id: companyId, name: companyName })
+    fragment.set('email', email)
+    setAsked({ companyId, email })
   }
   if (asked) return <Registered {...asked} />
   return (
     <Frame title="Register a company">
       <Form action="Register" onSubmit={register}>
-        {(fields) => (
+        {(faults) => (
           <>
             <Field
               label="Company"
               name="companyName"
               autoComplete="organization"
-              error={fields['companyName']}
+              error={faults['companyName']}
             />
-            <Field label="Your name" name="name" autoComplete="name" error={fields['name']} />
+            <Field label="Your name" name="name" autoComplete="name" error={faults['name']} />
             <Field
-              label="Your e-mail"
+              label="Your email"
               name="email"
               type="email"
               autoComplete="username"
-              error={fields['email']}
+              error={faults['email']}
             />
-            <NewPassword label="Password" name="password" error={fields['password']} />
+            <NewPassword label="Password" name="password" error={faults['password']} />
           </>
         )}
       </Form>
       <p class="links">
-        <Link to="/sign-in">You have an account?</Link>
+        <span>
+          Already have an account? <a href="/sign-in">Sign in</a>
+        </span>
       </p>
     </Frame>
   )
@@ -48,20 +50,18 @@ export function Register() {
 function Registered({ companyId, email }: { companyId: string; email: string }) {
   const [times, setTimes] = useState(1)
   async function sendAgain(): Promise<void> {
-    await call('/auth/verify-email/resend', { body: { companyId, email: email.trim() } })
+    await call('POST /auth/verify-email/resend', { body: { companyId, email } })
     setTimes(times + 1)
   }
   return (
-    <Frame title="Look into your mailbox">
+    <Frame title="Check your email">
       <Done>
-        We have sent a link to <strong>{email}</strong>. Follow it to confirm your address; then you can sign
-        in.{times > 1 && ' It is on its way once more.'}
+        We've sent a link to <strong>{email}</strong>. Open it to confirm your address, then sign in.
+        {times > 1 && ' Sent again.'}
       </Done>
-      <Form action="Send it again" onSubmit={sendAgain}>
-        {() => null}
-      </Form>
+      <Form action="Send it again" onSubmit={sendAgain} />
       <p class="links">
-        <Link to="/sign-in">Sign in</Link>
+        <a href="/sign-in">Sign in</a>
       </p>
     </Frame>
   )

@@ -1,27 +1,69 @@
 import { useState } from 'preact/hooks'
-import { ApiError, type Challenge, call, type Session } from '../api.ts'
-import { Link } from '../parts.tsx'
-import { rememberCompany } from '../remembered-company.ts'
+import { ApiError, type Challenge, call } from '../api.ts'
+import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
-import { SecondStep } from '../second-step.tsx'
+import type { Session } from '../routes.ts'
+import { type SecondProof, SecondStep } from '../second-step.tsx'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
-import { PasswordStep } from './password-step.tsx'
+import { type Credentials, PasswordStep } from './password-step.tsx'
+
+const COOKIE_MODE = { 'x-session-mode': 'cookie' }
+
+/** The steps after a password was given: there is a session, or a second factor is asked for. */
+export function useSignIn(onSignedIn: (session: Session) => void) {
+  const [asked, setAsked] = useState<Challenge | null>(null)
+
+  /** @throws ApiError */
+  async function givePassword(body: Credentials): Promise<void> {
+    try {
+      onSignedIn(await call('POST /auth/login', { body, headers: COOKIE_MODE }))
+    } catch (error) {
+      if (!(error instanceof ApiError && error.challenge)) throw error
+      setAsked(error.challenge)
+    }
+  }
+  async function giveFactor(body: SecondProof): Promise<void> {
+    onSignedIn(await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE }))
+  }
+
+  /** The second step, if one is asked for. */
+  const secondStep = (onEnd: (why: string | null) => void) => {
+    if (!asked) return null
+    const end = (why: string | null) => {
+      setAsked(null)
+      onEnd(why)
+    }
+    return (
+      <Frame title="Verify it's you">
+        <SecondStep
+          asked={asked}
+          send={giveFactor}
+          onDead={end}
+          onCancel={() => end(null)}
+          cancel="Back to sign-in"
+        />
+      </Frame>
+    )
+  }
+  return { givePassword, secondStep }
+}
 
 interface Props {
   /** Why the user is here, if a session has ended. */
   notice: string | null
+  /** That of a link that was opened just now. */
+  company?: Company | null
   onSignedIn: (session: Session) => void
 }
 
-const COOKIE_MODE = { 'x-session-mode': 'cookie' }
-
-/** Sign-in by password and, where one is asked for, a second factor; or by passkey alone. */
-export function SignIn({ notice, onSignedIn }: Props) {
+/** Sign-in by password and, where one is asked for, a second factor; or by passkey alone, first where the device has one. */
+export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const [said, setSaid] = useState(notice)
-  const [typed, setTyped] = useState({ companyId: '', email: fragment.get('email') ?? '' })
-  const [isRemembered, setRemembered] = useState(false)
-  const [asked, setAsked] = useState<Challenge | null>(null)
+  const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
+  const [isRemembered, setRemembered] = useState(true)
+  const { givePassword, secondStep } = useSignIn(enter)
+  const isPasskeyFirst = passkeyMark.isSet()
 
   function enter(session: Session): void {
     const { companyId: id, companyName: name } = session.accessContext
@@ -29,37 +71,9 @@ export function SignIn({ notice, onSignedIn }: Props) {
     onSignedIn(session)
   }
 
-  async function givePassword(body: { companyId: string; email: string; password: string }): Promise<void> {
-    const { companyId, email } = body
-    setTyped({ companyId, email })
-    try {
-      enter(await call<Session>('/auth/login', { body, headers: COOKIE_MODE }))
-    } catch (error) {
-      if (!(error instanceof ApiError && error.challenge)) throw error
-      setSaid(null)
-      setAsked(error.challenge)
-    }
-  }
-
-  function beginAgain(why: string | null): void {
-    setSaid(why)
-    setAsked(null)
-  }
-
-  if (asked)
-    return (
-      <Frame title="Your second factor">
-        <SecondStep
-          asked={asked}
-          send={async (body) =>
-            enter(await call<Session>('/auth/login/second-factor', { body, headers: COOKIE_MODE }))
-          }
-          onDead={beginAgain}
-          onCancel={() => beginAgain(null)}
-          cancel="Start again"
-        />
-      </Frame>
-    )
+  const second = secondStep(setSaid)
+  if (second) return second
+  const byPasskey = <PasskeySignIn isFirst={isPasskeyFirst} onSignedIn={enter} />
   return (
     <Frame title="Sign in">
       {said && (
@@ -67,16 +81,22 @@ export function SignIn({ notice, onSignedIn }: Props) {
           {said}
         </p>
       )}
+      {isPasskeyFirst && byPasskey}
       <PasswordStep
+        company={company}
         typed={typed}
         isRemembered={isRemembered}
         onRemember={setRemembered}
-        give={givePassword}
+        give={async (credentials, given) => {
+          setTyped(given)
+          await givePassword(credentials)
+          setSaid(null)
+        }}
       />
-      <PasskeySignIn onSignedIn={enter} />
+      {!isPasskeyFirst && byPasskey}
       <p class="links">
-        <Link to="/forgot-password">Forgot your password?</Link>
-        <Link to="/register">Register a company</Link>
+        <a href="/forgot-password">Forgot your password?</a>
+        <a href="/register">Register a company</a>
       </p>
     </Frame>
   )

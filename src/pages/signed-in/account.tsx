@@ -1,95 +1,91 @@
 import { useState } from 'preact/hooks'
-import { ApiError, call, type OwnSessions, type Session } from '../api.ts'
-import { Field, NewPassword } from '../form.tsx'
-import { useChange, useLoaded, Waiting } from '../loading.tsx'
-import { CopyButton, Section, Time, Title } from '../parts.tsx'
+import { ApiError, call } from '../api.ts'
+import type { PageProps } from '../app.tsx'
+import { useChange, useLoaded, Waiting } from '../data.tsx'
+import { Field, NewPassword, Username } from '../form.tsx'
+import { Section, Time, Title } from '../parts.tsx'
+import type { Session } from '../routes.ts'
+import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
 import { Change } from './change.tsx'
 import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
 
-interface Props {
-  session: Session
-  onChanged: () => void
-}
-
-/** One's own name, e-mail, password, second factors and sessions. */
-export function Account({ session, onChanged }: Props) {
+/** Who one is and what one may do; one's own name, e-mail, password, second factors and sessions. */
+export function Account({ session, onChanged }: PageProps) {
   const { user } = session
   // Changes when the other sessions have ended.
   const [turn, setTurn] = useState(0)
   return (
     <>
       <Title>Your account</Title>
+      <Rights session={session} />
       <Section id="name" title="Your name">
         <Change
-          action="Save the name"
+          action="Save name"
           done="Your name is saved."
           submit={async ({ name }) => {
-            await call('/auth/account', { method: 'PATCH', body: { name } })
+            await call('PATCH /auth/account', { body: { name } })
             onChanged()
           }}
         >
-          {(fields) => (
-            <Field label="Name" name="name" autoComplete="name" value={user.name} error={fields['name']} />
+          {(faults) => (
+            <Field label="Name" name="name" autoComplete="name" value={user.name} error={faults['name']} />
           )}
         </Change>
       </Section>
       <EmailSection email={user.email} />
       <Section id="password" title="Password">
-        <p class="lead">Your other sessions end when you change it.</p>
+        <p class="lead">Changing it ends your other sessions.</p>
         <Change
-          action="Change the password"
+          action="Change password"
           done="Your password is changed, and your other sessions have ended."
-          submit={({ currentPassword, newPassword }) =>
-            call('/auth/password/change', { body: { currentPassword, newPassword } })
-          }
+          submit={async ({ currentPassword, newPassword }) => {
+            await call('POST /auth/password/change', { body: { currentPassword, newPassword } })
+            setTurn(turn + 1)
+          }}
         >
-          {(fields) => (
+          {(faults) => (
             <>
-              <input type="hidden" name="username" autoComplete="username" value={user.email} />
+              <Username email={user.email} />
               <Field
                 label="Current password"
                 name="currentPassword"
                 type="password"
                 autoComplete="current-password"
-                error={fields['currentPassword']}
+                error={faults['currentPassword']}
               />
-              <NewPassword label="New password" name="newPassword" error={fields['newPassword']} />
+              <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
             </>
           )}
         </Change>
       </Section>
       <SecondFactorSection session={session} onChanged={() => setTurn(turn + 1)} />
       <OwnSessionList turn={turn} />
-      <Company session={session} />
     </>
   )
 }
 
-const SUBSCRIPTION: Record<string, string> = {
-  trialing: 'in trial until',
-  active: 'paid until',
-  past_due: 'payment is due since',
-}
-
-function Company({ session }: { session: Session }) {
-  const { companyId, companyName, role } = session.accessContext
-  const { status, plan, currentPeriodEnd } = session.subscription
+function Rights({ session: { user, permissions, accessContext } }: { session: Session }) {
   return (
-    <Section id="company" title="Company">
+    <Section id="rights" title={user.name}>
       <dl class="facts">
-        <dt>Name</dt>
-        <dd>{companyName}</dd>
-        <dt>Company id</dt>
+        <dt>Company</dt>
+        <dd>{accessContext.companyName}</dd>
+        <dt>Role</dt>
         <dd>
-          <code>{companyId}</code> <CopyButton text={companyId} what="the company id" />
+          {user.role}
+          <p class="quiet">{CAN[user.role as Role]}</p>
         </dd>
-        <dt>Your role</dt>
-        <dd>{role}</dd>
-        <dt>Plan</dt>
+        <dt>Assignments</dt>
+        <dd>{accessContext.assignments.join(', ') || 'none'}</dd>
+        <dt>You can</dt>
         <dd>
-          {plan}, {SUBSCRIPTION[status] ?? `${status} since`} <Time at={currentPeriodEnd} />
+          <ul class="plain">
+            {permissions.map((permission) => (
+              <li key={permission}>{MAY[permission] ?? permission}</li>
+            ))}
+          </ul>
         </dd>
       </dl>
     </Section>
@@ -98,19 +94,19 @@ function Company({ session }: { session: Session }) {
 
 /** The browser and its system, or the whole text of another program. */
 function nameOf(userAgent: string | null): string {
-  if (userAgent === null) return 'A program without a name'
+  if (userAgent === null) return 'An unnamed program'
   return browserNameOf(userAgent) ?? userAgent
 }
 
 function OwnSessionList({ turn }: { turn: number }) {
-  const loaded = useLoaded(() => call<OwnSessions>('/auth/sessions', { method: 'GET' }), [turn])
+  const loaded = useLoaded(() => call('GET /auth/sessions'), { on: [turn] })
   const { run, isBusy, shown } = useChange()
   const others = loaded.value?.sessions.filter(({ current }) => !current) ?? []
 
   const end = (ids: string[]) =>
     run(async () => {
       try {
-        for (const id of ids) await call(`/auth/sessions/${id}`, { method: 'DELETE' }).catch(unlessGone)
+        for (const id of ids) await call('DELETE /auth/sessions/:id', { id }).catch(unlessGone)
       } finally {
         loaded.reload()
       }
@@ -118,7 +114,7 @@ function OwnSessionList({ turn }: { turn: number }) {
 
   return (
     <Section id="sessions" title="Sessions">
-      <p class="lead">Where you are signed in. End one that you do not know, and change your password.</p>
+      <p class="lead">Where you're signed in. If you don't recognise one, end it and change your password.</p>
       {shown}
       <Waiting of={loaded} />
       {loaded.value && (
@@ -135,6 +131,10 @@ function OwnSessionList({ turn }: { turn: number }) {
               {!current && (
                 <button type="button" class="small" disabled={isBusy} onClick={() => end([id])}>
                   End
+                  <span class="hidden">
+                    {' '}
+                    the session of {nameOf(userAgent)}, opened {createdAt}
+                  </span>
                 </button>
               )}
             </li>
@@ -143,7 +143,7 @@ function OwnSessionList({ turn }: { turn: number }) {
       )}
       {others.length > 1 && (
         <button type="button" disabled={isBusy} onClick={() => end(others.map(({ id }) => id))}>
-          End all others
+          End all {others.length} others
         </button>
       )}
     </Section>

@@ -1,66 +1,124 @@
-import { call, type Daily } from '../api.ts'
-import { useLoaded, Waiting } from '../loading.tsx'
+import { useRef, useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { useLoaded, Waiting } from '../data.tsx'
 import { Section } from '../parts.tsx'
+import { useQuery } from '../router.ts'
+import type { Day } from '../routes.ts'
 
-const [WIDTH, HEIGHT] = [600, 120]
+const DAYS = 30
+/** What there was of can be seen, however little beside the most. */
+const LEAST = 0.02
 
-function Day({ at }: { at: string | undefined }) {
-  const format = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
-  return at === undefined ? null : <time dateTime={at}>{format.format(new Date(at))}</time>
+const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' })
+const long = new Intl.DateTimeFormat(undefined, { dateStyle: 'full', timeZone: 'UTC' })
+
+/** Sign-ins and refusals of the last days, as bars. A day shows its numbers, and its entries once it is chosen. */
+export function Chart() {
+  const loaded = useLoaded(() => call('GET /auth/audit/daily', { query: { days: String(DAYS) } }))
+  return (
+    <Section id="days" title={`The last ${DAYS} days`}>
+      <Waiting of={loaded} />
+      {loaded.value && <Bars days={loaded.value.days} />}
+    </Section>
+  )
 }
 
-/** Sign-ins and refusals of the last 30 days, as bars; a table says the same to a screen reader. */
-export function Chart() {
-  const loaded = useLoaded(() => call<Daily>('/auth/audit/daily?days=30', { method: 'GET' }))
-  const days = loaded.value?.days ?? []
+function Bars({ days }: { days: Day[] }) {
+  const [query, changeQuery] = useQuery()
+  const [looked, setLooked] = useState<number | null>(null)
+  /** The one that Tab comes to. */
+  const [current, setCurrent] = useState(days.length - 1)
+  const buttons = useRef<(HTMLButtonElement | null)[]>([])
   const most = Math.max(1, ...days.map(({ signIns, refusals }) => signIns + refusals))
-  const width = WIDTH / 30
-  const total = (read: (day: Daily['days'][number]) => number) =>
-    days.reduce((sum, day) => sum + read(day), 0)
+  const heightOf = (count: number) => (count === 0 ? 0 : Math.max(count, most * LEAST))
+  const sum = (count: (day: Day) => number) => days.reduce((total, day) => total + count(day), 0)
+  const ends = [0, Math.floor(days.length / 2), days.length - 1]
+  const day = looked === null ? undefined : days[looked]
+
+  function choose({ date }: Day, isChosen: boolean): void {
+    changeQuery({ from: isChosen ? '' : date, to: isChosen ? '' : date, shown: '' })
+  }
+
+  function move(event: KeyboardEvent): void {
+    const to = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: days.length - 1 }[event.key]
+    if (to === undefined || !buttons.current[to]) return
+    event.preventDefault()
+    buttons.current[to].focus()
+  }
+
   return (
-    <Section id="days" title="The last 30 days">
-      <Waiting of={loaded} />
-      {loaded.value && (
-        <>
+    <>
+      <p class="chart-legend">
+        <span class="chart-key">Sign-ins: {sum(({ signIns }) => signIns).toLocaleString()}</span>
+        <span class="chart-key chart-key-refused">
+          Refused sign-ins and changes: {sum(({ refusals }) => refusals).toLocaleString()}
+        </span>
+      </p>
+      <div class="chart-frame">
+        <div class="chart-scale" aria-hidden="true">
+          <span>{most.toLocaleString()}</span>
+          <span>0</span>
+        </div>
+        <div class="chart-plot">
           <svg
             class="chart"
-            viewBox={`0 0 ${WIDTH} ${HEIGHT + 3}`}
-            role="img"
-            aria-label={`${total((day) => day.signIns)} sign-ins and ${total((day) => day.refusals)} refused sign-ins and passwords in 30 days`}
+            viewBox={`0 0 ${days.length} ${most}`}
+            preserveAspectRatio="none"
+            aria-hidden="true"
           >
             {days.map(({ date, signIns, refusals }, n) => {
-              const [high, higher] = [signIns, refusals].map((count) => (HEIGHT * count) / most)
+              const [lower, upper] = [heightOf(signIns), heightOf(refusals)]
+              const bar = { x: n + 0.1, width: 0.8 }
               return (
                 <g key={date}>
-                  <rect class="day" x={n * width + 2} width={width - 4} y={HEIGHT} height="3" />
-                  <title>{`${date}: ${signIns} sign-ins, ${refusals} refusals`}</title>
-                  <rect
-                    class="sign-ins"
-                    x={n * width + 2}
-                    width={width - 4}
-                    y={HEIGHT - (high ?? 0)}
-                    height={high ?? 0}
-                  />
-                  <rect
-                    class="refused"
-                    x={n * width + 2}
-                    width={width - 4}
-                    y={HEIGHT - (high ?? 0) - (higher ?? 0)}
-                    height={higher ?? 0}
-                  />
+                  <rect {...bar} class="chart-sign-ins" y={most - lower} height={lower} />
+                  <rect {...bar} class="chart-refused" y={most - lower - upper} height={upper} />
                 </g>
               )
             })}
           </svg>
-          <p class="quiet legend">
-            <span>
-              <Day at={days[0]?.date} /> to today, in UTC; at most {most} a day
-            </span>
-            <span class="key">Sign-ins: {total((day) => day.signIns)}</span>
-            <span class="key refused">Refused sign-ins and passwords: {total((day) => day.refusals)}</span>
-          </p>
-        </>
-      )}
-    </Section>
+          <div class="chart-days" role="toolbar" aria-label="Days" onKeyDown={move}>
+            {days.map((one, n) => {
+              const isChosen = query['from'] === one.date && query['to'] === one.date
+              return (
+                <button
+                  key={one.date}
+                  ref={(button) => {
+                    buttons.current[n] = button
+                  }}
+                  type="button"
+                  class="chart-day"
+                  tabIndex={n === current ? 0 : -1}
+                  aria-label={inWords(one)}
+                  aria-pressed={isChosen}
+                  onClick={() => choose(one, isChosen)}
+                  onFocus={() => {
+                    setCurrent(n)
+                    setLooked(n)
+                  }}
+                  onBlur={() => setLooked(null)}
+                  onPointerEnter={() => setLooked(n)}
+                  onPointerLeave={() => setLooked(null)}
+                />
+              )
+            })}
+          </div>
+        </div>
+        <div class="chart-dates" aria-hidden="true">
+          {ends.map((n) => (
+            <span key={n}>{days[n] && short.format(new Date(days[n].date))}</span>
+          ))}
+        </div>
+      </div>
+      <p class="quiet chart-reading" aria-hidden="true">
+        {day ? `${inWords(day)}.` : 'Point at a day to see its numbers, and press it to list its events.'}
+      </p>
+    </>
   )
+}
+
+/** The name of a day, and what it shows; a screen reader says it as that of its button. */
+function inWords({ date, signIns, refusals }: Day): string {
+  const count = signIns === 1 ? '1 sign-in' : `${signIns.toLocaleString()} sign-ins`
+  return `${long.format(new Date(date))}: ${count}, ${refusals.toLocaleString()} refused`
 }

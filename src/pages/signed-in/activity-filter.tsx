@@ -1,71 +1,84 @@
-import { useId, useRef, useState } from 'preact/hooks'
-import { ACTIONS } from './actions.ts'
+import { useId } from 'preact/hooks'
+import { useQuery } from '../router.ts'
+import { ACTIONS } from '../words.ts'
+import type { Names } from './entry-table.tsx'
 
-interface FilterBarProps {
-  names: Map<string, string>
-  /** Gets the filter as parameters of a query, each after "&". */
-  onChange: (filter: string) => void
-}
+const NONE = { action: '', actor: '', from: '', to: '' }
+type Name = keyof typeof NONE
 
-/** What to show, by whom, and of which days. */
-export function FilterBar({ names, onChange }: FilterBarProps) {
-  const form = useRef<HTMLFormElement>(null)
+/** What to show, by whom, and of which days. The query has it. */
+export function ActivityFilter({ names }: { names: Names }) {
+  const [query, changeQuery] = useQuery()
+  const chosen = { ...NONE, ...query }
   const id = useId()
-  const [isBackwards, setBackwards] = useState(false)
-
-  function update(): void {
-    if (!form.current) return
-    const { action, actor, from, to } = Object.fromEntries(new FormData(form.current))
-    setBackwards(Boolean(from && to && from > to))
-    // The last day counts as a whole.
-    const filter = { action, actor, from: startOf(from, 0), to: startOf(to, 1) }
-    const chosen = Object.entries(filter).filter(([, value]) => value)
-    onChange(chosen.map(([name, value]) => `&${name}=${encodeURIComponent(String(value))}`).join(''))
-  }
-
-  return (
-    <form ref={form} class="row" onChange={update} onSubmit={(event) => event.preventDefault()}>
-      <div class="field">
-        <label for={`${id}-action`}>Show</label>
-        <select id={`${id}-action`} name="action">
-          <option value="">everything</option>
-          {Object.entries(ACTIONS).map(([name, words]) => (
-            <option key={name} value={name}>
-              {words}
-            </option>
-          ))}
-        </select>
-      </div>
-      <div class="field">
-        <label for={`${id}-actor`}>By</label>
-        <select id={`${id}-actor`} name="actor">
-          <option value="">everybody</option>
-          <option value="operator">operators</option>
-          {[...names].map(([actor, name]) => (
-            <option key={actor} value={actor}>
-              {name}
-            </option>
-          ))}
-        </select>
-      </div>
-      <div class="field">
-        <label for={`${id}-from`}>From</label>
-        <input id={`${id}-from`} name="from" type="date" />
-      </div>
-      <div class="field">
-        <label for={`${id}-to`}>To</label>
-        <input id={`${id}-to`} name="to" type="date" />
-      </div>
-      <p class="error" role="status">
-        {isBackwards && 'From is after To, so nothing is between them.'}
-      </p>
-    </form>
+  const change = (changed: Partial<Record<Name, string>>) => changeQuery({ ...changed, shown: '' })
+  const people = Object.entries(names).sort(([, one], [, other]) => one.localeCompare(other))
+  const isUnnamed = chosen.actor !== '' && chosen.actor !== 'operator' && !(chosen.actor in names)
+  const isBackwards = chosen.from !== '' && chosen.to !== '' && chosen.from > chosen.to
+  const select = (name: Name) => ({
+    id: `${id}-${name}`,
+    value: chosen[name],
+    onChange: ({ currentTarget }: { currentTarget: HTMLSelectElement }) =>
+      change({ [name]: currentTarget.value }),
+  })
+  const day = (name: 'from' | 'to') => (
+    <input
+      id={`${id}-${name}`}
+      type="date"
+      value={chosen[name]}
+      aria-describedby={`${id}-days`}
+      onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
+    />
   )
-}
-
-/** When a day begins where the browser is, so many days later; undefined without a day that there is. */
-function startOf(day: unknown, daysLater: number): string | undefined {
-  const time = new Date(`${day}T00:00`)
-  time.setDate(time.getDate() + daysLater)
-  return Number.isNaN(time.getTime()) ? undefined : time.toISOString()
+  return (
+    <search>
+      <div class="filters">
+        <div class="field">
+          <label for={`${id}-action`}>What</label>
+          <select {...select('action')}>
+            <option value="">everything</option>
+            {Object.entries(ACTIONS).map(([action, words]) => (
+              <option key={action} value={action}>
+                {words}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div class="field">
+          <label for={`${id}-actor`}>Who</label>
+          <select {...select('actor')}>
+            <option value="">everyone</option>
+            <option value="operator">operators</option>
+            {isUnnamed && <option value={chosen.actor}>{chosen.actor}</option>}
+            {people.map(([actor, name]) => (
+              <option key={actor} value={actor}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </div>
+        <div class="field">
+          <label for={`${id}-from`}>From</label>
+          {day('from')}
+        </div>
+        <div class="field">
+          <label for={`${id}-to`}>To</label>
+          {day('to')}
+        </div>
+      </div>
+      <p class="filter-note">
+        <span class="quiet" id={`${id}-days`}>
+          Days are in UTC, as in the chart.
+        </span>
+        <span class="error" role="status">
+          {isBackwards && 'The first day is after the last one.'}
+        </span>
+        {Object.keys(NONE).some((name) => query[name]) && (
+          <button type="button" class="link" onClick={() => change(NONE)}>
+            Clear filter
+          </button>
+        )}
+      </p>
+    </search>
+  )
 }

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
-import { call, type NewAuthenticator } from '../api.ts'
-import { useChange } from '../loading.tsx'
+import { call } from '../api.ts'
+import { useChange } from '../data.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
+import type { NewAuthenticator } from '../routes.ts'
 import { AddPasskey } from './add-passkey.tsx'
 import { SetUpAuthenticator } from './set-up-authenticator.tsx'
 
@@ -29,7 +30,7 @@ export function AddFactor({ mailCode, onBegin, onAdded, onRefused = rethrow }: P
     run(async () => {
       onBegin?.()
       const body = { mailCode }
-      setChosen(await call<NewAuthenticator>('/auth/second-factors/totp', { body }).catch(onRefused))
+      setChosen(await call('POST /auth/second-factors/totp', { body }).catch(onRefused))
     })
   const step = {
     onCancel: () => setChosen(null),
@@ -49,8 +50,8 @@ export function AddFactor({ mailCode, onBegin, onAdded, onRefused = rethrow }: P
           <h3>Passkey</h3>
           <p>
             {isAble
-              ? 'Your device checks that it is you, by a fingerprint, your face or a PIN. No other site can ask for it.'
-              : 'This browser has no passkeys, or not at this address. Use another one to add a passkey.'}
+              ? "Your device checks that it's you, by fingerprint, face or PIN. No other site can ask for it."
+              : "This browser doesn't support passkeys, or not at this address. Use another one to add a passkey."}
           </p>
           {isAble && (
             <button type="button" disabled={isBusy} onClick={choosePasskey}>
@@ -60,7 +61,7 @@ export function AddFactor({ mailCode, onBegin, onAdded, onRefused = rethrow }: P
         </div>
         <div>
           <h3>Authenticator app</h3>
-          <p>An app on your phone shows six digits that change every 30 seconds. You type them in.</p>
+          <p>An app on your phone shows six digits that change every 30 seconds.</p>
           <button type="button" disabled={isBusy} onClick={chooseApp}>
             {isBusy ? 'One moment…' : 'Add an app'}
           </button>

@@ -1,8 +1,9 @@
 import { useEffect, useState } from 'preact/hooks'
-import { type CreationOptions, call, type NewPasskey } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { call } from '../api.ts'
+import { Field, Form, type Values } from '../form.tsx'
 import { StepTitle } from '../parts.tsx'
 import { makePasskey, stopAsking } from '../passkeys.ts'
+import { passkeyMark } from '../remembered.ts'
 import { browserNameOf } from './browser-name.ts'
 
 interface Props {
@@ -12,39 +13,38 @@ interface Props {
   onCancel: () => void
 }
 
-const PATH = '/auth/second-factors/passkeys'
-
 /** Makes a passkey in a dialog of the browser, and adds it. */
 export function AddPasskey({ mailCode, onAdded, onRefused, onCancel }: Props) {
   const [isCancelled, setCancelled] = useState(false)
   useEffect(() => stopAsking, [])
 
-  async function add({ name }: Record<string, string>): Promise<void> {
+  async function add({ name }: Values): Promise<void> {
     setCancelled(false)
-    const { passkeyOptions } = await call<CreationOptions>(`${PATH}/options`)
+    const { passkeyOptions } = await call('POST /auth/second-factors/passkeys/options')
     const response = await makePasskey(passkeyOptions)
     if (!response) return setCancelled(true)
     const body = { response, name, mailCode }
-    const { recoveryCodes } = await call<NewPasskey>(PATH, { body }).catch(onRefused)
+    const { recoveryCodes } = await call('POST /auth/second-factors/passkeys', { body }).catch(onRefused)
+    passkeyMark.set(true)
     onAdded(recoveryCodes)
   }
 
   return (
     <div class="step">
       <StepTitle>Add a passkey</StepTitle>
-      <Form action="Make the passkey" onSubmit={add} onCancel={onCancel}>
-        {(fields) => (
+      <Form action="Create passkey" onSubmit={add} onCancel={onCancel}>
+        {(faults) => (
           <Field
             label="Name"
             name="name"
             value={browserNameOf(navigator.userAgent) ?? 'My device'}
-            hint="By which you know it in the list."
-            error={fields['name']}
+            hint="So you recognise it in the list."
+            error={faults['name']}
           />
         )}
       </Form>
       <p role="status" class="quiet">
-        {isCancelled && 'No passkey was made.'}
+        {isCancelled && 'No passkey was created.'}
       </p>
     </div>
   )

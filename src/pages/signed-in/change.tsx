@@ -1,12 +1,12 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { Form } from '../form.tsx'
+import { type Faults, Form, type Values } from '../form.tsx'
 
 interface ChangeProps {
   action: string
   done: string
-  submit: (values: Record<string, string>) => Promise<unknown>
-  children: (fields: Record<string, string>) => ComponentChildren
+  submit: (values: Values) => Promise<unknown>
+  children: (faults: Faults) => ComponentChildren
 }
 
 /** A form that says when it has succeeded, and is empty again then. */

@@ -1,27 +1,38 @@
 import type { ComponentChildren } from 'preact'
+import { useChange } from '../data.tsx'
+import { Dialog } from '../parts.tsx'
 
 interface Props {
-  /** What it does. */
+  /** The question. Without it, the action is one. */
+  title?: string
+  /** What it does, and to whom. */
   children: ComponentChildren
   action: string
-  isBusy: boolean
-  onConfirm: () => void
+  /** What it throws is said in the dialog, which stays open. */
+  onConfirm: () => unknown
   onCancel: () => void
 }
 
-/** Says what cannot be taken back before it is done. */
-export function Confirm({ children, action, isBusy, onConfirm, onCancel }: Props) {
+/** Asks before something that cannot be taken back, or that others notice. The focus is on what changes nothing, and goes back. */
+export function Confirm({ title, children, action, onConfirm, onCancel }: Props) {
+  const change = useChange()
   return (
-    <div class="notice confirm">
-      <p>{children}</p>
+    <Dialog title={title ?? `${action}?`} onClose={onCancel}>
+      <div class="confirm-text">{children}</div>
+      {change.shown}
       <div class="choices">
-        <button type="button" class="danger small" disabled={isBusy} onClick={onConfirm}>
-          {action}
-        </button>
-        <button type="button" class="small" disabled={isBusy} onClick={onCancel}>
+        <button type="button" onClick={onCancel}>
           Cancel
         </button>
+        <button
+          type="button"
+          class="danger"
+          disabled={change.isBusy}
+          onClick={() => change.run(async () => await onConfirm())}
+        >
+          {change.isBusy ? 'One moment…' : action}
+        </button>
       </div>
-    </div>
+    </Dialog>
   )
 }

@@ -1,61 +1,119 @@
-import { useRef, useState } from 'preact/hooks'
-import { ApiError, call, type NewSecret, type Refusals, type SecretStatus, type Session } from '../api.ts'
+import { useEffect, useState } from 'preact/hooks'
+import { ApiError, call } from '../api.ts'
+import { useLoaded, Waiting } from '../data.tsx'
 import { Field, Form } from '../form.tsx'
-import { useLoaded, usePolling, Waiting } from '../loading.tsx'
-import { CopyButton, Section, Time, Title } from '../parts.tsx'
+import { useLoss } from '../leaving.tsx'
+import { Copied, Dialog, Section, Time, Title } from '../parts.tsx'
+import type { NewSecret, SecretStatus, Session } from '../routes.ts'
+import { RefusedRequests } from './refused-requests.tsx'
 import { SendExamples } from './send-examples.tsx'
 
 const POLL_MS = 2_000
 
-/** The signing secret, how to send events, and why some were refused. What senders do meanwhile shows by itself. */
+/** How to send events and to check tokens, for everybody; the signing secret and why events were refused, for who manages it. */
 export function Developer({ session }: { session: Session }) {
-  const { companyId } = session.accessContext
-  const status = useLoaded(() => call<SecretStatus>('/auth/webhook-secret/status'))
-  const refusals = useLoaded(() => call<Refusals>('/auth/webhook-secret/refusals', { method: 'GET' }))
-  const [fresh, setFresh] = useState<NewSecret | null>(null)
-  usePolling(() => {
-    status.reload()
-    refusals.reload()
-  }, POLL_MS)
+  const { companyId, companyHandle } = session.accessContext
+  const { origin } = location
+  const mayManage = session.permissions.includes('webhook-secret:manage')
+  const mayAdd = session.permissions.includes('members:manage')
+  // Whom the policy holds is told so by a request; without the secret, nothing else here makes one.
+  useEffect(() => {
+    if (!mayManage) call('GET /auth/sessions').catch(() => {})
+  }, [mayManage])
   return (
     <>
       <Title>Developer settings</Title>
-      <Section id="secret" title="Signing secret">
-        <p class="lead">Your servers sign their events with it, so that nobody else can send in your name.</p>
-        {fresh && <FreshSecret secret={fresh} status={status.value} />}
-        <Waiting of={status} />
-        {status.value && (
-          <>
-            <SecretFacts status={status.value} />
-            <Replace
-              session={session}
-              status={status.value}
-              onReplaced={setFresh}
-              onSettled={status.reload}
-            />
-          </>
-        )}
-      </Section>
+      {mayManage && <SigningSecret session={session} />}
       <Section id="send" title="Send events">
         <dl class="facts">
-          <dt>Company id</dt>
+          <dt>Endpoint URL</dt>
           <dd>
-            <code>{companyId}</code> <CopyButton text={companyId} what="the company id" />
+            <Copied text={`${origin}/api/events/ingest`} what="the endpoint URL" />
           </dd>
-          <dt>Address</dt>
+          <dt>Company ID</dt>
           <dd>
-            <code>{location.origin}/api/events/ingest</code>{' '}
-            <CopyButton text={`${location.origin}/api/events/ingest`} what="the address" />
+            <Copied text={companyId} what="the company ID" />
           </dd>
         </dl>
+        {!mayManage && (
+          <p class="notice">An admin of your company creates the signing secret, and can give it to you.</p>
+        )}
         <SendExamples companyId={companyId} />
       </Section>
-      <Section id="refused" title="Refused requests">
-        <p class="lead">Of the last 7 days, by minute.</p>
-        <Waiting of={refusals} />
-        {refusals.value && <RefusedRequests refusals={refusals.value.refusals} />}
+      {mayManage && <Refused />}
+      <Section id="sign-in" title="Sign in from a program">
+        <p class="lead">
+          Programs sign in as a service account.{' '}
+          {mayAdd ? (
+            <>
+              Add one under <a href="/members">Members</a>.
+            </>
+          ) : (
+            'An admin of your company adds one.'
+          )}
+        </p>
+        <dl class="facts">
+          <dt>Sign in</dt>
+          <dd>
+            <Copied text={`POST ${origin}/api/auth/login`} what="the address of sign-in" />
+            <p class="quiet">
+              with <code>companyId</code> or <code>company</code> ({companyHandle ?? 'no handle yet'}),{' '}
+              <code>email</code> and <code>password</code>
+            </p>
+          </dd>
+          <dt>Check a token</dt>
+          <dd>
+            <Copied text={`GET ${origin}/api/auth/session`} what="the address of the session" />
+            <p class="quiet">tells who somebody is and what they may do at this moment</p>
+          </dd>
+          <dt>Key set</dt>
+          <dd>
+            <Copied text={`${origin}/api/.well-known/jwks.json`} what="the address of the key set" />
+            <p class="quiet">
+              to verify access tokens offline: ES256, issuer <code>{origin}/api</code>, audience{' '}
+              <code>gatehouse</code>; claims <code>sub</code> user, <code>cid</code> company, <code>sid</code>{' '}
+              session, <code>role</code>, <code>perms</code>. Changes show within 15 minutes.
+            </p>
+          </dd>
+          <dt>API reference</dt>
+          <dd>
+            <a href="/api/openapi.json" target="_blank" rel="noopener">
+              openapi.json
+            </a>
+          </dd>
+        </dl>
       </Section>
     </>
+  )
+}
+
+/** What senders do meanwhile shows by itself. */
+function SigningSecret({ session }: { session: Session }) {
+  const status = useLoaded(() => call('POST /auth/webhook-secret/status'), { everyMs: POLL_MS })
+  const [fresh, setFresh] = useState<NewSecret | null>(null)
+  return (
+    <Section id="secret" title="Signing secret">
+      <p class="lead">Your servers sign their events with it, so that nobody else can send in your name.</p>
+      {fresh && <FreshSecret secret={fresh} status={status.value} />}
+      <Waiting of={status} />
+      {status.value && (
+        <>
+          <SecretFacts status={status.value} />
+          <Replace session={session} status={status.value} onReplaced={setFresh} onSettled={status.reload} />
+        </>
+      )}
+    </Section>
+  )
+}
+
+function Refused() {
+  const loaded = useLoaded(() => call('GET /auth/webhook-secret/refusals'), { everyMs: POLL_MS })
+  return (
+    <Section id="refused" title="Refused requests">
+      <p class="lead">Last 7 days, grouped by minute.</p>
+      <Waiting of={loaded} />
+      {loaded.value && <RefusedRequests refusals={loaded.value.refusals} />}
+    </Section>
   )
 }
 
@@ -63,7 +121,7 @@ function SecretFacts({ status }: { status: SecretStatus }) {
   if (!status.configured || !status.createdAt)
     return (
       <p class="notice">
-        There is no secret yet. Make one, and put it into the configuration of your servers.
+        There is no secret yet. Create one, and add it to the configuration of your servers.
       </p>
     )
   return (
@@ -74,7 +132,7 @@ function SecretFacts({ status }: { status: SecretStatus }) {
       <dd>
         <code>{status.hint}</code>
       </dd>
-      <dt>Made</dt>
+      <dt>Created</dt>
       <dd>
         <Time at={status.createdAt} /> by {status.createdBy?.email ?? 'a member who was deleted'}
       </dd>
@@ -93,164 +151,79 @@ interface ReplaceProps {
 }
 
 function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
-  const { companyName } = session.accessContext
-  const dialog = useRef<HTMLDialogElement>(null)
+  const { companyName: name } = session.accessContext
   const [isOpen, setOpen] = useState(false)
 
   async function replace(): Promise<void> {
     const body = { expectedVersion: status.version ?? 0 }
     try {
-      onReplaced(await call<NewSecret>('/auth/webhook-secret/regenerate', { body }))
-      dialog.current?.close()
+      onReplaced(await call('POST /auth/webhook-secret/regenerate', { body }))
+      setOpen(false)
     } finally {
       onSettled()
     }
   }
 
-  if (!status.configured)
-    return (
-      <Form action="Make the secret" onSubmit={replace}>
-        {() => null}
-      </Form>
-    )
+  if (!status.configured) return <Form action="Create signing secret" onSubmit={replace} />
   return (
     <>
-      <button
-        type="button"
-        onClick={() => {
-          setOpen(true)
-          dialog.current?.showModal()
-        }}
-      >
-        Replace the secret…
+      <button type="button" onClick={() => setOpen(true)}>
+        Replace secret…
       </button>
-      <dialog ref={dialog} aria-labelledby="replace-title" onClose={() => setOpen(false)}>
-        {isOpen && (
-          <>
-            <h2 id="replace-title">Replace the signing secret?</h2>
-            <p>
-              The old one is dead at once. <strong>Every event is refused</strong> until your senders have the
-              new one. It is shown once.
-            </p>
-            <ConfirmByName
-              name={companyName}
-              onConfirmed={replace}
-              onCancel={() => dialog.current?.close()}
-            />
-          </>
-        )}
-      </dialog>
+      {isOpen && (
+        <Dialog title="Replace the signing secret?" onClose={() => setOpen(false)}>
+          <p>
+            The current secret stops working immediately. <strong>Every event is refused</strong> until your
+            senders have the new one, which is shown once.
+          </p>
+          <Form
+            action="Replace secret"
+            isDanger
+            onCancel={() => setOpen(false)}
+            onSubmit={async ({ companyName }) => {
+              const fields = { companyName: `must be “${name}”` }
+              if (companyName.trim() !== name)
+                throw new ApiError('invalid_request', 'The name does not match.', { fields })
+              await replace()
+            }}
+          >
+            {(faults) => (
+              <Field
+                label="Name of the company"
+                name="companyName"
+                hint={`Type ${name} to go on.`}
+                hasFocus
+                error={faults['companyName']}
+              />
+            )}
+          </Form>
+        </Dialog>
+      )}
     </>
   )
 }
 
-interface ConfirmProps {
-  name: string
-  onConfirmed: () => Promise<void>
-  onCancel: () => void
-}
-
-function ConfirmByName({ name, onConfirmed, onCancel }: ConfirmProps) {
-  return (
-    <Form
-      action="Replace it"
-      isDanger
-      onCancel={onCancel}
-      cancel="Keep the old one"
-      onSubmit={async ({ company }) => {
-        const fields = { company: `must be “${name}”` }
-        if (company?.trim() !== name)
-          throw new ApiError('invalid_request', 'That is another name.', { fields })
-        await onConfirmed()
-      }}
-    >
-      {(fields) => (
-        <Field
-          label="Name of the company"
-          name="company"
-          hint={`Type ${name} to go on.`}
-          error={fields['company']}
-        />
-      )}
-    </Form>
-  )
-}
-
-/** The new secret, until the page is left; and a tick when the first event signed with it has come. */
+/** The new secret, until the page is left; and a tick when the first event signed with it was received. */
 function FreshSecret({ secret, status }: { secret: NewSecret; status: SecretStatus | null }) {
   const isUsed = status?.version === secret.version && status.lastUsedAt !== null
+  useLoss(isUsed ? null : 'Your new signing secret is not shown again. Have you copied it?')
   return (
     <div class="fresh">
       <p>
         <strong>Your new secret, version {secret.version}.</strong> Copy it now: it is not shown again.
       </p>
       <p class="secret">
-        <code>{secret.secret}</code> <CopyButton text={secret.secret} what="the secret" />
+        <Copied text={secret.secret} what="the secret" />
       </p>
       <p role="status">
         {isUsed ? (
-          <span class="tick">✓ The first event signed with it has come.</span>
+          <span class="tick">✓ First event signed with it received.</span>
         ) : (
           <span class="quiet">
-            Waiting for the first event signed with it… If one is refused, you see below why.
+            Waiting for the first event signed with it… If one is refused, you'll see why below.
           </span>
         )}
       </p>
     </div>
-  )
-}
-
-type Refusal = Refusals['refusals'][number]
-
-/** What each reason means, and what to do. */
-const MEANING: Record<Refusal['reason'], (refusal: Refusal) => string> = {
-  header_missing: () =>
-    'A header is missing or there twice. Send X-Company-Id, webhook-id, webhook-timestamp and webhook-signature, each once.',
-  timestamp_malformed: () => 'webhook-timestamp is no number. Send Unix seconds.',
-  timestamp_stale: ({ clockSkewSeconds = 0 }) =>
-    `Your clock is ${inWords(Math.abs(clockSkewSeconds))} ${clockSkewSeconds < 0 ? 'behind' : 'ahead'}, or the request was kept back. Set the clock by NTP, and sign when you send.`,
-  signature_malformed: () =>
-    'webhook-signature has no entry of the form v1,<base64 of 32 bytes>. Send the signature in that form.',
-  signature_mismatch: () =>
-    'The signature is not that of these bytes under your secret. Sign id.timestamp.body, with the body as it is sent, and with the key that the base64 after whsec_ stands for.',
-  previous_secret: () => 'Signed with the secret before the current one. Give this sender the new one.',
-  subscription_inactive: () => 'The subscription is not active. Renew it to send events.',
-  feature_not_in_plan: () => 'Your plan does not include events. A larger one does.',
-  malformed_body: () =>
-    'The body is no JSON that every program reads alike: a name twice, or text that is not UTF-8.',
-  invalid_request: () =>
-    'The body has a field that is missing, unknown or of another form. The answer names it.',
-  event_id_conflict: () =>
-    'An event with this id is stored already, with other content. Give each event an id of its own.',
-  rate_limited: () =>
-    'Too many requests, or too many that were refused, from one network. Wait as Retry-After says.',
-}
-
-function inWords(seconds: number): string {
-  if (seconds < 120) return `${seconds} seconds`
-  return seconds < 7200 ? `${Math.round(seconds / 60)} minutes` : `${Math.round(seconds / 3600)} hours`
-}
-
-function RefusedRequests({ refusals }: { refusals: Refusal[] }) {
-  if (refusals.length === 0)
-    return <p class="empty">None. When a request is refused, you see here why, and what to do.</p>
-  return (
-    <ul class="refusals">
-      {refusals.map((refusal) => (
-        <li key={`${refusal.reason} ${refusal.firstAt} ${refusal.ipAddress}`}>
-          <p>{MEANING[refusal.reason](refusal)}</p>
-          <p class="quiet">
-            {refusal.count} × <code>{refusal.reason}</code> from {refusal.ipAddress}, last{' '}
-            <Time at={refusal.lastAt} />
-            {refusal.webhookId && (
-              <>
-                {' '}
-                as <code>{refusal.webhookId}</code>
-              </>
-            )}
-          </p>
-        </li>
-      ))}
-    </ul>
   )
 }

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { Field, Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
@@ -10,11 +10,11 @@ export function EmailSection({ email }: { email: string }) {
   const [step, setStep] = useState<'ask' | 'prove' | 'sent'>('ask')
 
   async function ask(body: { newEmail: string; mailCode?: string }): Promise<void> {
-    await call('/auth/email/change', { body })
+    await call('POST /auth/email/change', { body })
     setStep('sent')
   }
 
-  async function begin({ newEmail: given = '' }: Record<string, string>): Promise<void> {
+  async function begin({ newEmail: given }: Values): Promise<void> {
     setNewEmail(given.trim())
     await ask({ newEmail: given.trim() }).catch((error: unknown) => {
       // Whether a code is needed, the service says.
@@ -24,7 +24,7 @@ export function EmailSection({ email }: { email: string }) {
   }
 
   return (
-    <Section id="email" title="E-mail">
+    <Section id="email" title="Email">
       <p class="lead">
         You sign in with <strong>{email}</strong>.
       </p>
@@ -41,21 +41,21 @@ export function EmailSection({ email }: { email: string }) {
           />
         </>
       ) : (
-        <Form key={step} action="Send me a link" onSubmit={begin}>
-          {(fields) => (
+        <Form key={step} action="Email me a link" onSubmit={begin}>
+          {(faults) => (
             <Field
-              label="New e-mail"
+              label="New email"
               name="newEmail"
               type="email"
               autoComplete="email"
-              error={fields['newEmail']}
+              error={faults['newEmail']}
             />
           )}
         </Form>
       )}
       <p role="status" class="done">
         {step === 'sent' &&
-          'A link is on its way to the new address. Nothing changes until you follow it. If somebody in your company has this address already, the link says so.'}
+          "We've sent a link to the new address. Nothing changes until you open it. If somebody in your company has this address already, the link says so."}
       </p>
     </Section>
   )

@@ -1,7 +1,8 @@
 import { useEffect, useState } from 'preact/hooks'
-import { ApiError, call, type SecondFactors, type Session } from '../api.ts'
-import { useLoaded, Waiting } from '../loading.tsx'
+import { ApiError, call } from '../api.ts'
+import { useLoaded, Waiting } from '../data.tsx'
 import { Section, Title } from '../parts.tsx'
+import type { SecondFactors, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
@@ -15,7 +16,7 @@ interface Props {
 
 /** What a member sees whom the policy of the company holds, in place of all pages. */
 export function Enrolment({ session, onDone }: Props) {
-  const loaded = useLoaded(() => call<SecondFactors>('/auth/second-factors', { method: 'GET' }))
+  const loaded = useLoaded(() => call('GET /auth/second-factors'))
   const [codes, setCodes] = useState<string[] | null>(null)
   const { value } = loaded
   const isOver = value !== null && !value.enrolmentRequired
@@ -26,10 +27,10 @@ export function Enrolment({ session, onDone }: Props) {
 
   return (
     <>
-      <Title>Your company asks for a second factor</Title>
+      <Title>Your company requires a second factor</Title>
       <Waiting of={loaded} />
       {codes && (
-        <Section id="added" title="It is added">
+        <Section id="added" title="Second factor added">
           <RecoveryCodes codes={codes} session={session} onStored={onDone} />
         </Section>
       )}
@@ -49,8 +50,8 @@ export function Enrolment({ session, onDone }: Props) {
         />
       )
     return (
-      <Section id="prove" title="Prove yours">
-        <p class="lead">You have one. Give it once in this session, then you go on where you were.</p>
+      <Section id="prove" title="Confirm it's you">
+        <p class="lead">You have a second factor. Use it once in this session to go on.</p>
         <ProofSteps email={email} onProven={onDone} />
       </Section>
     )

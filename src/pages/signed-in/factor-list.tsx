@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { call, type SecondFactors } from '../api.ts'
-import { useChange } from '../loading.tsx'
+import { call } from '../api.ts'
 import { Time } from '../parts.tsx'
+import type { SecondFactors } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
 
 type Factor = SecondFactors['secondFactors'][number]
@@ -20,26 +20,23 @@ interface Props {
 
 /** The second factors that somebody has, each with a button to remove it. */
 export function FactorList({ factors: { secondFactors, required }, onBegin, onRemoved, children }: Props) {
-  const { run, isBusy, shown } = useChange()
   const [leaving, setLeaving] = useState<string | null>(null)
   const isLast = secondFactors.length === 1
   const chosen = secondFactors.find(({ id }) => id === leaving)
-  const remove = (id: string) =>
-    run(async () => {
-      await call(`/auth/second-factors/${id}`, { method: 'DELETE' })
-      setLeaving(null)
-      onRemoved()
-    })
+  async function remove(id: string): Promise<void> {
+    await call('DELETE /auth/second-factors/:id', { id })
+    setLeaving(null)
+    onRemoved()
+  }
   function begin(id: string): void {
     onBegin()
     setLeaving(id)
   }
 
   if (secondFactors.length === 0)
-    return <p class="empty">You have none: your password alone lets everybody in who learns it.</p>
+    return <p class="empty">You don't have one yet: a stolen password is enough to sign in as you.</p>
   return (
     <>
-      {shown}
       <ul class="sessions">
         {secondFactors.map((factor) => (
           <li key={factor.id}>
@@ -48,7 +45,6 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
               <button
                 type="button"
                 class="small"
-                disabled={isBusy}
                 aria-label={`Remove… ${factor.name}`}
                 onClick={() => begin(factor.id)}
               >
@@ -60,18 +56,17 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
         <li>{children}</li>
       </ul>
       {isLast && required && (
-        <p class="hint">Your company asks for a second factor. To remove this one, add another one first.</p>
+        <p class="hint">Your company requires a second factor. To remove this one, add another one first.</p>
       )}
       {chosen && (
         <Confirm
           action={isLast ? 'Remove the last one' : `Remove ${chosen.name}`}
-          isBusy={isBusy}
           onConfirm={() => remove(chosen.id)}
           onCancel={() => setLeaving(null)}
         >
           {isLast
-            ? 'After that, your password alone lets everybody in who learns it. Your recovery codes stop working too.'
-            : 'It does not sign you in any more, and your other sessions end.'}
+            ? 'After that, a stolen password is enough to sign in as you. Your recovery codes stop working too.'
+            : 'It no longer signs you in, and your other sessions end.'}
         </Confirm>
       )}
     </>

@@ -1,94 +1,165 @@
 import { useState } from 'preact/hooks'
-import { call, type OpenInvitations } from '../api.ts'
-import { Field, Form } from '../form.tsx'
-import { useChange, useLoaded, usePolling, Waiting } from '../loading.tsx'
+import { call } from '../api.ts'
+import { type Loaded, useChange, useLoaded, Waiting } from '../data.tsx'
 import { Section, Time } from '../parts.tsx'
-import { RoleSelect } from './role-select.tsx'
+import type { Answer } from '../routes.ts'
+import { Confirm } from './confirm.tsx'
+import { Notice, type Said } from './notice.tsx'
 
-export function Invite({ onInvited }: { onInvited: () => void }) {
-  // The form is empty again after each success, and stays as it is while it can fail.
-  const [done, setDone] = useState({ count: 0, email: '' })
-  async function invite({ email = '', role }: Record<string, string>): Promise<void> {
-    await call('/auth/invitations', { body: { email: email.trim(), role } })
-    setDone({ count: done.count + 1, email })
-    onInvited()
-  }
-  return (
-    <Section id="invite" title="Invite a colleague">
-      <Form key={done.count} action="Invite" onSubmit={invite}>
-        {(fields) => (
-          <>
-            <Field label="E-mail" name="email" type="email" error={fields['email']} />
-            <RoleSelect />
-          </>
-        )}
-      </Form>
-      <p role="status" class="done">
-        {done.email && `An invitation is on its way to ${done.email}.`}
-      </p>
-    </Section>
-  )
+type Invitation = Answer<'GET /auth/invitations'>['invitations'][number]
+
+const POLL_MS = 3_000
+const MAX_PAGES = 10
+const MAIL: Record<Invitation['mail'], string> = {
+  waiting: 'email queued',
+  sent: 'email sent',
+  failed: "email couldn't be sent",
 }
 
-const MAIL = { waiting: 'its mail waits', sent: 'mailed', failed: 'its mail could not be sent' } as const
-const POLL_MS = 3_000
+export interface OpenInvitations extends Loaded<Invitation[]> {
+  /** How many of them a member has sent. */
+  countOf: (memberId: string) => number
+}
 
-/** Those that are open, if there are any. `turn` changes when there is another one. */
-export function Invitations({ turn }: { turn: number }) {
-  const load = () => call<OpenInvitations>('/auth/invitations?limit=100', { method: 'GET' })
-  const loaded = useLoaded(load, [turn])
+/** Those that are open. While one waits for its email, it is asked what has become of it. */
+export function useInvitations(): OpenInvitations {
+  const [isOneWaiting, setOneWaiting] = useState(false)
+  const load = async (signal: AbortSignal) => {
+    const read: Invitation[] = []
+    let cursor: string | undefined
+    for (let page = 0; page < MAX_PAGES; page += 1) {
+      const query = { limit: '100', cursor }
+      const { invitations, nextCursor } = await call('GET /auth/invitations', { query, signal })
+      read.push(...invitations)
+      if (nextCursor === null) break
+      cursor = nextCursor
+    }
+    setOneWaiting(read.some(({ mail }) => mail === 'waiting'))
+    return read
+  }
+  const loaded = useLoaded(load, { everyMs: isOneWaiting ? POLL_MS : null })
+  const countOf = (memberId: string) =>
+    loaded.value?.filter(({ invitedBy }) => invitedBy?.id === memberId).length ?? 0
+  return { ...loaded, countOf }
+}
+
+export function Invitations({ of: loaded }: { of: OpenInvitations }) {
   const change = useChange()
-  const invitations = loaded.value?.invitations ?? []
-  usePolling(
-    loaded.reload,
-    POLL_MS,
-    invitations.some(({ mail }) => mail === 'waiting'),
-  )
-  const run = (path: string, method: 'POST' | 'DELETE') =>
+  const [withdrawn, setWithdrawn] = useState<Invitation | null>(null)
+  const [said, setSaid] = useState<Said | null>(null)
+  const invitations = loaded.value ?? []
+  const resend = ({ id, email }: Invitation) =>
     change.run(async () => {
-      await call(path, { method })
+      setSaid(null)
+      await call('POST /auth/invitations/:id/resend', { id })
+      setSaid({ text: `Sent to ${email} again.`, keepsFocus: true })
       loaded.reload()
     })
-  if (invitations.length === 0 && !change.shown && !loaded.error) return null
+  async function withdraw({ id, email }: Invitation): Promise<void> {
+    await call('DELETE /auth/invitations/:id', { id })
+    setWithdrawn(null)
+    setSaid({ text: `The invitation of ${email} is withdrawn.` })
+    loaded.reload()
+  }
   return (
     <Section id="invitations" title="Open invitations">
       {change.shown}
       <Waiting of={loaded} />
-      <ul class="rows">
-        {invitations.map(({ id, email, role, mail, expiresAt, invitedBy }) => (
-          <li key={id}>
-            <p>
-              <strong>{email}</strong> as {role}
-            </p>
-            <p class="quiet">
-              by {invitedBy?.email ?? 'an operator'}; {MAIL[mail]}
-              {expiresAt && (
-                <>
-                  ; open until <Time at={expiresAt} />
-                </>
-              )}
-            </p>
-            <div class="choices">
-              <button
-                type="button"
-                class="small"
-                disabled={change.isBusy}
-                onClick={() => run(`/auth/invitations/${id}/resend`, 'POST')}
-              >
-                Send again
-              </button>
-              <button
-                type="button"
-                class="small"
-                disabled={change.isBusy}
-                onClick={() => run(`/auth/invitations/${id}`, 'DELETE')}
-              >
-                Withdraw
-              </button>
-            </div>
-          </li>
-        ))}
-      </ul>
+      {loaded.value && invitations.length === 0 && <p class="empty">There are none.</p>}
+      {invitations.length > 0 && (
+        <table class="list" aria-labelledby="invitations">
+          <thead class="list-head">
+            <tr>
+              <th scope="col" class="list-first">
+                Email
+              </th>
+              <th scope="col" class="list-role">
+                Role
+              </th>
+              <th scope="col" class="list-status">
+                Status
+              </th>
+              <th scope="col" class="list-acts">
+                <span class="hidden">Send again or withdraw</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {invitations.map((invitation) => (
+              <Row
+                key={invitation.id}
+                invitation={invitation}
+                isBusy={change.isBusy}
+                onResend={() => resend(invitation)}
+                onWithdraw={() => setWithdrawn(invitation)}
+              />
+            ))}
+          </tbody>
+        </table>
+      )}
+      <Notice said={said} />
+      {withdrawn && (
+        <Confirm
+          title={`Withdraw the invitation of ${withdrawn.email}?`}
+          action="Withdraw"
+          onConfirm={() => withdraw(withdrawn)}
+          onCancel={() => setWithdrawn(null)}
+        >
+          <p>The link in their email stops working at once. You can invite them again.</p>
+        </Confirm>
+      )}
     </Section>
+  )
+}
+
+interface RowProps {
+  invitation: Invitation
+  isBusy: boolean
+  onResend: () => void
+  onWithdraw: () => void
+}
+
+function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
+  const { email, role, mail, expiresAt, invitedBy } = invitation
+  return (
+    <tr class="list-row">
+      <th scope="row" class="list-first">
+        <span class="list-name">{email}</span>
+        <span class="quiet list-email">
+          by {invitedBy ? (invitedBy.email ?? 'a former member') : 'an operator'}
+        </span>
+      </th>
+      <td data-label="Role">{role}</td>
+      <td data-label="Status">
+        <span class={mail === 'failed' ? 'error' : undefined}>{MAIL[mail]}</span>
+        {expiresAt && (
+          <span class="quiet list-email">
+            open until <Time at={expiresAt} />
+          </span>
+        )}
+      </td>
+      <td class="list-acts">
+        <div class="choices">
+          <button
+            type="button"
+            class="small"
+            aria-label={`Send again to ${email}`}
+            disabled={isBusy}
+            onClick={onResend}
+          >
+            Send again
+          </button>
+          <button
+            type="button"
+            class="small"
+            aria-label={`Withdraw the invitation of ${email}`}
+            disabled={isBusy}
+            onClick={onWithdraw}
+          >
+            Withdraw
+          </button>
+        </div>
+      </td>
+    </tr>
   )
 }

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import { Field, Form } from '../form.tsx'
-import { useChange } from '../loading.tsx'
+import { useChange } from '../data.tsx'
+import { Field, Form, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 
 interface Props {
@@ -21,17 +21,17 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   const { run, isBusy, shown } = useChange()
   const mail = () =>
     run(async () => {
-      await call('/auth/second-factors/mail-code', { body: { for: use } }).catch((error: unknown) => {
+      await call('POST /auth/second-factors/mail-code', { body: { for: use } }).catch((error: unknown) => {
         if (error instanceof ApiError && error.code === 'permission_denied') onStale()
         throw error
       })
       setMailed(mailed + 1)
     })
 
-  async function take({ mailCode = '' }: Record<string, string>): Promise<void> {
+  async function take({ mailCode }: Values): Promise<void> {
     const code = mailCode.replaceAll(/\s/g, '')
     const fields = { mailCode: 'must be the eight digits from the email' }
-    if (!/^\d{8}$/.test(code)) throw new ApiError('invalid_request', 'That is no code.', { fields })
+    if (!/^\d{8}$/.test(code)) throw new ApiError('invalid_request', "That's not a code.", { fields })
     await onGiven(code)
   }
 
@@ -51,17 +51,17 @@ export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
     <>
       {shown}
       <p role="status" class="done">
-        {mailed > 0 && `${mailed > 1 ? 'Another code' : 'A code'} is on its way. It works for ten minutes.`}
+        {mailed > 0 && `We've emailed you ${mailed > 1 ? 'another' : 'a'} code. It works for ten minutes.`}
       </p>
       <Form action="Continue" onSubmit={take} onCancel={mail} cancel="Email me another code">
-        {(fields) => (
+        {(faults) => (
           <Field
             label="Code from the email"
             name="mailCode"
             autoComplete="one-time-code"
             isNumeric
             hasFocus
-            error={fields['mailCode'] ?? (mailed === 0 ? fault : undefined)}
+            error={faults['mailCode'] ?? (mailed === 0 ? fault : undefined)}
           />
         )}
       </Form>

@@ -1,98 +1,163 @@
+import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { call, type Member } from '../api.ts'
-import { useChange } from '../loading.tsx'
-import { CopyButton } from '../parts.tsx'
+import { call } from '../api.ts'
+import { useChange } from '../data.tsx'
 import { Confirm } from './confirm.tsx'
+import { type DetailsProps, sentInWords } from './member-details.tsx'
 
-interface Props {
-  member: Member
-  onChanged: (member: Member) => void
-  onDeleted: () => void
+/** What is asked before it is done. */
+interface Act {
+  label: string
+  /** With the name of the member at its end. */
+  full: string
+  effect: ComponentChildren
+  /** Resolves with what follows once the dialog is closed. */
+  perform: () => Promise<() => void>
 }
 
 /** What an admin does to a member, each by a button. */
-export function MemberActs({ member, onChanged, onDeleted }: Props) {
+export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onDeleted }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
-  const { run, isBusy, shown } = useChange()
-  const [done, setDone] = useState<string | null>(null)
-  const [password, setPassword] = useState<string | null>(null)
-  /** What waits for a confirmation. */
-  const [asked, setAsked] = useState<'delete' | 'reset' | null>(null)
-  const path = `/auth/members/${id}`
+  const isService = kind === 'service'
+  const enabling = useChange()
+  const [done, setDone] = useState('')
+  const [asked, setAsked] = useState<Act | null>(null)
+  const whom = (
+    <>
+      <strong>{name}</strong>
+      {name !== email && ` (${email})`}
+    </>
+  )
+  const setStatus = (next: 'active' | 'disabled') =>
+    call('PATCH /auth/members/:id', { id, body: { status: next } })
 
-  const changeStatus = (next: 'active' | 'disabled', words: string) =>
-    run(async () => {
-      onChanged(await call<Member>(path, { method: 'PATCH', body: { status: next } }))
-      setDone(words)
-    })
-  const replacePassword = () =>
-    run(async () => {
-      const replaced = await call<{ password: string }>(`${path}/password`)
-      setPassword(replaced.password)
-      setDone(null)
-    })
-  const endSessions = () =>
-    run(async () => {
-      await call(`${path}/sessions`, { method: 'DELETE' })
-      setDone('All sessions have ended.')
-    })
-  const resetFactors = () =>
-    run(async () => {
-      await call(`${path}/second-factors`, { method: 'DELETE' })
-      onChanged({ ...member, secondFactors: [] })
-      setAsked(null)
-      setDone('Reset. A link to choose another password is on its way.')
-    })
-  const remove = () =>
-    run(async () => {
-      await call(path, { method: 'DELETE' })
-      onDeleted()
-    })
+  const replacePassword: Act = {
+    label: 'Replace password',
+    full: `Replace password of ${name}`,
+    effect: (
+      <p>
+        Every program that signs in as {whom} is signed out at once, and can't sign in until you give it the
+        new password. That is shown once.
+      </p>
+    ),
+    async perform() {
+      const { password } = await call('POST /auth/members/:id/password', { id })
+      return () => onPassword({ name, email, password })
+    },
+  }
+  const disable: Act = {
+    label: 'Disable',
+    full: `Disable ${name}`,
+    effect: (
+      <p>
+        {isService ? 'Every program that signs in as ' : ''}
+        {whom} is signed out everywhere at once, and can't sign in until you enable{' '}
+        {isService ? 'the account' : 'them'} again. {sentInWords(sent)}
+      </p>
+    ),
+    async perform() {
+      const disabled = await setStatus('disabled')
+      return () => {
+        onChanged(disabled)
+        onDropped()
+        setDone('Disabled. All sessions have ended.')
+      }
+    },
+  }
+  const endSessions: Act = {
+    label: 'End all sessions',
+    full: `End all sessions of ${name}`,
+    effect: (
+      <p>
+        {isService ? 'Every program that signs in as ' : ''}
+        {whom} is signed out everywhere at once, and has to sign in again.
+      </p>
+    ),
+    async perform() {
+      await call('DELETE /auth/members/:id/sessions', { id })
+      return () => setDone('All sessions have ended.')
+    },
+  }
+  const resetFactors: Act = {
+    label: 'Reset second factors',
+    full: `Reset second factors of ${name}`,
+    effect: (
+      <>
+        <p>
+          For someone who has lost them. The second factors, the recovery codes and the password of {whom}{' '}
+          stop working, all their sessions end, and a link to choose a new password is emailed to them.
+        </p>
+        <p>First make sure that it's really them who asks for it.</p>
+      </>
+    ),
+    async perform() {
+      await call('DELETE /auth/members/:id/second-factors', { id })
+      return () => {
+        onChanged({ ...member, secondFactors: [] })
+        setDone('Reset. A link to choose a new password is on its way.')
+      }
+    },
+  }
+  const remove: Act = {
+    label: 'Delete',
+    full: `Delete ${name}`,
+    effect: (
+      <>
+        <p>
+          {isService ? 'The account ' : 'The account, password and second factors of '}
+          {whom} {isService ? 'is' : 'are'} gone for good, and all sessions end. {sentInWords(sent)} The audit
+          log will keep only {isService ? 'its' : 'their'} ID.
+        </p>
+        <p>This can't be undone.</p>
+      </>
+    ),
+    async perform() {
+      await call('DELETE /auth/members/:id', { id })
+      return () => onDeleted(member)
+    },
+  }
 
-  const act = (label: string, onClick: () => void) => (
-    <button type="button" class="small" disabled={isBusy} onClick={onClick}>
+  const button = ({ label, full }: Pick<Act, 'label' | 'full'>, onClick: () => void) => (
+    <button type="button" class="small" aria-label={full} disabled={enabling.isBusy} onClick={onClick}>
       {label}
     </button>
   )
+  const asking = (act: Act) => button(act, () => setAsked(act))
+  const enable = () =>
+    enabling.run(async () => {
+      onChanged(await setStatus('active'))
+      setDone('Enabled. They can sign in again.')
+    })
   return (
-    <>
-      {shown}
-      {password && (
-        <p class="fresh secret" role="status">
-          The new password, shown this once: <code>{password}</code>{' '}
-          <CopyButton text={password} what="the password" />
-        </p>
-      )}
+    <div class="member-acts">
+      {enabling.shown}
       <div class="choices">
-        {kind === 'service' && act('Replace the password', replacePassword)}
+        {isService && asking(replacePassword)}
         {status === 'active'
-          ? act('Disable', () => changeStatus('disabled', 'Disabled, and all sessions have ended.'))
-          : act('Enable', () => changeStatus('active', 'Enabled: can sign in again.'))}
-        {act('End all sessions', endSessions)}
-        {secondFactors.length > 0 && act('Reset second factors…', () => setAsked('reset'))}
-        {act('Delete…', () => setAsked('delete'))}
+          ? asking(disable)
+          : button({ label: 'Enable', full: `Enable ${name}` }, () => void enable())}
+        {asking(endSessions)}
+        {secondFactors.length > 0 && asking(resetFactors)}
+        {asking(remove)}
       </div>
       <p role="status" class="done">
         {done}
       </p>
-      {asked === 'reset' && (
+      {asked && (
         <Confirm
-          action={`Reset ${name}`}
-          isBusy={isBusy}
-          onConfirm={resetFactors}
+          title={`${asked.full}?`}
+          action={asked.label}
+          onConfirm={async () => {
+            setDone('')
+            const follow = await asked.perform()
+            setAsked(null)
+            follow()
+          }}
           onCancel={() => setAsked(null)}
         >
-          For somebody who has lost them. The second factors, the recovery codes and the password stop
-          working, all sessions end, and a link to choose another password is mailed to {email}. First make
-          sure that it is {name} who asks for it.
+          {asked.effect}
         </Confirm>
       )}
-      {asked === 'delete' && (
-        <Confirm action={`Delete ${name}`} isBusy={isBusy} onConfirm={remove} onCancel={() => setAsked(null)}>
-          Name, e-mail, password and second factors are gone for good, all sessions end, and open invitations
-          of this member die. In the activity, a bare id stays.
-        </Confirm>
-      )}
-    </>
+    </div>
   )
 }

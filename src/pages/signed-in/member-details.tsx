@@ -1,92 +1,100 @@
 import { useState } from 'preact/hooks'
-import { ApiError, call, type Member } from '../api.ts'
-import { Field, Form } from '../form.tsx'
+import { ApiError, call } from '../api.ts'
+import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
-import { KINDS } from './factor-list.tsx'
+import type { Member } from '../routes.ts'
 import { MemberActs } from './member-acts.tsx'
+import type { NewPassword } from './new-passwords.tsx'
 import { RoleSelect } from './role-select.tsx'
 
-interface Props {
+export interface DetailsProps {
   member: Member
   isSelf: boolean
+  /** How many open invitations the member has sent. */
+  sent: number
+  onPassword: (password: NewPassword) => void
+  /** The invitations that the member sent are gone. */
+  onDropped: () => void
   onChanged: (member: Member) => void
-  onDeleted: () => void
+  onDeleted: (member: Member) => void
 }
 
-/** What an admin sees of a member, and can change. */
-export function MemberDetails(props: Props) {
-  const { kind, secondFactors, lastSignInAt, createdAt } = props.member
+/** What an admin sees of a member besides the row, and can change. */
+export function MemberDetails(props: DetailsProps) {
+  const { createdAt, id } = props.member
   return (
-    <>
+    <div class="member">
       <dl class="facts">
-        <dt>Last sign-in</dt>
-        <dd>{lastSignInAt ? <Time at={lastSignInAt} isToTheHour /> : 'never'}</dd>
         <dt>Member since</dt>
         <dd>
           <Time at={createdAt} />
         </dd>
-        {kind === 'person' && (
-          <>
-            <dt>Second factors</dt>
-            <dd class="tags">
-              {secondFactors.length === 0 && 'none'}
-              {secondFactors.map((factor) => (
-                <span key={factor} class="tag">
-                  {KINDS[factor]}
-                </span>
-              ))}
-            </dd>
-          </>
-        )}
+        <dt>ID</dt>
+        <dd>
+          <code>{id}</code>
+        </dd>
       </dl>
       {props.isSelf ? (
-        <p class="quiet">This is you. Another admin can change your role.</p>
+        <p class="quiet">This is you. Another admin can change your role or disable you.</p>
       ) : (
         <>
           <Rights {...props} />
           <MemberActs {...props} />
         </>
       )}
-    </>
+    </div>
   )
 }
 
-function Rights({ member, onChanged }: Props) {
-  const { id, kind, role, assignments } = member
-  const [isSaved, setSaved] = useState(false)
+/** Which open invitations stop working with the rights of their sender. */
+export function sentInWords(sent: number): string {
+  if (sent === 0) return ''
+  return sent === 1
+    ? 'The open invitation they sent stops working.'
+    : `The ${sent} open invitations they sent stop working.`
+}
 
-  /** Only what is different, since each change is in the activity. */
-  async function save({ role: newRole, assignments: text = '' }: Record<string, string>): Promise<void> {
-    setSaved(false)
-    const worksOn = text.split(/[\s,]+/).filter((name) => name !== '')
-    const isSame = worksOn.join() === assignments.join()
-    const body = { ...(newRole !== role && { role: newRole }), ...(!isSame && { assignments: worksOn }) }
-    if (Object.keys(body).length > 0)
-      onChanged(await call<Member>(`/auth/members/${id}`, { method: 'PATCH', body }).catch(nameAssignments))
-    setSaved(true)
+function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
+  const { id, kind, role, assignments } = member
+  const [done, setDone] = useState('')
+
+  /** Only what is different, since each change is in the audit log. */
+  async function save(values: Values): Promise<void> {
+    setDone('')
+    const wanted = [...new Set(values.assignments.split(/[\s,]+/).filter((name) => name !== ''))]
+    const isSame = wanted.join() === assignments.join()
+    if (values.role === role && isSame) return setDone('Nothing has changed.')
+    const body = {
+      role: values.role === role ? undefined : values.role,
+      assignments: isSame ? undefined : wanted,
+    }
+    onChanged(await call('PATCH /auth/members/:id', { id, body }).catch(nameAssignments))
+    if (body.role !== undefined) onDropped()
+    setDone('Saved. It applies from their next request on.')
   }
 
   return (
-    <>
-      <Form key={`${role} ${assignments}`} action="Save" onSubmit={save}>
-        {(fields) => (
+    <div class="member-rights">
+      <Form action="Save" onSubmit={save}>
+        {(faults) => (
           <>
             <RoleSelect value={role} hasAdmin={kind === 'person'} />
+            {sent > 0 && <p class="hint">With another role: {sentInWords(sent)}</p>}
             <Field
-              label="Works on"
+              label="Assignments"
               name="assignments"
               value={assignments.join(', ')}
-              hint="What other services let the member see, such as environment:production. Commas between several."
-              error={fields['assignments']}
+              hint="What your other services let them see, such as environment:production. Separate with commas."
+              error={faults['assignments']}
               isOptional
             />
           </>
         )}
       </Form>
       <p role="status" class="done">
-        {isSaved && 'Saved. It holds from the next request on.'}
+        {done}
       </p>
-    </>
+    </div>
   )
 }
 
@@ -94,6 +102,6 @@ function Rights({ member, onChanged }: Props) {
 function nameAssignments(error: unknown): never {
   const isOfOne = error instanceof ApiError && Object.keys(error.fields).some((name) => name.includes('/'))
   if (!isOfOne) throw error
-  const assignments = 'takes letters, digits and : . _ / - in each name'
+  const assignments = 'take letters, digits and : . _ / - in each name'
   throw new ApiError(error.code, error.message, { fields: { assignments }, status: error.status })
 }

@@ -1,69 +1,132 @@
-import { useId, useState } from 'preact/hooks'
-import { call, type Member, type Members, type Session } from '../api.ts'
-import { usePages, Waiting } from '../loading.tsx'
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { Waiting } from '../data.tsx'
+import { usePages } from '../list.tsx'
 import { Section, Title } from '../parts.tsx'
-import { AddServer } from './add-server.tsx'
-import { Invitations, Invite } from './invitations.tsx'
-import { MemberDetails } from './member-details.tsx'
+import { useQuery } from '../router.ts'
+import type { Member, Session } from '../routes.ts'
+import { Invitations, useInvitations } from './invitations.tsx'
+import { Invite } from './invite.tsx'
+import { MemberFilter } from './member-filter.tsx'
+import { MemberTable } from './member-table.tsx'
+import { type NewPassword, NewPasswords } from './new-passwords.tsx'
+import { Notice, type Said } from './notice.tsx'
+import { isRole } from './role-select.tsx'
+import { AddServiceAccount } from './service-account.tsx'
 
-/** The people and servers of the company. */
+/** The people and service accounts of the company. */
 export function MembersPage({ session }: { session: Session }) {
-  const [invited, setInvited] = useState(0)
+  const invitations = useInvitations()
   const [added, setAdded] = useState(0)
+  const [passwords, setPasswords] = useState<NewPassword[]>([])
+  const [said, setSaid] = useState<Said | null>(null)
+  /** The former one of the same account is dead. */
+  const show = (password: NewPassword) =>
+    setPasswords((all) => [password, ...all.filter(({ email }) => email !== password.email)])
   return (
     <>
       <Title>Members</Title>
-      <Invite onInvited={() => setInvited(invited + 1)} />
-      <Invitations turn={invited} />
-      <MemberList session={session} turn={added} />
-      <AddServer session={session} onAdded={() => setAdded(added + 1)} />
+      <Notice said={said} />
+      <NewPasswords
+        session={session}
+        passwords={passwords}
+        onStored={(stored) => {
+          setPasswords((all) => all.filter((one) => one !== stored))
+          setSaid({ text: `The password of ${stored.name} is no longer shown.` })
+        }}
+      />
+      <MemberList
+        session={session}
+        turn={added}
+        countSent={invitations.countOf}
+        onPassword={show}
+        onDropped={invitations.reload}
+      />
+      <Invite onInvited={invitations.reload} />
+      <Invitations of={invitations} />
+      <AddServiceAccount
+        onAdded={(password) => {
+          show(password)
+          setAdded(added + 1)
+        }}
+      />
     </>
   )
 }
 
-async function loadMembers(search: string, cursor: string | null) {
-  const query = new URLSearchParams({ limit: '50', ...(search && { search }), ...(cursor && { cursor }) })
-  const { members: rows, nextCursor } = await call<Members>(`/auth/members?${query}`, { method: 'GET' })
-  return { rows, nextCursor }
+interface ListProps {
+  session: Session
+  /** Changes when there is another member. */
+  turn: number
+  /** How many open invitations a member has sent. */
+  countSent: (id: string) => number
+  onPassword: (password: NewPassword) => void
+  /** Invitations may be gone with their sender. */
+  onDropped: () => void
 }
 
-function MemberList({ session, turn }: { session: Session; turn: number }) {
-  const [search, setSearch] = useState('')
-  const members = usePages<Member>((cursor) => loadMembers(search, cursor), [turn, search])
-  const id = useId()
+const STATUSES = ['active', 'disabled'] as const
+
+function MemberList({ session, turn, countSent, onPassword, onDropped }: ListProps) {
+  const [query] = useQuery()
+  const { search, role, status } = query
+  const filter = {
+    search: search?.slice(0, 100),
+    role: isRole(role) ? role : undefined,
+    status: STATUSES.find((one) => one === status),
+  }
+  const members = usePages<Member, { total: number; loaded: number }>(
+    async (cursor, signal) => {
+      const page = { limit: '50', cursor, ...filter }
+      const answer = await call('GET /auth/members', { query: page, ...(signal && { signal }) })
+      const { members: rows, total, nextCursor } = answer
+      return { rows, nextCursor, total, loaded: rows.length }
+    },
+    [turn, ...Object.values(filter)],
+  )
+  const { rows, pages, first } = members
+  const [said, setSaid] = useState<Said | null>(null)
+  const loaded = pages.reduce((sum, page) => sum + page.loaded, 0)
+  /** Without those who were deleted since. */
+  const total = (pages[0]?.total ?? 0) - (loaded - rows.length)
+  const isFiltered = Object.values(filter).some(Boolean)
   return (
-    <Section id="members" title="All members">
-      <div class="field">
-        <label for={id}>Search in names and e-mails</label>
-        <input id={id} type="search" onInput={(event) => setSearch(event.currentTarget.value.trim())} />
-      </div>
-      <Waiting of={members.first} />
-      {members.first.value && members.rows.length === 0 && <p class="empty">No member is called that.</p>}
-      <ul class="rows">
-        {members.rows.map((member) => (
-          <li key={member.id}>
-            <details>
-              <summary>
-                <strong>{member.name}</strong> <span class="quiet">{member.email}</span>
-                {member.id === session.user.id && <span class="tag">you</span>}
-                {member.kind === 'service' && <span class="tag">server</span>}
-                {member.kind === 'person' && member.secondFactors.length === 0 && (
-                  <span class="tag">no second factor</span>
-                )}
-                {member.status === 'disabled' && <span class="tag">disabled</span>}
-                <span class="tag">{member.role}</span>
-              </summary>
-              <MemberDetails
-                member={member}
-                isSelf={member.id === session.user.id}
-                onChanged={members.replace}
-                onDeleted={() => members.remove(member.id)}
-              />
-            </details>
-          </li>
-        ))}
-      </ul>
+    <Section id="members" title="All members" aside={<a href="#invite">Invite people</a>}>
+      <MemberFilter />
+      <p class="list-count" role="status">
+        {first.value && rows.length > 0 && countInWords({ total, shown: rows.length, isFiltered })}
+        {first.value && rows.length === 0 && 'No members match.'}
+      </p>
+      <Waiting of={first} />
+      <Notice said={said} />
+      {rows.length > 0 && (
+        <MemberTable
+          members={rows}
+          selfId={session.user.id}
+          countSent={countSent}
+          onPassword={onPassword}
+          onDropped={onDropped}
+          onChanged={members.replace}
+          onDeleted={({ id, name }) => {
+            members.remove(id)
+            onDropped()
+            setSaid({ text: `${name} is deleted.` })
+          }}
+        />
+      )}
       {members.moreButton('Show more')}
     </Section>
   )
+}
+
+interface Count {
+  total: number
+  shown: number
+  isFiltered: boolean
+}
+
+function countInWords({ total, shown, isFiltered }: Count): string {
+  const members = `${total.toLocaleString()} ${total === 1 ? 'member' : 'members'}`
+  const matching = isFiltered ? `${members} ${total === 1 ? 'matches' : 'match'}` : members
+  return shown < total ? `${matching}, ${shown.toLocaleString()} shown` : matching
 }

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { session } from '../api.ts'
+import { Dialog } from '../parts.tsx'
 import { ProofSteps } from './proof-steps.tsx'
 
 /** Asks again who one is where a change needs a recent proof; then the change goes on where it was. */
 export function ProofDialog({ email }: { email: string }) {
-  const dialog = useRef<HTMLDialogElement>(null)
   /** Who waits. Several changes at once wait for one proof. */
   const waiting = useRef<((isProven: boolean) => void)[]>([])
   const [isOpen, setOpen] = useState(false)
@@ -12,7 +12,6 @@ export function ProofDialog({ email }: { email: string }) {
   useEffect(() => {
     session.prove = () => {
       setOpen(true)
-      if (!dialog.current?.open) dialog.current?.showModal()
       return new Promise<boolean>((resolve) => waiting.current.push(resolve))
     }
     return () => {
@@ -22,20 +21,15 @@ export function ProofDialog({ email }: { email: string }) {
 
   /** Whoever waits by now is answered: a proof that comes after its dialog was cancelled is one for the next, too. */
   function close(isProven: boolean): void {
-    dialog.current?.close()
     setOpen(false)
     for (const answer of waiting.current.splice(0)) answer(isProven)
   }
 
+  if (!isOpen) return null
   return (
-    <dialog ref={dialog} aria-labelledby="proof-title" onCancel={() => close(false)}>
-      {isOpen && (
-        <>
-          <h2 id="proof-title">Is it you?</h2>
-          <p>You signed in a while ago. This change needs a proof that it is still you.</p>
-          <ProofSteps email={email} onProven={() => close(true)} onCancel={() => close(false)} />
-        </>
-      )}
-    </dialog>
+    <Dialog title="Confirm it's you" onClose={() => close(false)}>
+      <p>You signed in a while ago. Enter your password to make this change.</p>
+      <ProofSteps email={email} onProven={() => close(true)} onCancel={() => close(false)} />
+    </Dialog>
   )
 }

@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
-import { ApiError, type Challenge, call, type PasskeyChallenge, type SecondFactors } from '../api.ts'
-import { Field, Form } from '../form.tsx'
-import { useLoaded } from '../loading.tsx'
-import { PasskeyButton, type PasskeyProof } from '../passkey-button.tsx'
+import { ApiError, type Challenge, call } from '../api.ts'
+import { useLoaded } from '../data.tsx'
+import { Field, Form, Username } from '../form.tsx'
+import { PasskeyButton } from '../passkey-button.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
+import type { Body, PasskeyProof } from '../routes.ts'
 import { SecondStep } from '../second-step.tsx'
 
 interface Props {
@@ -18,8 +19,8 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
   const [asked, setAsked] = useState<Challenge | null>(null)
   const [said, setSaid] = useState<string | null>(null)
 
-  async function send(body: object): Promise<void> {
-    const challenge = await call<Challenge | undefined>('/auth/reauthenticate', { body })
+  async function send(body: Body<'POST /auth/reauthenticate'>): Promise<void> {
+    const challenge = await call('POST /auth/reauthenticate', { body })
     setSaid(null)
     if (challenge) setAsked(challenge)
     else onProven()
@@ -36,7 +37,7 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
         send={send}
         onDead={beginAgain}
         onCancel={onCancel ?? (() => beginAgain(null))}
-        cancel={onCancel ? 'Cancel' : 'Start again'}
+        cancel={onCancel ? 'Cancel' : 'Back'}
       />
     )
   return (
@@ -47,15 +48,16 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
         </p>
       )}
       <Form action="Continue" {...(onCancel && { onCancel })} onSubmit={({ password }) => send({ password })}>
-        {(fields) => (
+        {(faults) => (
           <>
-            <input type="hidden" name="username" autoComplete="username" value={email} />
+            <Username email={email} />
             <Field
               label="Password"
               name="password"
               type="password"
               autoComplete="current-password"
-              error={fields['password']}
+              hasFocus
+              error={faults['password']}
             />
           </>
         )}
@@ -67,7 +69,7 @@ export function ProofSteps({ email, onProven, onCancel }: Props) {
 
 /** For who has one, and a browser that can use it. */
 function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
-  const { value } = useLoaded(() => call<SecondFactors>('/auth/second-factors', { method: 'GET' }))
+  const { value } = useLoaded(() => call('GET /auth/second-factors'))
   const hasPasskey = value?.secondFactors.some(({ kind }) => kind === 'passkey')
   if (!hasPasskey || !canUsePasskeys()) return null
   return (
@@ -75,7 +77,7 @@ function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
       <p class="or">or</p>
       <PasskeyButton
         action="Use a passkey"
-        begin={() => call<PasskeyChallenge>('/auth/reauthenticate/passkey/options')}
+        begin={() => call('POST /auth/reauthenticate/passkey/options')}
         give={(proof) => give(proof).catch(explain)}
       />
     </>
@@ -85,5 +87,5 @@ function ByPasskey({ give }: { give: (proof: PasskeyProof) => Promise<void> }) {
 function explain(error: unknown): never {
   const isRefused = error instanceof ApiError && ('response' in error.fields || 'challenge' in error.fields)
   if (!isRefused) throw error
-  throw new ApiError(error.code, 'The passkey is not accepted. Try again, or use your password.')
+  throw new ApiError(error.code, "This passkey wasn't accepted. Try again, or use your password.")
 }

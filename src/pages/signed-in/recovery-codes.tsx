@@ -1,6 +1,7 @@
-import { useEffect } from 'preact/hooks'
-import { type Session, saveFile } from '../api.ts'
+import { saveFile } from '../api.ts'
+import { useLoss } from '../leaving.tsx'
 import { CopyButton, StepTitle } from '../parts.tsx'
+import type { Session } from '../routes.ts'
 
 interface Props {
   codes: string[]
@@ -11,12 +12,7 @@ interface Props {
 /** New recovery codes, until the user says that they are stored. */
 export function RecoveryCodes({ codes, session, onStored }: Props) {
   const text = `${codes.join('\n')}\n`
-  useEffect(() => {
-    // The browser asks before the page is left.
-    const warn = (event: Event) => event.preventDefault()
-    addEventListener('beforeunload', warn)
-    return () => removeEventListener('beforeunload', warn)
-  }, [])
+  useLoss('Your recovery codes are not shown again. Have you stored them?')
   function save(): void {
     const { user, accessContext } = session
     const about = `Recovery codes of ${user.email} at ${accessContext.companyName}, for ${location.origin}\nEach works once in place of a second factor.\n\n`

@@ -1,25 +1,37 @@
-import { useId } from 'preact/hooks'
+import { useId, useState } from 'preact/hooks'
+import { CAN, ROLES, type Role } from '../words.ts'
 
-const ROLES: [role: string, can: string][] = [
-  ['admin', 'everything, members too'],
-  ['analyst', 'assesses and reviews'],
-  ['developer', 'assesses by program'],
-  ['viewer', 'only looks'],
-]
+export const isRole = (text: string | undefined): text is Role => ROLES.some((role) => role === text)
 
-/** A field that chooses a role. Servers are no admins. */
-export function RoleSelect({ value = 'viewer', hasAdmin = true }: { value?: string; hasAdmin?: boolean }) {
+interface Props {
+  value?: string
+  /** Service accounts are no admins. */
+  hasAdmin?: boolean
+}
+
+/** A field that chooses a role, and says what that can do. */
+export function RoleSelect({ value = 'viewer', hasAdmin = true }: Props) {
+  const [role, setRole] = useState(value)
   const id = useId()
   return (
     <div class="field">
       <label for={id}>Role</label>
-      <select id={id} name="role">
-        {ROLES.filter(([role]) => hasAdmin || role !== 'admin').map(([role, can]) => (
-          <option key={role} value={role} selected={role === value}>
-            {role} – {can}
+      <select
+        id={id}
+        name="role"
+        value={role}
+        aria-describedby={`${id}-can`}
+        onChange={({ currentTarget }) => setRole(currentTarget.value)}
+      >
+        {ROLES.filter((one) => hasAdmin || one !== 'admin').map((one) => (
+          <option key={one} value={one}>
+            {one}
           </option>
         ))}
       </select>
+      <p class="hint" id={`${id}-can`} aria-live="polite">
+        {isRole(role) && CAN[role]}
+      </p>
     </div>
   )
 }

@@ -1,7 +1,8 @@
 import { useState } from 'preact/hooks'
-import { call, type NewRecoveryCodes, type SecondFactors, type Session } from '../api.ts'
-import { useChange, useLoaded, Waiting } from '../loading.tsx'
+import { call } from '../api.ts'
+import { useChange, useLoaded, Waiting } from '../data.tsx'
 import { Section } from '../parts.tsx'
+import type { Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { Confirm } from './confirm.tsx'
 import { AddFirst } from './enrolment.tsx'
@@ -18,7 +19,7 @@ interface Props {
 
 /** One's own second factors and recovery codes. */
 export function SecondFactorSection({ session, onChanged }: Props) {
-  const loaded = useLoaded(() => call<SecondFactors>('/auth/second-factors', { method: 'GET' }))
+  const loaded = useLoaded(() => call('GET /auth/second-factors'))
   const [codes, setCodes] = useState<string[] | null>(null)
   const [done, setDone] = useState<string | null>(null)
 
@@ -29,7 +30,7 @@ export function SecondFactorSection({ session, onChanged }: Props) {
   }
   const { value } = loaded
   const add = (first: string[] | undefined) => {
-    settle('It is added, and your other sessions have ended.', first ?? null)
+    settle('Second factor added. Your other sessions have ended.', first ?? null)
     onChanged()
   }
   const needsMailCode = value?.mailCodeRequired === true && !codes
@@ -37,8 +38,8 @@ export function SecondFactorSection({ session, onChanged }: Props) {
     <>
       <Section id="second-factors" title="Second factors">
         <p class="lead">
-          You sign in with your password and one of these, or with a passkey alone. So a password that
-          somebody learns is not enough.
+          You sign in with your password and one of these, or with a passkey alone. Then a stolen password is
+          not enough.
         </p>
         <Waiting of={loaded} />
         {value && (
@@ -46,7 +47,7 @@ export function SecondFactorSection({ session, onChanged }: Props) {
             factors={value}
             onBegin={() => setDone(null)}
             onRemoved={() => {
-              settle('It is removed, and your other sessions have ended.')
+              settle('Second factor removed. Your other sessions have ended.')
               onChanged()
             }}
           >
@@ -69,12 +70,11 @@ export function SecondFactorSection({ session, onChanged }: Props) {
 function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: string[]) => void }) {
   const { run, isBusy, shown } = useChange()
   const [isSure, setSure] = useState(false)
-  const renew = () =>
-    run(async () => {
-      const { recoveryCodes } = await call<NewRecoveryCodes>('/auth/second-factors/recovery-codes')
-      setSure(false)
-      onRenewed(recoveryCodes)
-    })
+  async function replace(): Promise<void> {
+    const { recoveryCodes } = await call('POST /auth/second-factors/recovery-codes')
+    setSure(false)
+    onRenewed(recoveryCodes)
+  }
   const isFew = left <= FEW_CODES
   return (
     <>
@@ -82,18 +82,13 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
         <strong>Recovery codes</strong> <span class="tag">{left || 'none'} left</span>
         <p class={isFew ? 'error' : 'quiet'}>
           {isFew
-            ? 'Make new ones before you need them.'
-            : 'For when you have lost the others. New ones take the place of these.'}
+            ? 'Create new ones before you need them.'
+            : "For when you've lost the others. New ones replace these."}
         </p>
         {shown}
         {isSure && (
-          <Confirm
-            action="Replace the codes"
-            isBusy={isBusy}
-            onConfirm={renew}
-            onCancel={() => setSure(false)}
-          >
-            The codes that you have stored do not work any more then.
+          <Confirm action="Replace the codes" onConfirm={replace} onCancel={() => setSure(false)}>
+            The codes that you have stored stop working.
           </Confirm>
         )}
       </div>
@@ -102,9 +97,9 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
           type="button"
           class="small"
           disabled={isBusy}
-          onClick={() => (left > 0 ? setSure(true) : renew())}
+          onClick={() => (left > 0 ? setSure(true) : run(replace))}
         >
-          Make new ones
+          Create new codes
         </button>
       )}
     </>

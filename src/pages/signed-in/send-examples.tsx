@@ -1,37 +1,54 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { CopyButton } from '../parts.tsx'
 import { EXAMPLES } from './example-programs.ts'
 
-/** Code that sends an event, with the standard library of its language alone. */
+/** Code that sends an event, with the standard library of its language alone, in tabs (WAI-ARIA: tabs pattern). */
 export function SendExamples({ companyId }: { companyId: string }) {
-  const [language, setLanguage] = useState(EXAMPLES[0]?.language)
+  const [language, setLanguage] = useState(EXAMPLES[0]?.language ?? '')
+  const tabs = useRef<HTMLDivElement>(null)
   const example = EXAMPLES.find((one) => one.language === language)
   const code = example?.write({ companyId, url: `${location.origin}/api/events/ingest` }) ?? ''
+
+  function move(event: KeyboardEvent): void {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key]
+    if (step === undefined) return
+    const at = EXAMPLES.findIndex((one) => one.language === language)
+    const next = (at + step + EXAMPLES.length) % EXAMPLES.length
+    setLanguage(EXAMPLES[next]?.language ?? '')
+    tabs.current?.querySelectorAll('button')[next]?.focus()
+  }
+
   return (
     <div class="examples">
-      <fieldset>
-        <legend>Code to send one, with the secret in the variable SIGNING_SECRET</legend>
+      <h3 id="examples">Send a test event</h3>
+      <div class="tabs" role="tablist" aria-labelledby="examples" ref={tabs} onKeyDown={move}>
         {EXAMPLES.map((one) => (
-          <label key={one.language}>
-            <input
-              type="radio"
-              name="language"
-              checked={one.language === language}
-              onChange={() => setLanguage(one.language)}
-            />{' '}
+          <button
+            key={one.language}
+            type="button"
+            class="tab"
+            role="tab"
+            id={`tab-${one.file}`}
+            aria-controls="example"
+            aria-selected={one.language === language}
+            tabIndex={one.language === language ? 0 : -1}
+            onClick={() => setLanguage(one.language)}
+          >
             {one.language}
-          </label>
+          </button>
         ))}
-      </fieldset>
-      <p class="quiet">
-        Save it as <code>{example?.file}</code>, and run: <code>SIGNING_SECRET=whsec_… {example?.run}</code>
-      </p>
-      <div class="example">
-        {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
-        <pre tabIndex={0}>
-          <code>{code}</code>
-        </pre>
-        <CopyButton text={code} what="the code" />
+      </div>
+      <div class="panel" role="tabpanel" id="example" aria-labelledby={`tab-${example?.file}`}>
+        <p class="quiet">
+          Save it as <code>{example?.file}</code>, and run: <code>SIGNING_SECRET=whsec_… {example?.run}</code>
+        </p>
+        <div class="example">
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by keyboard */}
+          <pre tabIndex={0}>
+            <code>{code}</code>
+          </pre>
+          <CopyButton text={code} what="the code" />
+        </div>
       </div>
     </div>
   )

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
-import type { Session } from '../api.ts'
-import { Link } from '../parts.tsx'
+import { Mark } from '../mark.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
+import type { Session } from '../routes.ts'
 
 interface Props {
   session: Session
@@ -21,18 +21,20 @@ export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
   return (
     <>
       <a class="skip" href="#content">
-        To the content
+        Skip to content
       </a>
       <header class="bar">
         <p class="brand">
-          gatehouse <span class="company">{accessContext.companyName}</span>
+          <Mark /> gatehouse <span class="company">{accessContext.companyName}</span>
         </p>
         {!isHeld && (
           <nav aria-label="Pages">
             <ul>
               {pages.map(([to, { title }]) => (
-                <li key={to} aria-current={to === path ? 'page' : undefined}>
-                  <Link to={to}>{title}</Link>
+                <li key={to}>
+                  <a href={to} aria-current={to === path ? 'page' : undefined}>
+                    {title}
+                  </a>
                 </li>
               ))}
             </ul>

@@ -1,0 +1,90 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+
+/** Asks before a page is left that shows something once. The router cannot hold a navigation, so this comes before it. */
+
+/** What would be lost, and where, the latest last. */
+let losses: { loss: string; url: string }[] = []
+let ask: (leave: () => void) => void = (leave) => leave()
+
+/** While there is something to lose, whoever leaves the page is asked. */
+export function useLoss(loss: string | null): void {
+  useEffect(() => {
+    if (loss === null) return
+    const one = { loss, url: location.href }
+    losses.push(one)
+    const warn = (event: Event) => event.preventDefault()
+    addEventListener('beforeunload', warn)
+    return () => {
+      losses = losses.filter((other) => other !== one)
+      removeEventListener('beforeunload', warn)
+    }
+  }, [loss])
+}
+
+// The router adds its own listeners later, when it is shown.
+addEventListener('popstate', (event) => {
+  const { url } = losses.at(-1) ?? {}
+  if (url === undefined || location.pathname === new URL(url).pathname) return
+  // Back has already gone when it is told of, so the entry is made again.
+  event.stopImmediatePropagation()
+  history.pushState(null, '', url)
+  ask(() => history.back())
+})
+
+addEventListener(
+  'click',
+  (event) => {
+    const link = event.target instanceof Element ? event.target.closest('a') : null
+    const isElsewhere = link && !link.target && !link.download && link.pathname !== location.pathname
+    if (!isElsewhere || losses.length === 0) return
+    event.preventDefault()
+    event.stopImmediatePropagation()
+    ask(() => link.click())
+  },
+  { capture: true },
+)
+
+/** Does what leaves the page, at once or once that is confirmed. */
+export function leave(act: () => void): void {
+  if (losses.length === 0) act()
+  else ask(act)
+}
+
+export function LeaveDialog() {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const [go, setGo] = useState<(() => void) | null>(null)
+  useEffect(() => {
+    ask = (act) => {
+      setGo(() => act)
+      dialog.current?.showModal()
+    }
+    return () => {
+      ask = (act) => act()
+    }
+  }, [])
+
+  function confirm(): void {
+    dialog.current?.close()
+    losses = []
+    go?.()
+  }
+
+  return (
+    <dialog ref={dialog} aria-labelledby="leave-title" onClose={() => setGo(null)}>
+      {go && (
+        <>
+          <h2 id="leave-title">Leave this page?</h2>
+          <p>{losses.at(-1)?.loss}</p>
+          <div class="choices">
+            <button type="button" class="primary" autofocus onClick={() => dialog.current?.close()}>
+              Stay
+            </button>
+            <button type="button" class="danger" onClick={confirm}>
+              Leave
+            </button>
+          </div>
+        </>
+      )}
+    </dialog>
+  )
+}

@@ -1,0 +1,72 @@
+import { useRef, useState } from 'preact/hooks'
+import { useChange, useLoaded } from './data.tsx'
+import { useQuery } from './router.ts'
+
+/** Lists that are loaded page by page. */
+
+interface Page<Row> {
+  rows: Row[]
+  nextCursor: string | null
+}
+
+/** As many as are loaded at once when a list comes back. */
+const MAX_PAGES = 50
+
+/**
+ * From the beginning when a value of `on` changes. What further pages bring comes to the end. The query keeps as `shown` how
+ * many pages there are, so that Back brings them again: who changes `on` sets it to ''.
+ */
+export function usePages<Row extends { id: string }, More extends object>(
+  load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Page<Row> & More>,
+  on: unknown[],
+) {
+  const [pages, setPages] = useState<(Page<Row> & More)[]>([])
+  /** An answer for another list comes too late. */
+  const list = useRef(0)
+  const more = useChange()
+  const [{ shown = '1' }, changeQuery] = useQuery()
+  const first = useLoaded(
+    async (signal) => {
+      list.current += 1
+      const read = [await load(undefined, signal)]
+      for (let left = Math.min(Number(shown), MAX_PAGES) - 1; left > 0; left -= 1) {
+        const next = read.at(-1)?.nextCursor
+        if (next) read.push(await load(next, signal))
+      }
+      list.current += 1
+      setPages(read)
+      return read
+    },
+    { on },
+  )
+  const cursor = pages.at(-1)?.nextCursor ?? null
+  const readOn = () =>
+    more.run(async () => {
+      const before = list.current
+      const page = await load(cursor ?? undefined)
+      if (list.current !== before) return
+      setPages((all) => [...all, page])
+      changeQuery({ shown: String(pages.length + 1) })
+    })
+  const change = (edit: (rows: Row[]) => Row[]) =>
+    setPages((all) => all.map((page) => ({ ...page, rows: edit(page.rows) })))
+  return {
+    first,
+    pages,
+    rows: pages.flatMap(({ rows }) => rows),
+    /** Puts a row in the place of the one with its id. */
+    replace: (row: Row) => change((rows) => rows.map((one) => (one.id === row.id ? row : one))),
+    remove: (id: string) => change((rows) => rows.filter((one) => one.id !== id)),
+    /** A button that reads on, if there is more. */
+    moreButton: (label: string) => (
+      <>
+        {more.shown}
+        {cursor !== null && (
+          <button type="button" onClick={readOn} disabled={more.isBusy}>
+            {more.isBusy ? 'One moment…' : label}
+          </button>
+        )}
+      </>
+    ),
+  }
+}

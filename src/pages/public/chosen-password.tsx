@@ -1,0 +1,133 @@
+import { useEffect, useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { useLoaded, Waiting } from '../data.tsx'
+import { Field, Form, NewPassword, Username, type Values } from '../form.tsx'
+import { Time } from '../parts.tsx'
+import { fragment } from '../router.ts'
+import { Frame } from './frame.tsx'
+import { DEAD, explain, type LinkProps } from './mailed-links.tsx'
+import { OtherAccount } from './other-account.tsx'
+import type { Credentials } from './password-step.tsx'
+import { SignIn, useSignIn } from './sign-in.tsx'
+
+/** Links after which a password is chosen: to reset one, and to join. Who has just typed it is signed in with it. */
+
+/** @throws ApiError, also if the password was chosen and the sign-in failed */
+function useEntry({ onSignedIn }: LinkProps) {
+  const { givePassword, secondStep } = useSignIn(onSignedIn)
+  const [said, setSaid] = useState<string | null>(null)
+  async function enter(credentials: Credentials, done: string): Promise<void> {
+    fragment.set('email', credentials.email)
+    fragment.set('company', credentials.companyId ?? credentials.company ?? '')
+    await givePassword(credentials).catch(() => setSaid(done))
+  }
+  return {
+    enter,
+    /** In place of the page, once the password is chosen. */
+    next: secondStep(setSaid) ?? (said && <SignIn notice={said} onSignedIn={onSignedIn} />),
+  }
+}
+
+export function ResetPassword(props: LinkProps) {
+  const [token] = useState(fragment.get('token') ?? '')
+  const advice = explain(token, 'Get a new one below.')
+  const loaded = useLoaded(() => call('POST /auth/password/reset/preview', { body: { token } }).catch(advice))
+  const { value } = loaded
+  const { enter, next } = useEntry(props)
+
+  async function reset({ newPassword: password }: Values): Promise<void> {
+    await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(advice)
+    if (!value) return
+    const { companyHandle: company, email } = value
+    const done = 'Your password is changed, and you were signed out everywhere. Sign in with the new one.'
+    await enter({ ...(company && { company }), email, password }, done)
+  }
+
+  if (next) return next
+  const again = (
+    <p class="links">
+      <a href="/sign-in">Sign in</a>
+      <a href="/forgot-password">Get another link</a>
+    </p>
+  )
+  if (!value)
+    return (
+      <Frame title="Choose a new password">
+        <Waiting of={loaded} isFinal={loaded.code === DEAD} />
+        {again}
+      </Frame>
+    )
+  const { companyName, companyHandle, email } = value
+  return (
+    <OtherAccount session={props.session} owner={{ company: companyHandle, email }}>
+      <Frame title="Choose a new password">
+        <p>
+          For <strong>{email}</strong> at <strong>{companyName}</strong>. You'll be signed out everywhere
+          else.
+        </p>
+        <Form action="Change password" onSubmit={reset}>
+          {(faults) => (
+            <>
+              <Username email={email} />
+              <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
+            </>
+          )}
+        </Form>
+        {again}
+      </Frame>
+    </OtherAccount>
+  )
+}
+
+export function AcceptInvitation(props: LinkProps) {
+  const [token] = useState(fragment.get('token') ?? '')
+  const advice = explain(token, 'Ask the person who invited you to send a new one.')
+  const loaded = useLoaded(() => call('POST /auth/invitations/preview', { body: { token } }).catch(advice))
+  const { value } = loaded
+  const { enter, next } = useEntry(props)
+  useEffect(() => {
+    if (value) document.title = `Join ${value.companyName} · gatehouse`
+  }, [value])
+
+  async function accept({ name, password }: Values): Promise<void> {
+    const body = { token, name, password }
+    const { companyId, email } = await call('POST /auth/invitations/accept', { body }).catch(advice)
+    await enter({ companyId, email, password }, `You are a member of ${value?.companyName} now. Sign in.`)
+  }
+
+  if (next) return next
+  if (!value)
+    return (
+      <Frame title="Your invitation">
+        <Waiting of={loaded} isFinal={loaded.code === DEAD} />
+        <p class="links">
+          <a href="/sign-in">Sign in</a>
+        </p>
+      </Frame>
+    )
+  return (
+    <OtherAccount session={props.session} owner={{ company: null, email: value.email }}>
+      <Frame title={`Join ${value.companyName}`}>
+        <dl class="facts">
+          <dt>Email</dt>
+          <dd>{value.email}</dd>
+          <dt>Role</dt>
+          <dd>{value.role}</dd>
+          <dt>Open until</dt>
+          <dd>
+            <Time at={value.expiresAt} />
+          </dd>
+        </dl>
+        <Form action="Join" onSubmit={accept}>
+          {(faults) => (
+            <>
+              <Username email={value.email} />
+              <Field label="Your name" name="name" autoComplete="name" error={faults['name']} />
+              <NewPassword label="Password" name="password" error={faults['password']} />
+            </>
+          )}
+        </Form>
+      </Frame>
+    </OtherAccount>
+  )
+}

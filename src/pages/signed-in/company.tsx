@@ -1,0 +1,141 @@
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import type { PageProps } from '../app.tsx'
+import { useChange } from '../data.tsx'
+import { Field } from '../form.tsx'
+import { Copied, Dialog, Section, Time, Title } from '../parts.tsx'
+import type { Session } from '../routes.ts'
+import { Change } from './change.tsx'
+import { PolicySection } from './policy.tsx'
+
+/** The company: its name and handle, the policy on second factors, and an end to all sessions. */
+export function CompanyPage({ session, onChanged }: PageProps) {
+  const { companyName, companyHandle } = session.accessContext
+  return (
+    <>
+      <Title>Company</Title>
+      <Facts session={session} />
+      <Section id="name" title="Name">
+        <Change
+          action="Save name"
+          done="The name is saved."
+          submit={async ({ name }) => {
+            await call('PATCH /auth/company', { body: { name } })
+            onChanged()
+          }}
+        >
+          {(faults) => (
+            <Field
+              label="Name"
+              name="name"
+              autoComplete="organization"
+              value={companyName}
+              hint="Emails and invitations name it."
+              error={faults['name']}
+            />
+          )}
+        </Change>
+      </Section>
+      <Section id="handle" title="Handle">
+        <p class="lead">What people type to sign in. The present one stops working when you change it.</p>
+        <Change
+          action="Save handle"
+          done="The handle is saved. Tell your people: the former one signs nobody in."
+          submit={async ({ handle }) => {
+            await call('PATCH /auth/company', { body: { handle: handle.trim() } })
+            onChanged()
+          }}
+        >
+          {(faults) => (
+            <Field
+              label="Handle"
+              name="handle"
+              value={companyHandle ?? ''}
+              hint="3 to 40 letters, digits and hyphens. Five changes a day."
+              error={faults['handle']}
+            />
+          )}
+        </Change>
+      </Section>
+      <PolicySection session={session} />
+      <AllSessions session={session} />
+    </>
+  )
+}
+
+const SUBSCRIPTION: Record<Session['subscription']['status'], string> = {
+  trialing: 'in trial until',
+  active: 'paid until',
+  past_due: 'payment due; the paid period ended on',
+  canceled: 'canceled; the paid period ended on',
+  suspended: 'suspended; the paid period ended on',
+}
+
+function Facts({ session: { accessContext, subscription } }: { session: Session }) {
+  const { companyId, companyHandle } = accessContext
+  const { plan, status, currentPeriodEnd } = subscription
+  const verb =
+    Date.parse(currentPeriodEnd) > Date.now()
+      ? SUBSCRIPTION[status].replace('ended', 'ends')
+      : SUBSCRIPTION[status]
+  return (
+    <Section id="facts" title={accessContext.companyName}>
+      <dl class="facts">
+        <dt>Handle</dt>
+        <dd>{companyHandle ? <Copied text={companyHandle} what="the handle" /> : 'none yet'}</dd>
+        <dt>Company ID</dt>
+        <dd>
+          <Copied text={companyId} what="the company ID" />
+        </dd>
+        <dt>Plan</dt>
+        <dd>
+          {plan}, {verb} <Time at={currentPeriodEnd} />
+        </dd>
+      </dl>
+    </Section>
+  )
+}
+
+function AllSessions({ session }: { session: Session }) {
+  const [isAsked, setAsked] = useState(false)
+  const [isDone, setDone] = useState(false)
+  const { run, isBusy, shown } = useChange()
+  const end = () =>
+    run(async () => {
+      await call('DELETE /auth/company/sessions')
+      setAsked(false)
+      setDone(true)
+    })
+  return (
+    <Section id="sessions" title="End all sessions">
+      <p class="lead">
+        Everybody in {session.accessContext.companyName} but you signs in again, and so does every service
+        account.
+      </p>
+      {!isAsked && shown}
+      <button type="button" onClick={() => setAsked(true)}>
+        End all sessions…
+      </button>
+      <p role="status" class="done">
+        {isDone && 'All sessions but this one have ended.'}
+      </p>
+      {isAsked && (
+        <Dialog title="End all sessions?" onClose={() => setAsked(false)}>
+          {shown}
+          <p>
+            Every member and every service account of {session.accessContext.companyName} is signed out at
+            once, on all devices. Only this session goes on.
+          </p>
+          <div class="choices">
+            <button type="button" onClick={() => setAsked(false)}>
+              Cancel
+            </button>
+            <button type="button" class="danger" disabled={isBusy} onClick={end}>
+              End all sessions
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,81 @@
+import { useMemo } from 'preact/hooks'
+import { Time } from '../parts.tsx'
+import type { AuditEntry } from '../routes.ts'
+import { detailsOf, isOfFactor, whatOf, whyOf } from './entry-words.ts'
+
+/** Of members, by id. Those who are deleted have none. */
+export type Names = Readonly<Record<string, string>>
+
+export function EntryTable({ entries, names }: { entries: AuditEntry[]; names: Names }) {
+  return (
+    <table class="list trail" aria-labelledby="trail">
+      <thead class="list-head">
+        <tr>
+          <th scope="col" class="trail-when">
+            When
+          </th>
+          <th scope="col" class="trail-who">
+            Who
+          </th>
+          <th scope="col">What</th>
+        </tr>
+      </thead>
+      <tbody>
+        {entries.map((entry) => (
+          <Row
+            key={entry.id}
+            entry={entry}
+            actorName={entry.actor === null ? undefined : names[entry.actor]}
+            subjectName={entry.subject === null ? undefined : names[entry.subject]}
+          />
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+interface RowProps {
+  entry: AuditEntry
+  actorName: string | undefined
+  subjectName: string | undefined
+}
+
+/** Drawn anew only if something in it is another one: thousands of them stay as they are while more are added. */
+function Row({ entry, actorName, subjectName }: RowProps) {
+  return useMemo(() => {
+    const { occurredAt, actor, action, subject, ipAddress } = entry
+    const [before, after] = whatOf(entry)
+    const asides = [detailsOf(entry), whyOf(entry)].filter((text) => text !== null)
+    return (
+      <tr class="list-row">
+        <td class="trail-when">
+          <Time at={occurredAt} />
+          {ipAddress && <span class="quiet trail-aside"> from {ipAddress}</span>}
+        </td>
+        <td class="trail-who">{actor === null ? 'Someone' : <Who id={actor} name={actorName} />}</td>
+        <td class="trail-what">
+          {before}
+          {subject !== null && subject !== actor && !isOfFactor(action) && (
+            <>
+              {' '}
+              <Who id={subject} name={subjectName} />
+            </>
+          )}
+          {after && ` ${after}`}
+          {asides.map((text) => (
+            <span key={text} class="quiet trail-aside">
+              {text}
+            </span>
+          ))}
+        </td>
+      </tr>
+    )
+  }, [entry, actorName, subjectName])
+}
+
+/** A member by name, or an email; whoever is gone, by id. */
+function Who({ id, name }: { id: string; name: string | undefined }) {
+  if (id === 'operator') return <>an operator</>
+  if (name !== undefined) return <span title={id}>{name}</span>
+  return id.includes('@') ? id : <code>{id}</code>
+}

@@ -1,0 +1,84 @@
+import type { AuditEntry } from '../routes.ts'
+import * as words from '../words.ts'
+
+/** What entries of the audit log say in words. Names that these do not have stand as they are. */
+
+type Words = Partial<Record<string, string>>
+const ACTIONS: Words = words.ACTIONS
+const METHODS: Words = { ...words.METHODS, mailed_code: 'code from an email' }
+const DETAILS: Words = { ...words.DETAILS, codesLeft: 'codes left' }
+const REASONS: Words = {
+  ...words.REASONS,
+  wrong_factor: 'wrong code or passkey',
+  unknown_passkey: 'unknown passkey',
+  challenge_void: 'it came too late, or twice',
+}
+
+/** What was not done, by action and outcome: before the subject, and after it. */
+const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
+  'sign_in refused': ['tried to sign in', 'and was refused'],
+  'second_factor refused': ['entered a wrong second factor', 'and was refused'],
+  'reauthenticate refused': ["tried to confirm it's them", 'and was refused'],
+  'password_change refused': ['tried to change their password', 'and was refused'],
+  'refresh reused': ['used a refresh token twice, so the session was ended', ''],
+  'refresh raced': ['used a refresh token twice at the same time', ''],
+  'session_end superseded': ['had too many sessions, so the oldest one was ended', ''],
+}
+
+/** What stands before the subject, and after it. */
+export function whatOf({ action, outcome, subject }: AuditEntry): [before: string, after: string] {
+  const done = ACTIONS[action] ?? action
+  if (outcome === 'done') return [done, '']
+  const [before, after] = NOT_DONE[`${action} ${outcome}`] ?? [done, `(${outcome})`]
+  return [action === 'sign_in' && subject !== null ? `${before} as` : before, after]
+}
+
+/** Why a sign-in was refused, and how often. */
+export function whyOf({ reason, count = 1 }: AuditEntry): string | null {
+  if (reason === undefined) return null
+  const why = REASONS[reason] ?? reason
+  return count > 1 ? `${why}, ${count.toLocaleString()} times` : why
+}
+
+/** What was changed: from what to what, or what was said besides. */
+export function detailsOf({ details }: AuditEntry): string | null {
+  if (details === null) return null
+  const { before = {}, after = {}, ...others }: Changes = { ...details }
+  const changes = Object.entries(after).map(
+    ([name, value]) => `${DETAILS[name] ?? name} from ${textOf(before[name])} to ${textOf(value)}`,
+  )
+  return [...changes, ...Object.entries(others).map(([name, value]) => saidOf(name, value))].join('; ')
+}
+
+interface Changes extends Record<string, unknown> {
+  before?: Record<string, unknown>
+  after?: Record<string, unknown>
+}
+
+function saidOf(name: string, value: unknown): string {
+  switch (name) {
+    case 'kind':
+      return methodsOf(value)
+    case 'method':
+    case 'methods':
+      return `by ${methodsOf(value)}`
+    case 'reason':
+      return REASONS[String(value)] ?? textOf(value)
+    case 'for':
+      return value === 'factor' ? 'to add a second factor' : 'to change their email'
+    default:
+      return `${DETAILS[name] ?? name}: ${textOf(value)}`
+  }
+}
+
+const textOf = (value: unknown) => [value ?? []].flat().join(', ') || 'none'
+/** Without what follows from the others: that there were several, or that the device verified its user. */
+const methodsOf = (value: unknown) =>
+  [value]
+    .flat()
+    .flatMap((method) => METHODS[String(method)] ?? [])
+    .join(' and ')
+
+/** Whether the subject is a second factor, which only its owner knows. */
+export const isOfFactor = (action: string) =>
+  action === 'second_factor_add' || action === 'second_factor_remove'

@@ -1,0 +1,115 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { heading, openPages, press } from '../support/browser.ts'
+
+/** Pages of which a file cannot be had: an instance of another release does not have it, or the network fails. */
+
+const { origin, openPage } = await openPages()
+const html = await (await fetch(`${origin}/sign-in`)).text()
+const FILES = {
+  script: /<script type="module" src="([^"]+)"/.exec(html)?.[1] ?? '',
+  stylesheet: /<link rel="stylesheet" href="([^"]+)"/.exec(html)?.[1] ?? '',
+}
+
+/** Lets a file not come, for so many times. Counts how often the page is loaded. */
+async function withhold(page: Page, file: string, times: number) {
+  let left = times
+  let loads = 0
+  await page.route(`${origin}${file}`, async (route) => {
+    left -= 1
+    if (left >= 0) await route.fulfill({ status: 404 })
+    else await route.continue()
+  })
+  page.on('request', (request) => {
+    if (request.isNavigationRequest()) loads += 1
+  })
+  return { loads: () => loads }
+}
+
+const notice = (page: Page) => page.getByRole('alert').getByText('This page could not be loaded completely.')
+const kept = (page: Page) => page.evaluate<number>('sessionStorage.length')
+
+describe.for(['script', 'stylesheet'] as const)('a page whose %s cannot be had', (kind) => {
+  const file = FILES[kind]
+
+  test('is loaded once more, and then goes on as ever', async () => {
+    const { page } = await openPage(origin)
+    const { loads } = await withhold(page, file, 1)
+    // The secret of a mailed link is not lost.
+    await page.goto(`${origin}/verify-email#token=abc`)
+    await heading(page, 'Confirm your email')
+    expect(loads()).toBe(2)
+    await expect.poll(() => kept(page)).toBe(0)
+    expect(await notice(page).count()).toBe(0)
+    expect(await page.locator('main').count()).toBe(1)
+  })
+
+  test('says so if that does not help, and is not loaded again and again', async () => {
+    const { page } = await openPage(origin)
+    const { loads } = await withhold(page, file, 3)
+    await page.goto(`${origin}/sign-in`)
+    await notice(page).waitFor()
+    expect(loads()).toBe(2)
+    expect(await page.getByText('Loading…').count()).toBe(0)
+    // Somebody tries it, and again when the file is there.
+    await press(page, 'Reload the page')
+    await expect.poll(loads).toBe(3)
+    await notice(page).waitFor()
+    await press(page, 'Reload the page')
+    await heading(page, 'Sign in')
+    expect(loads()).toBe(4)
+    await expect.poll(() => kept(page)).toBe(0)
+    expect(await notice(page).count()).toBe(0)
+  })
+})
+
+test('a page says so at once where it is offline, or where the browser keeps nothing', async () => {
+  for (const script of [
+    `Object.defineProperty(navigator, 'onLine', { value: false })`,
+    `Object.defineProperty(globalThis, 'sessionStorage', { get() { throw new DOMException('', 'SecurityError') } })`,
+  ]) {
+    const { page } = await openPage(origin)
+    await page.addInitScript(script)
+    const { loads } = await withhold(page, FILES.script, 1)
+    await page.goto(`${origin}/sign-in`)
+    await notice(page).waitFor()
+    expect(loads()).toBe(1)
+  }
+})
+
+test('a file of an extension of the browser that cannot be had changes nothing', async () => {
+  const { page } = await openPage(origin)
+  const { loads } = await withhold(page, '/elsewhere.js', 1)
+  await page.goto(`${origin}/sign-in`)
+  await heading(page, 'Sign in')
+  await page.evaluate(`new Promise((resolve) => {
+    const script = document.createElement('script')
+    script.onerror = resolve
+    Object.defineProperty(script, 'src', { value: 'chrome-extension://elsewhere.js' })
+    document.head.append(script)
+    script.dispatchEvent(new Event('error'))
+  })`)
+  expect([loads(), await notice(page).count()]).toEqual([1, 0])
+})
+
+test('a page without scripts says what it needs', async () => {
+  const { page } = await openPage(origin, { javaScriptEnabled: false })
+  await page.goto(`${origin}/sign-in`)
+  // Playwright finds no text in it.
+  await page.locator('noscript p').waitFor()
+  expect(await page.getByText('Loading…').isVisible()).toBe(false)
+})
+
+test('a page that is slow to come says that it loads', async () => {
+  const { page } = await openPage(origin)
+  const come = Promise.withResolvers<void>()
+  await page.route(`${origin}${FILES.script}`, async (route) => {
+    await come.promise
+    await route.continue()
+  })
+  await page.goto(`${origin}/sign-in`, { waitUntil: 'commit' })
+  await page.getByText('Loading…').waitFor()
+  come.resolve()
+  await heading(page, 'Sign in')
+  expect(await page.getByText('Loading…').count()).toBe(0)
+})

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest'
+import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { PASSWORD } from '../support/test-service.ts'
+
+/** Links that were mailed: whose they are, what they say if they are dead, and who is signed in meanwhile. */
+
+const { origin, service, mailbox, openPage, openMailed } = await openPages()
+
+/** A link to reset a password. */
+async function forget(email: string, companyId: string): Promise<string> {
+  service.clock.advance(1)
+  await service.call('/auth/password/forgot', { json: { companyId, email } })
+  return (await mailbox.mailTo(email, 'Reset your password')).token
+}
+
+test('a link that is dead says so before a password is typed, and offers no try that cannot help', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openPage(origin)
+  const used = await forget(admin.email, admin.companyId)
+  const password = 'another correct horse'
+  await service.call('/auth/password/reset', { json: { token: used, newPassword: password } })
+  const replaced = await forget(admin.email, admin.companyId)
+  await forget(admin.email, admin.companyId)
+  for (const token of [used, replaced, 'reset_nonsense']) {
+    await page.goto(`${origin}/reset-password#token=${token}`)
+    await say(page, 'This link has expired or has already been used.')
+    expect(await page.locator('input').count()).toBe(0)
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
+    await page.getByRole('link', { name: 'Get another link' }).waitFor()
+  }
+  await page.goto(`${origin}/accept-invitation#token=invite_nonsense`)
+  await say(page, 'Ask the person who invited you to send a new one.')
+  // Opened again, a page has no token: it is kept nowhere.
+  const token = await forget(admin.email, admin.companyId)
+  await page.goto(`${origin}/reset-password#token=${token}`)
+  await page.getByLabel('New password').waitFor()
+  expect(await tracesIn(page)).not.toContain(token)
+  await page.reload()
+  await say(page, 'Please open the link in the email again.')
+  // A link can be opened twice, as long as it was not used.
+  await page.goto(`${origin}/reset-password#token=${token}`)
+  await fill(page, { 'New password': PASSWORD })
+  await press(page, 'Change password')
+  await heading(page, 'Developer settings')
+  expectClean()
+})
+
+test('somebody else who is signed in is named, and asked, before a link does anything', async () => {
+  const [admin, other] = [await service.addCompany(), await service.addCompany({ name: 'Other Inc' })]
+  const { page, expectClean } = await openPage(origin)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, other)
+  await heading(page, 'Developer settings')
+  const token = await forget(admin.email, admin.companyId)
+  await page.goto(`${origin}/reset-password#token=${token}`)
+  await heading(page, "You're signed in already")
+  for (const text of ['Other Inc', other.email, admin.email])
+    await page.getByText(text, { exact: true }).first().waitFor()
+  await go(page, 'Back to Other Inc')
+  await heading(page, 'Developer settings')
+  // Nothing has happened.
+  await page.goto(`${origin}/reset-password#token=${token}`)
+  await press(page, 'Continue with the link')
+  await fill(page, { 'New password': 'another correct horse' })
+  await press(page, 'Change password')
+  await heading(page, 'Developer settings')
+  expect(await page.locator('.who').innerText()).toContain(admin.email)
+
+  // Whose own link it is, is not asked.
+  const own = await forget(admin.email, admin.companyId)
+  await page.goto(`${origin}/reset-password#token=${own}`)
+  await page.getByLabel('New password').waitFor()
+  expectClean()
+})
+
+test('who joins, or has a second factor, lands signed in with the password that was typed', async () => {
+  const admin = await service.addCompany({ name: 'Joined' })
+  const { accessToken: token } = await service.loginAs(admin)
+  const email = 'new@joined.example'
+  await service.call('/auth/invitations', { token, json: { email, role: 'viewer' } })
+  const { page, expectClean } = await openPage(origin)
+  await openMailed(page, email)
+  await heading(page, 'Join Joined')
+  await fill(page, { 'Your name': 'New', Password: PASSWORD })
+  await press(page, 'Join')
+  await heading(page, 'Developer settings')
+  await say(page, 'An admin of your company creates the signing secret')
+  await go(page, 'Account')
+  await say(page, 'Sees risks and analytics, and changes nothing.')
+  // The company is known from then on.
+  await press(page, 'Sign out')
+  await fill(page, { Email: email, Password: PASSWORD })
+  await press(page, 'Sign in')
+  await heading(page, 'Developer settings')
+  expectClean()
+})

@@ -1,0 +1,109 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { enter, heading, openPages, SIGNED_IN } from '../support/browser.ts'
+
+/** Answers that are late, a network that is slow, and pages that ask again by themselves. */
+
+const { origin, service, openPage } = await openPages()
+const LATE_MS = 3_000
+
+/** From now on, each answer of the interface is late. */
+async function delay(page: Page): Promise<void> {
+  await page.route('**/api/**', async (route) => {
+    await sleep(LATE_MS)
+    await route.continue().catch(() => {})
+  })
+}
+
+const READY: Record<string, string> = {
+  '/developer': 'Create signing secret',
+  '/members': 'Manage',
+  '/company': 'Save handle',
+  '/activity': 'CSV',
+  '/account': 'Add an app',
+}
+
+test('each page is whole when answers are three seconds late, and at 400 kbit/s', async () => {
+  const admin = await service.addCompany()
+  const { page, context, expectClean } = await openPage(origin)
+  await delay(page)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  const look = async () => {
+    for (const path of SIGNED_IN) {
+      await page.goto(`${origin}${path}`)
+      const ready = page.getByRole('button', { name: READY[path] ?? '' }).first()
+      await (path === '/account'
+        ? page.getByRole('button', { name: 'I have a code already' })
+        : ready
+      ).waitFor()
+      await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
+    }
+  }
+  await look()
+  await page.unroute('**/api/**')
+  const network = await context.newCDPSession(page)
+  const throughput = 400_000 / 8
+  await network.send('Network.emulateNetworkConditions', {
+    offline: false,
+    latency: 200,
+    downloadThroughput: throughput,
+    uploadThroughput: throughput,
+  })
+  await look()
+  expectClean()
+})
+
+test('a poll begins after the answer of the one before, slows down, stops when hidden, and goes on when looked at', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openPage(origin)
+  await page.clock.install()
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  let asked = 0
+  let open = 0
+  let most = 0
+  await page.route('**/webhook-secret/status', async (route) => {
+    asked += 1
+    open += 1
+    most = Math.max(most, open)
+    await sleep(50)
+    open -= 1
+    await route.continue()
+  })
+  /** Lets time pass until it was asked so often. Returns the seconds. */
+  async function untilAsked(times: number): Promise<number> {
+    const before = asked
+    for (let seconds = 0; ; seconds += 1) {
+      if (asked - before >= times) return seconds
+      await page.clock.runFor(1_000)
+      await expect.poll(() => open).toBe(0)
+      // The page plans the next one once it has the answer.
+      await page.waitForLoadState('networkidle')
+    }
+  }
+  const show = (state: 'hidden' | 'visible') =>
+    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${state === 'hidden'} });
+      document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))`)
+
+  // Every two seconds at first.
+  expect(await untilAsked(3)).toBeGreaterThanOrEqual(5)
+  // It does not end, as after ten minutes once, but nobody has used the page.
+  await page.clock.fastForward('20:00')
+  await untilAsked(1)
+  expect(await untilAsked(1)).toBeGreaterThanOrEqual(20)
+  expect(most).toBe(1)
+
+  await show('hidden')
+  await page.clock.runFor(60_000)
+  const before = asked
+  await page.clock.runFor(180_000)
+  expect(asked).toBe(before)
+  await show('visible')
+  // Somebody looks at it, and uses it.
+  expect(await untilAsked(2)).toBeLessThan(20)
+  expectClean()
+})
