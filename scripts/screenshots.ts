@@ -73,14 +73,15 @@ async function takeStates(page: Page, origin: string, save: Save): Promise<void>
   await press(page, 'Replace secret…')
   await save('developer-replace')
   await page.goto(`${origin}/members`)
-  await page.getByText('Billing worker').click()
-  await page.getByRole('button', { name: 'Delete…' }).first().click()
+  await press(page, 'Manage Billing worker')
   await save('members-open')
-  await page.goto(`${origin}/security`)
+  await press(page, 'Delete Billing worker')
+  await save('members-delete')
+  await page.goto(`${origin}/company`)
   await page.getByRole('radio', { name: 'Required for everyone' }).check()
   await press(page, 'Save')
   await page.locator('dialog[open]').waitFor()
-  await save('security-stricter')
+  await save('company-stricter')
 }
 
 const isCode = (name: string) => name.endsWith('.txt') && name.includes('mailbox_code')
@@ -140,7 +141,7 @@ async function takeFactors(
   const refusal = { code: 'reauthentication_required', detail: '', type: '', title: '', status: 403 }
   await page.route('**/email/change', (route) => route.fulfill({ status: 403, json: refusal }))
   await page.getByLabel('New email').fill('new@demo.example')
-  await press(page, 'Send me a link')
+  await press(page, 'Email me a link')
   await page.getByRole('button', { name: 'Use a passkey' }).waitFor()
   await save('account-proof')
   await press(page, 'Cancel')
@@ -165,7 +166,7 @@ async function takeFactors(
   await page.getByRole('button', { name: /^Remove… / }).click()
   await save('account-last')
   await press(page, 'Remove the last one')
-  await page.getByText('You have none').waitFor()
+  await page.getByText("You don't have one yet").waitFor()
 }
 
 /** What a member sees whom the policy holds. The mailed code is read when it is used, so any will do here. */
@@ -195,7 +196,7 @@ async function signIn(
 }
 
 async function askEveryone(page: Page): Promise<void> {
-  await page.getByRole('link', { name: 'Security' }).click()
+  await page.getByRole('link', { name: 'Company' }).click()
   await page.getByRole('radio', { name: 'Required for everyone' }).check()
   await press(page, 'Save')
   await press(page, 'Require')
@@ -203,17 +204,21 @@ async function askEveryone(page: Page): Promise<void> {
 }
 
 /** Something to see on each page. */
-async function live(page: Page, origin: string, companyId: string): Promise<void> {
+async function live(page: Page, origin: string): Promise<void> {
   await page.getByRole('button', { name: 'Create signing secret' }).click()
   await page.locator('.secret').waitFor()
+  const facts = page.getByRole('region', { name: 'Send events' }).locator('dd code')
+  const companyId = (await facts.nth(1).textContent()) ?? ''
   await fetch(`${origin}/api/events/ingest`, { method: 'POST', headers: { 'x-company-id': companyId } })
-  await page.getByRole('link', { name: 'Members' }).click()
-  await page.getByLabel('Email').first().fill('bob@acme.example')
-  await page.getByRole('button', { name: 'Invite' }).click()
+  await page.goto(`${origin}/members`)
+  await page.getByLabel('Email addresses').fill('bob@acme.example')
+  await press(page, 'Invite')
   await page.getByRole('heading', { name: 'Open invitations' }).waitFor()
-  await page.getByLabel('Name').last().fill('Billing worker')
-  await page.getByRole('button', { name: 'Add the server' }).click()
+  const account = page.getByRole('region', { name: 'Add a service account' })
+  await account.getByLabel('Name').fill('Billing worker')
+  await press(page, 'Add service account')
   await page.locator('.fresh').waitFor()
+  await press(page, "I've stored it")
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-screenshots-'))
@@ -221,10 +226,9 @@ await mkdir(FOLDER, { recursive: true })
 const { service, link, password } = await startService(dataDir)
 const browser = await launchBrowser()
 try {
-  const { origin, hash } = new URL(link)
-  const companyId = new URLSearchParams(hash.slice(1)).get('company') ?? ''
+  const { origin } = new URL(link)
   const first = await browser.newContext()
-  await live(await signIn(first, link, password), origin, companyId)
+  await live(await signIn(first, link, password), origin)
   for (const look of LOOKS) {
     const { context, name, saver } = await open(browser, look)
     const page = await context.newPage()

@@ -20,7 +20,7 @@ import { Developer } from './signed-in/developer.tsx'
 import { Enrolment } from './signed-in/enrolment.tsx'
 import { MembersPage } from './signed-in/members.tsx'
 import { ProofDialog } from './signed-in/proof-dialog.tsx'
-import { Shell } from './signed-in/shell.tsx'
+import { type PageProps, Shell } from './signed-in/shell.tsx'
 import { ENDED } from './words.ts'
 
 /** Which page is at which path, and who is signed in. */
@@ -34,11 +34,6 @@ const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], (props: LinkProps) => Compon
   '/accept-invitation': (props) => <AcceptInvitation {...props} />,
   '/confirm-email': (props) => <ConfirmEmail {...props} />,
   '/undo': (props) => <Undo {...props} />,
-}
-
-export interface PageProps {
-  session: Session
-  onChanged: () => void
 }
 
 const SIGNED_IN: Record<keyof typeof SIGNED_IN_PAGES, (props: PageProps) => ComponentChild> = {

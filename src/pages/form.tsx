@@ -155,6 +155,8 @@ interface FormProps {
   children?: (faults: Faults) => ComponentChildren
   onSubmit: (values: Values) => Promise<unknown>
   isDanger?: boolean
+  /** Something else on the page is what one does first. */
+  isSecond?: boolean
   /** Without it there is no button to cancel. */
   onCancel?: (() => void) | undefined
   cancel?: string
@@ -164,7 +166,15 @@ const EMPTY = Object.fromEntries(NAMES.map((name) => [name, ''])) as unknown as 
 
 /** A form that says what is wrong, at the field if it is known, and moves the focus there. */
 export function Form(props: FormProps) {
-  const { action, children, onSubmit, isDanger = false, onCancel, cancel = 'Cancel' } = props
+  const {
+    action,
+    children,
+    onSubmit,
+    isDanger = false,
+    isSecond = false,
+    onCancel,
+    cancel = 'Cancel',
+  } = props
   const form = useRef<HTMLFormElement>(null)
   const [error, setError] = useState<ApiError | null>(null)
   const [isBusy, setBusy] = useState(false)
@@ -207,7 +217,11 @@ export function Form(props: FormProps) {
       )}
       {children?.(error?.fields ?? {})}
       <div class="choices">
-        <button type="submit" class={isDanger ? 'danger' : 'primary'} disabled={isBusy}>
+        <button
+          type="submit"
+          class={isDanger ? 'danger' : isSecond ? undefined : 'primary'}
+          disabled={isBusy}
+        >
           {isBusy ? 'One moment…' : action}
         </button>
         {onCancel && (

@@ -31,8 +31,9 @@ export function readCompany(): Company | null {
   try {
     const found: unknown = JSON.parse(read(COMPANY) ?? 'null')
     if (typeof found !== 'object' || found === null || !('id' in found) || !('name' in found)) return null
+    const handle = 'handle' in found && typeof found.handle === 'string' ? found.handle : null
     return typeof found.id === 'string' && typeof found.name === 'string'
-      ? { id: found.id, name: found.name }
+      ? { id: found.id, handle, name: found.name }
       : null
   } catch {
     // Somebody else wrote it.
@@ -40,8 +41,8 @@ export function readCompany(): Company | null {
   }
 }
 
-export function rememberCompany(company: { id: string; name: string } | null): void {
-  write(COMPANY, company && JSON.stringify({ id: company.id, name: company.name }))
+export function rememberCompany(company: (Company & { id: string }) | null): void {
+  write(COMPANY, company && JSON.stringify(company))
 }
 
 /** A mark opens nothing. Without that of a sign-in, the pages do not ask who is signed in. */

@@ -59,5 +59,5 @@ export function useCompany(given: Company | null, typed = '') {
 /** A link can be to another company than the one that is remembered. */
 function remembered(linked: string): Company | null {
   const company = readCompany()
-  return company && (linked === '' || linked === company.id) ? company : null
+  return company && ['', company.id, company.handle].includes(linked) ? company : null
 }

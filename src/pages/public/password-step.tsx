@@ -13,15 +13,18 @@ interface Props {
   /** Whether the company is to be remembered, also after a sign-in by passkey. */
   isRemembered: boolean
   onRemember: (isRemembered: boolean) => void
+  /** A passkey comes first. */
+  isSecond: boolean
   give: (credentials: Credentials, typed: Props['typed']) => Promise<void>
 }
 
 /** Company, e-mail and password. */
-export function PasswordStep({ company: given, typed, isRemembered, onRemember, give }: Props) {
+export function PasswordStep({ company: given, typed, isRemembered, onRemember, isSecond, give }: Props) {
   const company = useCompany(given, typed.company)
   return (
     <Form
       action="Sign in"
+      isSecond={isSecond}
       onSubmit={(values) => {
         const email = values.email.trim()
         const credentials = { ...company.read(values), email, password: values.password }

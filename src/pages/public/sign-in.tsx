@@ -66,8 +66,8 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const isPasskeyFirst = passkeyMark.isSet()
 
   function enter(session: Session): void {
-    const { companyId: id, companyName: name } = session.accessContext
-    if (isRemembered) rememberCompany({ id, name })
+    const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
+    if (isRemembered) rememberCompany({ id, handle, name })
     onSignedIn(session)
   }
 
@@ -87,6 +87,7 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
         typed={typed}
         isRemembered={isRemembered}
         onRemember={setRemembered}
+        isSecond={isPasskeyFirst}
         give={async (credentials, given) => {
           setTyped(given)
           await givePassword(credentials)

@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
-import type { PageProps } from '../app.tsx'
 import { useChange, useLoaded, Waiting } from '../data.tsx'
 import { Field, NewPassword, Username } from '../form.tsx'
 import { Section, Time, Title } from '../parts.tsx'
@@ -10,6 +9,7 @@ import { browserNameOf } from './browser-name.ts'
 import { Change } from './change.tsx'
 import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
+import type { PageProps } from './shell.tsx'
 
 /** Who one is and what one may do; one's own name, e-mail, password, second factors and sessions. */
 export function Account({ session, onChanged }: PageProps) {

@@ -1,12 +1,12 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import type { PageProps } from '../app.tsx'
 import { useChange } from '../data.tsx'
 import { Field } from '../form.tsx'
 import { Copied, Dialog, Section, Time, Title } from '../parts.tsx'
 import type { Session } from '../routes.ts'
 import { Change } from './change.tsx'
 import { PolicySection } from './policy.tsx'
+import type { PageProps } from './shell.tsx'
 
 /** The company: its name and handle, the policy on second factors, and an end to all sessions. */
 export function CompanyPage({ session, onChanged }: PageProps) {
@@ -127,11 +127,11 @@ function AllSessions({ session }: { session: Session }) {
             once, on all devices. Only this session goes on.
           </p>
           <div class="choices">
-            <button type="button" onClick={() => setAsked(false)}>
-              Cancel
-            </button>
             <button type="button" class="danger" disabled={isBusy} onClick={end}>
               End all sessions
+            </button>
+            <button type="button" autofocus onClick={() => setAsked(false)}>
+              Cancel
             </button>
           </div>
         </Dialog>

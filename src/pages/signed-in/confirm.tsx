@@ -21,9 +21,6 @@ export function Confirm({ title, children, action, onConfirm, onCancel }: Props)
       <div class="confirm-text">{children}</div>
       {change.shown}
       <div class="choices">
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
         <button
           type="button"
           class="danger"
@@ -31,6 +28,9 @@ export function Confirm({ title, children, action, onConfirm, onCancel }: Props)
           onClick={() => change.run(async () => await onConfirm())}
         >
           {change.isBusy ? 'One moment…' : action}
+        </button>
+        <button type="button" autofocus onClick={onCancel}>
+          Cancel
         </button>
       </div>
     </Dialog>

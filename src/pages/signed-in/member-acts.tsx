@@ -2,8 +2,29 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { useChange } from '../data.tsx'
+import type { Member } from '../routes.ts'
 import { Confirm } from './confirm.tsx'
-import { type DetailsProps, sentInWords } from './member-details.tsx'
+import type { NewPassword } from './new-passwords.tsx'
+
+export interface DetailsProps {
+  member: Member
+  isSelf: boolean
+  /** How many open invitations the member has sent. */
+  sent: number
+  onPassword: (password: NewPassword) => void
+  /** The invitations that the member sent are gone. */
+  onDropped: () => void
+  onChanged: (member: Member) => void
+  onDeleted: (member: Member) => void
+}
+
+/** Which open invitations stop working with the rights of their sender. */
+export function sentInWords(sent: number): string {
+  if (sent === 0) return ''
+  return sent === 1
+    ? 'The open invitation they sent stops working.'
+    : `The ${sent} open invitations they sent stop working.`
+}
 
 /** What is asked before it is done. */
 interface Act {

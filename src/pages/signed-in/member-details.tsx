@@ -2,22 +2,8 @@ import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
-import type { Member } from '../routes.ts'
-import { MemberActs } from './member-acts.tsx'
-import type { NewPassword } from './new-passwords.tsx'
+import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
-
-export interface DetailsProps {
-  member: Member
-  isSelf: boolean
-  /** How many open invitations the member has sent. */
-  sent: number
-  onPassword: (password: NewPassword) => void
-  /** The invitations that the member sent are gone. */
-  onDropped: () => void
-  onChanged: (member: Member) => void
-  onDeleted: (member: Member) => void
-}
 
 /** What an admin sees of a member besides the row, and can change. */
 export function MemberDetails(props: DetailsProps) {
@@ -44,14 +30,6 @@ export function MemberDetails(props: DetailsProps) {
       )}
     </div>
   )
-}
-
-/** Which open invitations stop working with the rights of their sender. */
-export function sentInWords(sent: number): string {
-  if (sent === 0) return ''
-  return sent === 1
-    ? 'The open invitation they sent stops working.'
-    : `The ${sent} open invitations they sent stop working.`
 }
 
 function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {

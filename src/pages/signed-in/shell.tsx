@@ -3,6 +3,13 @@ import { Mark } from '../mark.tsx'
 import { SIGNED_IN_PAGES } from '../paths.ts'
 import type { Session } from '../routes.ts'
 
+/** What each page gets. */
+export interface PageProps {
+  session: Session
+  /** What the session says was changed. */
+  onChanged: () => void
+}
+
 interface Props {
   session: Session
   path: string
