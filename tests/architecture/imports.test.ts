@@ -204,7 +204,7 @@ describe('imports run one way:', () => {
     )
     // The service runs without them, once the pages are built.
     expect(new Set(packages)).toEqual(
-      new Set(['preact', 'preact/hooks', '@simplewebauthn/browser', 'lean-qr']),
+      new Set(['preact', 'preact/hooks', 'preact-iso/router', '@simplewebauthn/browser', 'lean-qr']),
     )
   })
 

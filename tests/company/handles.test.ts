@@ -59,7 +59,7 @@ describe('a handle', () => {
     const { body } = await service.call('/auth/verify-email', { json: { token } })
     expect(body).toEqual({
       companyId,
-      companyHandle: expect.stringMatching(/^company-of-person\d+-onboarding-e-\d{4}-eu1$/),
+      companyHandle: expect.stringMatching(/^company-of-person[\w-]+-\d{4}-eu1$/),
       email,
       status: 'active',
     })

@@ -89,6 +89,7 @@ const defaults = {
     session: { name: 'session', max: 6000, windowSeconds: 60 },
     memberChanges: { name: 'member-changes', max: 1000, windowSeconds: 3600 },
     invitations: { name: 'invitations', max: 50, windowSeconds: 3600 },
+    handleChanges: { name: 'handle-changes', max: 5, windowSeconds: 86_400 },
     servicePasswords: { name: 'service-passwords', max: 20, windowSeconds: 3600 },
   },
 }
