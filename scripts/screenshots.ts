@@ -84,7 +84,7 @@ async function takeStates(page: Page, origin: string, save: Save): Promise<void>
   await save('company-stricter')
 }
 
-const isCode = (name: string) => name.endsWith('.txt') && name.includes('mailbox_code')
+const isCode = (name: string) => name.includes('mailbox_code')
 
 /** Asks for the code that the first factor needs, and reads it from its mail. */
 async function proveMailbox(page: Page, dataDir: string, save: Save): Promise<void> {
@@ -96,7 +96,8 @@ async function proveMailbox(page: Page, dataDir: string, save: Save): Promise<vo
     await sleep(100)
     codes = (await listMails(dataDir, 'admin@')).filter(isCode)
   }
-  const mail = await readFile(join(dataDir, 'mail', codes.at(-1) ?? ''), 'utf8')
+  const text = (codes.at(-1) ?? '').replace(/eml$/, 'txt')
+  const mail = await readFile(join(dataDir, 'mail', text), 'utf8')
   await section.getByLabel('Code from the email').fill(/\d{4} \d{4}/.exec(mail)?.[0] ?? '')
   await save('account-mailbox')
   await press(page, 'Continue')
