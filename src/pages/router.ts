@@ -23,6 +23,9 @@ export function useQuery(): [
   ]
 }
 
+/** What is no secret stays with the entry of the history, so that it is there again after a reload. */
+const KEPT = ['company', 'email']
+
 /**
  * The values of the fragment when the application started. They are taken out of the address bar and the history at once,
  * since one can be a secret.
@@ -35,7 +38,12 @@ addEventListener('hashchange', () => {
 })
 
 function takeFragment(): URLSearchParams {
-  const values = new URLSearchParams(location.hash.slice(1))
-  if (location.hash) history.replaceState(null, '', location.pathname + location.search)
+  const values = new URLSearchParams(location.hash.slice(1) || keptIn(history.state))
+  const kept = new URLSearchParams([...values].filter(([name]) => KEPT.includes(name)))
+  if (location.hash) history.replaceState({ kept: `${kept}` }, '', location.pathname + location.search)
   return values
+}
+
+function keptIn(state: unknown): string {
+  return typeof state === 'object' && state !== null && 'kept' in state ? String(state.kept) : ''
 }

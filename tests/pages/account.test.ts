@@ -119,6 +119,11 @@ test('who did not ask for another address takes the account back by the link in 
   await phone.page.getByText(admin.email).waitFor()
   await phone.page.getByText(/^Company \d+$/).waitFor()
   expect(await tracesIn(phone.page)).not.toContain(undo)
+  // Loaded again, the page still says whose account it is.
+  await phone.page.reload()
+  await phone.page.getByText(admin.email).waitFor()
+  await phone.page.goto('about:blank')
+  await phone.page.goto(`${origin}/undo#token=${undo}`)
   await press(phone.page, 'Undo the change')
   await heading(phone.page, 'The change is undone')
   await openMailed(phone.page, admin.email)
