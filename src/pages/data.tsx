@@ -80,19 +80,13 @@ export interface Loaded<Value> {
   reload: () => void
 }
 
-interface LoadedOptions {
-  /** It is loaded anew when a value of these changes. */
-  on?: unknown[]
-  /** How soon after an answer it is loaded again; null: it is not. */
-  everyMs?: number | null
-}
-
 const NOTHING = { value: null, error: null, code: null }
 const codeOf = (error: Error) => (error instanceof ApiError ? error.code : null)
 
+/** Anew when a value of `on` changes, and so soon after an answer as `everyMs` says, if it does. */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
-  { on = [], everyMs = null }: LoadedOptions = {},
+  { on = [], everyMs = null }: { on?: unknown[]; everyMs?: number | null } = {},
 ): Loaded<Value> {
   const [state, setState] = useState<Omit<Loaded<Value>, 'reload'>>(NOTHING)
   const given = useRef({ load, everyMs })
@@ -111,14 +105,9 @@ export function useLoaded<Value>(
   return { ...state, reload: () => void loader.current?.reload() }
 }
 
-interface WaitingProps {
-  of: Loaded<unknown>
-  /** Another try does not help. */
-  isFinal?: boolean
-}
-
-/** Says that something is not loaded yet, or could not be. */
-export function Waiting({ of: { value, error, reload }, isFinal = false }: WaitingProps) {
+/** Says that something is not loaded yet, or could not be. `isFinal` says that another try does not help. */
+export function Waiting({ of, isFinal = false }: { of: Loaded<unknown>; isFinal?: boolean }) {
+  const { value, error, reload } = of
   if (!error) return value === null ? <p class="quiet">Loading…</p> : null
   return (
     <p class="error box" role="alert">
