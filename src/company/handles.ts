@@ -60,12 +60,16 @@ export async function giveHandle(
   }
 }
 
+/** Letters that NFKD leaves whole. */
+const LATIN: Record<string, string> = { ł: 'l', ø: 'o', đ: 'd', ð: 'd', ß: 'ss', æ: 'ae', œ: 'oe', þ: 'th' }
+
 /** Latin letters and digits of a name, from the first letter on. */
 function wordsOf(name: string): string {
   const latin = name
     .normalize('NFKD')
     .replace(/\p{M}/gu, '')
     .toLowerCase()
+    .replace(/[łøđðßæœþ]/g, (letter) => LATIN[letter] ?? '')
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^[^a-z]+|-$/g, '')
   return latin === '' ? 'company' : latin

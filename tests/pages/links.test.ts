@@ -89,6 +89,7 @@ test('who joins, or has a second factor, lands signed in with the password that 
   await say(page, 'Sees risks and analytics, and changes nothing.')
   // The company is known from then on.
   await press(page, 'Sign out')
+  await say(page, 'Signing in to Joined')
   await fill(page, { Email: email, Password: PASSWORD })
   await press(page, 'Sign in')
   await heading(page, 'Developer settings')

@@ -3,6 +3,7 @@ import { call } from '../api.ts'
 import { useLoaded, Waiting } from '../data.tsx'
 import { Field, Form, NewPassword, Username, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
+import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
 import { DEAD, explain, type LinkProps } from './mailed-links.tsx'
@@ -14,7 +15,11 @@ import { SignIn, useSignIn } from './sign-in.tsx'
 
 /** @throws ApiError, also if the password was chosen and the sign-in failed */
 function useEntry({ onSignedIn }: LinkProps) {
-  const { givePassword, secondStep } = useSignIn(onSignedIn)
+  const { givePassword, secondStep } = useSignIn((session) => {
+    const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
+    rememberCompany({ id, handle, name })
+    onSignedIn(session)
+  })
   const [said, setSaid] = useState<string | null>(null)
   async function enter(credentials: Credentials, done: string): Promise<void> {
     fragment.set('email', credentials.email)

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { useChange, useLoaded, Waiting } from '../data.tsx'
 import { Field, NewPassword, Username } from '../form.tsx'
-import { Section, Time, Title } from '../parts.tsx'
+import { Copied, Section, Time, Title } from '../parts.tsx'
 import type { Session } from '../routes.ts'
 import { CAN, MAY, type Role } from '../words.ts'
 import { browserNameOf } from './browser-name.ts'
@@ -72,6 +72,11 @@ function Rights({ session: { user, permissions, accessContext } }: { session: Se
       <dl class="facts">
         <dt>Company</dt>
         <dd>{accessContext.companyName}</dd>
+        <dt>Handle</dt>
+        <dd>
+          <Copied text={accessContext.companyHandle ?? accessContext.companyId} what="the handle" />
+          <p class="quiet">You type it to sign in on a new device.</p>
+        </dd>
         <dt>Role</dt>
         <dd>
           {user.role}
