@@ -103,7 +103,7 @@ test('a poll begins after the answer of the one before, slows down, stops when h
   await page.clock.runFor(180_000)
   expect(asked).toBe(before)
   await show('visible')
-  // Somebody looks at it, and uses it.
-  expect(await untilAsked(2)).toBeLessThan(20)
+  // Somebody looks at it: it goes on.
+  await untilAsked(2)
   expectClean()
 })
