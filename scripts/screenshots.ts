@@ -87,7 +87,7 @@ async function takeStates(page: Page, origin: string, save: Save): Promise<void>
 const isCode = (name: string) => name.includes('mailbox_code')
 
 /** Asks for the code that the first factor needs, and reads it from its mail. */
-async function proveMailbox(page: Page, dataDir: string, save: Save): Promise<void> {
+async function proveMailbox(page: Page, dataDir: string, save: () => Promise<unknown>): Promise<void> {
   const before = (await listMails(dataDir, 'admin@')).filter(isCode).length
   const section = page.getByRole('region', { name: 'Add your first second factor' })
   await section.getByRole('button', { name: 'Email me a code' }).click()
@@ -99,7 +99,7 @@ async function proveMailbox(page: Page, dataDir: string, save: Save): Promise<vo
   const text = (codes.at(-1) ?? '').replace(/eml$/, 'txt')
   const mail = await readFile(join(dataDir, 'mail', text), 'utf8')
   await section.getByLabel('Code from the email').fill(/\d{4} \d{4}/.exec(mail)?.[0] ?? '')
-  await save('account-mailbox')
+  await save()
   await press(page, 'Continue')
 }
 
@@ -123,7 +123,7 @@ async function takeFactors(
   })
   await page.addInitScript('PublicKeyCredential.isConditionalMediationAvailable = async () => false')
   await page.goto(`${origin}/account`)
-  await proveMailbox(page, dataDir, save)
+  await proveMailbox(page, dataDir, () => save('account-mailbox'))
   await press(page, 'Add a passkey')
   await save('account-passkey')
   await press(page, 'Create passkey')
@@ -170,14 +170,11 @@ async function takeFactors(
   await page.getByText("You don't have one yet").waitFor()
 }
 
-/** What a member sees whom the policy holds. The mailed code is read when it is used, so any will do here. */
-async function takeEnrolment(page: Page, save: Save): Promise<void> {
+/** What a member sees whom the policy holds. */
+async function takeEnrolment(page: Page, dataDir: string, save: Save): Promise<void> {
   await page.getByRole('heading', { name: 'Add your first second factor' }).waitFor()
   await save('enrolment')
-  await press(page, 'Email me a code')
-  await page.getByLabel('Code from the email').fill('12345678')
-  await save('enrolment-code')
-  await press(page, 'Continue')
+  await proveMailbox(page, dataDir, () => save('enrolment-code'))
   await page.locator('.ways').waitFor()
   await save('enrolment-choice')
 }
@@ -246,7 +243,7 @@ try {
   for (const look of LOOKS) {
     const { context, saver } = await open(browser, look)
     const held = await signIn(context, link, password, 'Your company requires a second factor')
-    await takeEnrolment(held, saver(held))
+    await takeEnrolment(held, dataDir, saver(held))
     await context.close()
   }
   console.log(`${(await readdir(FOLDER)).length} pictures are in ${FOLDER}`)

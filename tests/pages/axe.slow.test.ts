@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, fill, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
 /** Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. */
@@ -59,11 +59,8 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
 
   await enter(page, held)
   await heading(page, 'Your company requires a second factor')
-  await press(page, 'Email me a code')
-  await page.getByLabel('Code from the email').waitFor()
-  await look('a mailed code')
-  await fill(page, { 'Code from the email': '12345678' })
-  await press(page, 'Continue')
+  await proveMailbox(page, look)
+  await page.locator('.ways').waitFor()
   await look('adding the first one')
   await signOut(page)
 

@@ -44,7 +44,7 @@ export function useFactors(service: TestService) {
   const { clock } = service
 
   /** Gives the code that the first factor needs, if that is asked for. */
-  async function proveMailbox(page: Page): Promise<void> {
+  async function proveMailbox(page: Page, look = async (_step: string) => {}): Promise<void> {
     const hasCode = page.getByRole('button', { name: 'I have a code already' })
     await hasCode
       .or(page.getByRole('button', { name: 'Add an app' }))
@@ -52,6 +52,11 @@ export function useFactors(service: TestService) {
       .waitFor()
     if ((await hasCode.count()) === 0) return
     await hasCode.click()
+    await look('a mailed code')
+    await giveMailedCode(page)
+  }
+
+  async function giveMailedCode(page: Page): Promise<void> {
     const cookies = await page.context().cookies()
     const cookie = cookies.find(({ name }) => name === '__Host-session')?.value ?? ''
     await fill(page, { 'Code from the email': await mailedCodeOf(service, { cookie }, 'mailbox_code') })
@@ -94,5 +99,5 @@ export function useFactors(service: TestService) {
     clock.advance(30)
     return code
   }
-  return { proveMailbox, addPasskey, addApp, giveCode }
+  return { proveMailbox, giveMailedCode, addPasskey, addApp, giveCode }
 }

@@ -16,7 +16,7 @@ import { begin, expectNoTraces, own, signOut, storeCodes, useFactors } from './f
 /** Second factors on the pages, in a real browser: how they are added, asked for and removed. */
 
 const { origin, service, mailbox, openPage } = await openPages()
-const { addPasskey, addApp, giveCode, proveMailbox } = useFactors(service)
+const { addPasskey, addApp, giveCode, giveMailedCode, proveMailbox } = useFactors(service)
 
 /** A company whose admin is signed in, on a device that makes passkeys. */
 async function openSignedIn({ hasOffers = false } = {}) {
@@ -178,8 +178,15 @@ test('who cancels the dialog of the browser is told so quietly, and can choose a
   await say(page, 'No passkey was created.')
   expect(await page.getByRole('alert').count()).toBe(0)
   await device.accept()
+  // Meanwhile the mailed code has expired, and the device has made a passkey before that is found.
+  service.clock.advance(11 * 60)
+  await press(page, 'Create passkey')
+  await say(page, 'make it again: the new one replaces it.')
+  await giveMailedCode(page)
+  await press(page, 'Add a passkey')
   await press(page, 'Create passkey')
   await storeCodes(page)
+  expect(await device.passkeys()).toHaveLength(1)
   // The device has one by now.
   await press(page, 'Add a passkey')
   await press(page, 'Create passkey')

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { useChange } from '../data.tsx'
 import { canUsePasskeys } from '../passkeys.ts'
@@ -9,15 +9,18 @@ import { SetUpAuthenticator } from './set-up-authenticator.tsx'
 interface Props {
   /** Of the mailbox, for a member who must prove it. */
   mailCode?: string | undefined
+  /** An app that was begun already. */
+  begun?: NewAuthenticator | undefined
   onBegin?: () => void
   /** With recovery codes if it is the first factor. */
   onAdded: (recoveryCodes: string[] | undefined) => void
-  /** Gets what is wrong, and tells whether that was the mailed code. */
+  /** Gets what is wrong, which can be the mailed code. */
   onRefused?: (error: unknown) => never
 }
 
 /** The kinds of second factors, of which one is chosen and added. */
-export function AddFactor({ mailCode, onBegin, onAdded, onRefused = rethrow }: Props) {
+export function AddFactor({ mailCode, begun, onBegin, onAdded, onRefused = rethrow }: Props) {
+  const unused = useRef(begun)
   const [chosen, setChosen] = useState<'passkey' | NewAuthenticator | null>(null)
   const { run, isBusy, shown } = useChange()
   const isAble = canUsePasskeys()
@@ -30,7 +33,9 @@ export function AddFactor({ mailCode, onBegin, onAdded, onRefused = rethrow }: P
     run(async () => {
       onBegin?.()
       const body = { mailCode }
-      setChosen(await call('POST /auth/second-factors/totp', { body }).catch(onRefused))
+      const app = unused.current ?? (await call('POST /auth/second-factors/totp', { body }).catch(onRefused))
+      unused.current = undefined
+      setChosen(app)
     })
   const step = {
     onCancel: () => setChosen(null),

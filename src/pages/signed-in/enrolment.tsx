@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { useLoaded, Waiting } from '../data.tsx'
 import { Section, Title } from '../parts.tsx'
-import type { SecondFactors, Session } from '../routes.ts'
+import type { NewAuthenticator, SecondFactors, Session } from '../routes.ts'
 import { AddFactor } from './add-factor.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 import { ProofSteps } from './proof-steps.tsx'
@@ -67,31 +67,37 @@ interface AddFirstProps {
 
 /** Adds the first factor of a member, after a mailed code. */
 export function AddFirst({ email, needsMailCode, onStale, onAdded }: AddFirstProps) {
-  const [mailCode, setMailCode] = useState<string | undefined>()
+  const [proof, setProof] = useState<{ mailCode: string; begun: NewAuthenticator } | null>(null)
   const [fault, setFault] = useState<string | undefined>()
 
-  /** The code is checked with the factor: if it is wrong, that is said where it was typed. */
+  /** To begin an app checks the code and does not use it up. So a wrong one is found before a device makes a passkey. */
+  async function prove(mailCode: string): Promise<void> {
+    setProof({ mailCode, begun: await call('POST /auth/second-factors/totp', { body: { mailCode } }) })
+  }
+  /** The code can have expired since: that is said where it is typed. */
   function refuse(error: unknown): never {
     if (error instanceof ApiError && error.fields['mailCode']) {
-      setFault(error.fields['mailCode'])
-      setMailCode(undefined)
+      setFault(
+        `${error.fields['mailCode']}. If your device has made a passkey, make it again: the new one replaces it`,
+      )
+      setProof(null)
     }
     throw error
   }
-  if (needsMailCode && mailCode === undefined)
+  if (needsMailCode && !proof)
     return (
       <Section id="mailbox" title="Add your first second factor">
         <p class="lead">
           First we email a code to <strong>{email}</strong>, so that nobody who only knows your password can
           add one.
         </p>
-        <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={setMailCode} />
+        <MailboxProof use="factor" fault={fault} onStale={onStale} onGiven={prove} />
       </Section>
     )
   return (
-    <Section id="add" title="Add your second factor" hasFocus={mailCode !== undefined}>
+    <Section id="add" title="Add your second factor" hasFocus={proof !== null}>
       <p class="lead">You need it each time you sign in. You can add others later.</p>
-      <AddFactor mailCode={mailCode} onAdded={onAdded} onRefused={refuse} />
+      <AddFactor {...proof} onAdded={onAdded} onRefused={refuse} />
     </Section>
   )
 }

@@ -14,7 +14,7 @@ interface Props {
   onGiven: (code: string) => Promise<void> | void
 }
 
-/** Mails a code, and takes it. Whether it is right is found out when it is used. */
+/** Mails a code, and takes it. Whoever gets it finds out whether it is right. */
 export function MailboxProof({ use, fault, onStale, onGiven }: Props) {
   const [mailed, setMailed] = useState(0)
   const [hasCode, setHasCode] = useState(false)
