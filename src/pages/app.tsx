@@ -21,6 +21,7 @@ import { Enrolment } from './signed-in/enrolment.tsx'
 import { MembersPage } from './signed-in/members.tsx'
 import { ProofDialog } from './signed-in/proof-dialog.tsx'
 import { type PageProps, Shell } from './signed-in/shell.tsx'
+import { UsedRecoveryCode } from './signed-in/used-recovery-code.tsx'
 import { ENDED } from './words.ts'
 
 /** Which page is at which path, and who is signed in. */
@@ -72,6 +73,8 @@ function Pages() {
   const [returnTo, setReturnTo] = useState<string | null>(null)
   /** The session that the policy of its company holds: it shows nothing before it has proven a second factor. */
   const [held, setHeld] = useState<string | null>(null)
+  /** The session that a recovery code opened. */
+  const [recovered, setRecovered] = useState<string | null>(null)
   const current = useRef({ session, url })
   current.current = { session, url }
   const isPublic = isAt(PUBLIC, path)
@@ -122,7 +125,9 @@ function Pages() {
     if (session && isAtHome) route(returnTo ?? '/developer', true)
   }, [session, path, isPublic, isAtHome, returnTo])
 
-  function enter(opened: Session): void {
+  function enter(opened: Session, byRecoveryCode = false): void {
+    if (byRecoveryCode) setReturnTo('/account')
+    setRecovered(byRecoveryCode ? opened.session.id : null)
     signedInMark.set(true)
     setNotice(null)
     setHeld(null)
@@ -185,6 +190,7 @@ function Pages() {
           {fault}
         </p>
       )}
+      {path === '/account' && recovered === session.session.id && <UsedRecoveryCode />}
       {isHeld ? (
         <Enrolment
           session={session}

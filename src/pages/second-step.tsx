@@ -87,16 +87,10 @@ export function SecondStep({ asked, send, onDead, onCancel, cancel }: Props) {
         ))}
         <LinkButton onClick={onCancel}>{cancel}</LinkButton>
       </p>
-      <details class="trouble">
-        <summary>Having trouble?</summary>
-        <p>
-          {others.length > 0 && 'Use another way, above. '}
-          {methods.includes('recovery_code') &&
-            'A recovery code is one of the ten that you stored when you added your first second factor. '}
-          If you have none of these, ask somebody with the role admin in your company to reset your second
-          factors, under Members. If you are the only admin, ask whoever runs gatehouse.
-        </p>
-      </details>
+      <p class="hint">
+        Lost your passkey or phone? {others.length > 0 ? 'Use another way above, or ask' : 'Ask'} an admin of
+        your company to reset your second factors. If you're the only admin, ask whoever runs gatehouse.
+      </p>
     </>
   )
 }
@@ -127,7 +121,10 @@ const FIELDS = {
     autoComplete: 'one-time-code',
     isNumeric: true,
   },
-  recovery_code: { label: 'Recovery code', hint: 'One of the codes that you stored. Each works once.' },
+  recovery_code: {
+    label: 'Recovery code',
+    hint: 'One of the ten codes that you stored when you added your first second factor. Each works once.',
+  },
 }
 
 function Code({ way, give }: { way: keyof typeof FIELDS; give: (code: string) => Promise<void> }) {

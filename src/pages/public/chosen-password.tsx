@@ -15,10 +15,10 @@ import { SignIn, useSignIn } from './sign-in.tsx'
 
 /** @throws ApiError, also if the password was chosen and the sign-in failed */
 function useEntry({ onSignedIn }: LinkProps) {
-  const { givePassword, secondStep } = useSignIn((session) => {
+  const { givePassword, secondStep } = useSignIn((session, byRecoveryCode) => {
     const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
     rememberCompany({ id, handle, name })
-    onSignedIn(session)
+    onSignedIn(session, byRecoveryCode)
   })
   const [said, setSaid] = useState<string | null>(null)
   async function enter(credentials: Credentials, done: string): Promise<void> {

@@ -7,14 +7,14 @@ import { fragment } from '../router.ts'
 import type { Session } from '../routes.ts'
 import { Done, Frame } from './frame.tsx'
 import { OtherAccount } from './other-account.tsx'
-import { SignIn } from './sign-in.tsx'
+import { type OnSignedIn, SignIn } from './sign-in.tsx'
 
 /** The pages of mailed links, which do one thing when a button is pressed: programs that read mails follow links too. */
 
 export interface LinkProps {
   /** Who is signed in in this browser. */
   session: Session | null
-  onSignedIn: (session: Session) => void
+  onSignedIn: OnSignedIn
 }
 
 const DEAD_LINK = 'This link has expired or has already been used.'

@@ -10,8 +10,11 @@ import { type Credentials, PasswordStep } from './password-step.tsx'
 
 const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
+/** `byRecoveryCode`: a second factor may be lost. */
+export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => void
+
 /** The steps after a password was given: there is a session, or a second factor is asked for. */
-export function useSignIn(onSignedIn: (session: Session) => void) {
+export function useSignIn(onSignedIn: OnSignedIn) {
   const [asked, setAsked] = useState<Challenge | null>(null)
 
   /** @throws ApiError */
@@ -24,7 +27,8 @@ export function useSignIn(onSignedIn: (session: Session) => void) {
     }
   }
   async function giveFactor(body: SecondProof): Promise<void> {
-    onSignedIn(await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE }))
+    const session = await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE })
+    onSignedIn(session, body.method === 'recovery_code')
   }
 
   /** The second step, if one is asked for. */
@@ -54,7 +58,7 @@ interface Props {
   notice: string | null
   /** That of a link that was opened just now. */
   company?: Company | null
-  onSignedIn: (session: Session) => void
+  onSignedIn: OnSignedIn
 }
 
 /** Sign-in by password and, where one is asked for, a second factor; or by passkey alone, first where the device has one. */
@@ -65,10 +69,10 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const { givePassword, secondStep } = useSignIn(enter)
   const isPasskeyFirst = passkeyMark.isSet()
 
-  function enter(session: Session): void {
+  function enter(session: Session, byRecoveryCode = false): void {
     const { companyId: id, companyHandle: handle, companyName: name } = session.accessContext
     if (isRemembered) rememberCompany({ id, handle, name })
-    onSignedIn(session)
+    onSignedIn(session, byRecoveryCode)
   }
 
   const second = secondStep(setSaid)

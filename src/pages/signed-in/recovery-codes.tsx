@@ -14,8 +14,13 @@ export function RecoveryCodes({ codes, session, onStored }: Props) {
   const text = `${codes.join('\n')}\n`
   useLoss('Your recovery codes are not shown again. Have you stored them?')
   function save(): void {
-    const { user, accessContext } = session
-    const about = `Recovery codes of ${user.email} at ${accessContext.companyName}, for ${location.origin}\nEach works once in place of a second factor.\n\n`
+    const { companyName, companyHandle, companyId } = session.accessContext
+    const about = [
+      `Recovery codes for ${location.origin}`,
+      `Company: ${companyName} (${companyHandle ?? companyId})`,
+      `Email: ${session.user.email}`,
+      'Each works once in place of a second factor.\n\n',
+    ].join('\n')
     saveFile(new Blob([about, text], { type: 'text/plain' }), 'recovery-codes.txt')
   }
   return (
