@@ -14,7 +14,8 @@ export const ENDED: Record<EndReason, string> = {
   user_disabled: 'Your account is disabled. Ask an admin of your company.',
   user_deleted: 'Your account was deleted. Ask an admin of your company.',
   company_suspended: 'Your company is suspended. Ask an admin of your company.',
-  ended_by_user: 'You ended this session from another one. Sign in again.',
+  ended_by_user:
+    'This session was ended from another one of yours, or your second factors changed there. Sign in again.',
   ended_by_admin: 'An admin of your company ended this session. Sign in again.',
   ended_by_operator: 'This session was ended by the operators of gatehouse. Sign in again.',
 }

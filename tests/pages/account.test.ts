@@ -157,7 +157,10 @@ test('a session that is ended from another one says so at its next click, and an
   await row.getByRole('button', { name: /^End/ }).click()
   await row.waitFor({ state: 'detached' })
   await invite(other.page, 'bob@company.example')
-  await say(other.page, 'You ended this session from another one.')
+  await say(
+    other.page,
+    'This session was ended from another one of yours, or your second factors changed there.',
+  )
   await enter(other.page, admin)
   await heading(other.page, 'Members')
   expectClean()
