@@ -6,11 +6,12 @@ import { LeaveDialog, leave } from './leaving.tsx'
 import { Boundary } from './parts.tsx'
 import { HOME_PATHS, type PUBLIC_PATHS, SIGNED_IN_PAGES } from './paths.ts'
 import { AcceptInvitation, ResetPassword } from './public/chosen-password.tsx'
-import { ForgotPassword, WhichCompany } from './public/forgotten.tsx'
+import { FindCompany, ForgotPassword } from './public/forgotten.tsx'
 import { Frame } from './public/frame.tsx'
-import { ConfirmEmail, type LinkProps, Undo, VerifyEmail } from './public/mailed-links.tsx'
+import { ConfirmEmail, type LinkProps, VerifyEmail } from './public/mailed-links.tsx'
 import { Register } from './public/register.tsx'
 import { SignIn } from './public/sign-in.tsx'
+import { Undo } from './public/undo.tsx'
 import { signedInMark } from './remembered.ts'
 import type { Session } from './routes.ts'
 import { Account } from './signed-in/account.tsx'
@@ -28,7 +29,7 @@ import { ENDED } from './words.ts'
 
 const PUBLIC: Record<(typeof PUBLIC_PATHS)[number], (props: LinkProps) => ComponentChild> = {
   '/register': () => <Register />,
-  '/companies': () => <WhichCompany />,
+  '/companies': () => <FindCompany />,
   '/forgot-password': () => <ForgotPassword />,
   '/verify-email': (props) => <VerifyEmail {...props} />,
   '/reset-password': (props) => <ResetPassword {...props} />,

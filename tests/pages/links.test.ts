@@ -23,7 +23,7 @@ test('a link that is dead says so before a password is typed, and offers no try 
   await forget(admin.email, admin.companyId)
   for (const token of [used, replaced, 'reset_nonsense']) {
     await page.goto(`${origin}/reset-password#token=${token}`)
-    await say(page, 'This link has expired or has already been used.')
+    await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
     expect(await page.locator('input').count()).toBe(0)
     expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
     await page.getByRole('link', { name: 'Get another link' }).waitFor()
@@ -56,6 +56,7 @@ test('somebody else who is signed in is named, and asked, before a link does any
   await heading(page, "You're signed in already")
   for (const text of ['Other Inc', other.email, admin.email])
     await page.getByText(text, { exact: true }).first().waitFor()
+  await say(page, 'If you continue and sign in with it, this browser is signed out of Other Inc.')
   await go(page, 'Back to Other Inc')
   await heading(page, 'Developer settings')
   // Nothing has happened.

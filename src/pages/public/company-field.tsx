@@ -18,8 +18,15 @@ function readTyped(text: string): Named {
   return ID.test(typed) ? { companyId: typed } : { company: typed.toLowerCase() }
 }
 
+interface Options {
+  /** What was typed before, for who begins again. */
+  typed?: string | undefined
+  /** What is said before its name. */
+  at?: string
+}
+
 /** Which company a form is about: that of a link, or the remembered one, or one that is typed. */
-export function useCompany(given: Company | null, typed = '') {
+export function useCompany(given: Company | null, { typed = '', at = 'Signing in to' }: Options = {}) {
   const linked = fragment.get('company') ?? ''
   const [known, setKnown] = useState<Company | null>(() => given ?? remembered(linked))
 
@@ -35,8 +42,7 @@ export function useCompany(given: Company | null, typed = '') {
     field: (faults: Faults) =>
       known ? (
         <p class="chosen">
-          Signing in to <strong>{known.name}</strong> ·{' '}
-          <LinkButton onClick={forget}>Not your company?</LinkButton>
+          {at} <strong>{known.name}</strong> · <LinkButton onClick={forget}>Not your company?</LinkButton>
         </p>
       ) : (
         <Field
@@ -47,8 +53,7 @@ export function useCompany(given: Company | null, typed = '') {
           error={faults['company'] ?? faults['companyId']}
           hint={
             <>
-              Its handle, such as acme-4821. You'll find it in any email from us.{' '}
-              <a href="/companies">Which company?</a>
+              Such as acme-4821. It's in any email from us, or <a href="/companies">find your company</a>.
             </>
           }
         />

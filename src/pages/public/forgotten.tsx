@@ -1,46 +1,51 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
+import { LinkButton } from '../parts.tsx'
 import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
 import { Done, Frame } from './frame.tsx'
 
-/** For who has forgotten a password or a company. */
+/** For who has forgotten a password or a company. The answer is the same whether or not there is an account, so it says what was typed. */
 
-/** Mails are asked for with the same answer, whether or not there is an account. */
 export function ForgotPassword() {
+  const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
   const [isDone, setDone] = useState(false)
-  const company = useCompany(null)
+  const company = useCompany(null, { typed: typed.company, at: 'Account at' })
   async function ask(values: Values): Promise<void> {
-    await call('POST /auth/password/forgot', {
-      body: { ...company.read(values), email: values.email.trim() },
-    })
+    const email = values.email.trim()
+    await call('POST /auth/password/forgot', { body: { ...company.read(values), email } })
+    setTyped({ company: values.company.trim(), email })
     setDone(true)
   }
-  return (
-    <Frame title="Forgot your password?">
-      {isDone ? (
+  if (isDone)
+    return (
+      <Frame title="Check your email">
         <Done>
-          If there is an account with this address, we've sent it an email with a link to choose a new
+          If <strong>{typed.email}</strong> has an account at{' '}
+          <strong>{company.known?.name ?? typed.company}</strong>, we've emailed it a link to choose a new
           password. The link works for an hour.
         </Done>
-      ) : (
-        <Form action="Email me a link" onSubmit={ask}>
-          {(faults) => (
-            <>
-              {company.field(faults)}
-              <Field
-                label="Email"
-                name="email"
-                type="email"
-                autoComplete="username"
-                value={fragment.get('email') ?? ''}
-                error={faults['email']}
-              />
-            </>
-          )}
-        </Form>
-      )}
+        <NoMail what="company or email" onChange={() => setDone(false)} />
+      </Frame>
+    )
+  return (
+    <Frame title="Forgot your password?">
+      <Form action="Email me a link" onSubmit={ask}>
+        {(faults) => (
+          <>
+            {company.field(faults)}
+            <Field
+              label="Email"
+              name="email"
+              type="email"
+              autoComplete="username"
+              value={typed.email}
+              error={faults['email']}
+            />
+          </>
+        )}
+      </Form>
       <p class="links">
         <a href="/sign-in">Back to sign-in</a>
       </p>
@@ -48,29 +53,55 @@ export function ForgotPassword() {
   )
 }
 
-export function WhichCompany() {
+export function FindCompany() {
+  const [typed, setTyped] = useState(fragment.get('email') ?? '')
   const [isDone, setDone] = useState(false)
-  async function ask({ email }: Values): Promise<void> {
-    await call('POST /auth/companies/remind', { body: { email: email.trim() } })
+  async function ask(values: Values): Promise<void> {
+    const email = values.email.trim()
+    await call('POST /auth/companies/remind', { body: { email } })
+    setTyped(email)
     setDone(true)
   }
-  return (
-    <Frame title="Which company?">
-      {isDone ? (
+  if (isDone)
+    return (
+      <Frame title="Check your email">
         <Done>
-          If this address belongs to a company here, we've sent it an email that names the company, with a
-          link to sign in.
+          If <strong>{typed}</strong> belongs to a company here, we've sent it an email that names the
+          company, with a link to sign in.
         </Done>
-      ) : (
-        <Form action="Email me my companies" onSubmit={ask}>
-          {(faults) => (
-            <Field label="Email" name="email" type="email" autoComplete="email" error={faults['email']} />
-          )}
-        </Form>
-      )}
+        <NoMail what="email" onChange={() => setDone(false)} />
+      </Frame>
+    )
+  return (
+    <Frame title="Find your company">
+      <p>We'll email you the companies that you belong to, each with a link to sign in.</p>
+      <Form action="Email me my companies" onSubmit={ask}>
+        {(faults) => (
+          <Field
+            label="Email"
+            name="email"
+            type="email"
+            autoComplete="email"
+            value={typed}
+            error={faults['email']}
+          />
+        )}
+      </Form>
       <p class="links">
         <a href="/sign-in">Back to sign-in</a>
       </p>
     </Frame>
+  )
+}
+
+function NoMail({ what, onChange }: { what: string; onChange: () => void }) {
+  return (
+    <>
+      <p class="hint">Nothing arrived? Check your spam folder, and the {what} above.</p>
+      <p class="links">
+        <LinkButton onClick={onChange}>Change the {what}</LinkButton>
+        <a href="/sign-in">Back to sign-in</a>
+      </p>
+    </>
   )
 }

@@ -8,11 +8,13 @@ interface Props {
   session: Session | null
   /** Whose link it is, as far as that is known. */
   owner?: { company: string | null; email: string } | undefined
+  /** The link signs nobody in. */
+  keepsSession?: boolean
   children: ComponentChildren
 }
 
 /** Asks before a link does anything in a browser in which somebody else is signed in. */
-export function OtherAccount({ session, owner, children }: Props) {
+export function OtherAccount({ session, owner, keepsSession = false, children }: Props) {
   const [isAsked, setAsked] = useState(true)
   if (!session || !isAsked || isOf(session, owner)) return <Fragment>{children}</Fragment>
   const { user, accessContext } = session
@@ -31,6 +33,13 @@ export function OtherAccount({ session, owner, children }: Props) {
           'The link you opened may be for another account.'
         )}{' '}
         Nothing has happened yet.
+        {!keepsSession && (
+          <>
+            {' '}
+            If you continue and sign in with it, this browser is signed out of{' '}
+            <strong>{accessContext.companyName}</strong>.
+          </>
+        )}
       </p>
       <div class="choices">
         <button type="button" class="primary" onClick={() => setAsked(false)}>

@@ -20,7 +20,7 @@ interface Props {
 
 /** Company, e-mail and password. */
 export function PasswordStep({ company: given, typed, isRemembered, onRemember, isSecond, give }: Props) {
-  const company = useCompany(given, typed.company)
+  const company = useCompany(given, { typed: typed.company })
   return (
     <Form
       action="Sign in"

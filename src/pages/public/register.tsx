@@ -3,7 +3,8 @@ import { call } from '../api.ts'
 import { Field, Form, NewPassword, type Values } from '../form.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
-import { Done, Frame } from './frame.tsx'
+import { Frame } from './frame.tsx'
+import { LinkAwaited } from './verification.tsx'
 
 export function Register() {
   const [asked, setAsked] = useState<{ companyId: string; email: string } | null>(null)
@@ -14,7 +15,7 @@ export function Register() {
     fragment.set('email', email)
     setAsked({ companyId, email })
   }
-  if (asked) return <Registered {...asked} />
+  if (asked) return <LinkAwaited account={asked} text="We've emailed a link to" />
   return (
     <Frame title="Register a company">
       <Form action="Register" onSubmit={register}>
@@ -42,26 +43,6 @@ export function Register() {
         <span>
           Already have an account? <a href="/sign-in">Sign in</a>
         </span>
-      </p>
-    </Frame>
-  )
-}
-
-function Registered({ companyId, email }: { companyId: string; email: string }) {
-  const [times, setTimes] = useState(1)
-  async function sendAgain(): Promise<void> {
-    await call('POST /auth/verify-email/resend', { body: { companyId, email } })
-    setTimes(times + 1)
-  }
-  return (
-    <Frame title="Check your email">
-      <Done>
-        We've sent a link to <strong>{email}</strong>. Open it to confirm your address, then sign in.
-        {times > 1 && ' Sent again.'}
-      </Done>
-      <Form action="Send it again" onSubmit={sendAgain} />
-      <p class="links">
-        <a href="/sign-in">Sign in</a>
       </p>
     </Frame>
   )

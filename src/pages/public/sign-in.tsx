@@ -7,6 +7,7 @@ import { type SecondProof, SecondStep } from '../second-step.tsx'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
 import { type Credentials, PasswordStep } from './password-step.tsx'
+import { LinkAwaited } from './verification.tsx'
 
 const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
@@ -65,6 +66,7 @@ interface Props {
 export function SignIn({ notice, company = null, onSignedIn }: Props) {
   const [said, setSaid] = useState(notice)
   const [typed, setTyped] = useState({ company: '', email: fragment.get('email') ?? '' })
+  const [unverified, setUnverified] = useState<Omit<Credentials, 'password'> | null>(null)
   const [isRemembered, setRemembered] = useState(true)
   const { givePassword, secondStep } = useSignIn(enter)
   const isPasskeyFirst = passkeyMark.isSet()
@@ -77,6 +79,15 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
 
   const second = secondStep(setSaid)
   if (second) return second
+  if (unverified)
+    return (
+      <LinkAwaited
+        account={unverified}
+        title="Confirm your email"
+        text="Before you sign in, open the link that we emailed to"
+        onBack={() => setUnverified(null)}
+      />
+    )
   const byPasskey = <PasskeySignIn isFirst={isPasskeyFirst} onSignedIn={enter} />
   return (
     <Frame title="Sign in">
@@ -94,7 +105,11 @@ export function SignIn({ notice, company = null, onSignedIn }: Props) {
         isSecond={isPasskeyFirst}
         give={async (credentials, given) => {
           setTyped(given)
-          await givePassword(credentials)
+          await givePassword(credentials).catch((error: unknown) => {
+            if (!(error instanceof ApiError && error.code === 'email_not_verified')) throw error
+            const { password: _, ...account } = credentials
+            setUnverified(account)
+          })
           setSaid(null)
         }}
       />

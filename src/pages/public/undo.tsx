@@ -1,0 +1,58 @@
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { fragment } from '../router.ts'
+import { Done, Frame } from './frame.tsx'
+import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
+import { OtherAccount } from './other-account.tsx'
+
+/** Takes back a first second factor or another email. Whose account it is, the link says, and anybody can write a link: the token decides. */
+export function Undo({ session }: LinkProps) {
+  const [{ company, email }] = useState({
+    company: fragment.get('company') ?? '',
+    email: fragment.get('email') ?? '',
+  })
+  const [undone, setUndone] = useState<string | null>(null)
+  if (undone !== null)
+    return (
+      <Frame title="The change is undone">
+        <Done>
+          <p>
+            Everybody is signed out of the account. We've emailed a link to <strong>{undone}</strong>: choose
+            a new password, one that you use nowhere else.
+          </p>
+          <p>Then tell an admin of your company what happened.</p>
+        </Done>
+      </Frame>
+    )
+  const use = async (token: string) => {
+    const failed = explain(
+      token,
+      'If somebody else still has your account, tell an admin of your company.',
+      'Another member of your company has this email by now. Tell an admin of your company.',
+    )
+    setUndone((await call('POST /auth/undo', { body: { token } }).catch(failed)).email)
+  }
+  return (
+    <OtherAccount session={session} keepsSession>
+      <LinkPage title="Undo a change?" action="Undo the change" use={use}>
+        <p>
+          Did we email you about a change to your account that you didn't make? Undo it: the account gets its
+          former email back, its password and second factors are removed, and everybody is signed out.
+        </p>
+        {email && (
+          <p>
+            The link names <strong>{email}</strong>
+            {company && (
+              <>
+                {' '}
+                at <strong>{company}</strong>
+              </>
+            )}
+            . We check that when you press the button.
+          </p>
+        )}
+        <p class="quiet">If you made the change, close this page.</p>
+      </LinkPage>
+    </OtherAccount>
+  )
+}

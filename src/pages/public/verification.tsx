@@ -1,0 +1,89 @@
+import { useState } from 'preact/hooks'
+import { call } from '../api.ts'
+import { Field, Form } from '../form.tsx'
+import { LinkButton } from '../parts.tsx'
+import { fragment } from '../router.ts'
+import type { Body } from '../routes.ts'
+import { useCompany } from './company-field.tsx'
+import { Done, Frame } from './frame.tsx'
+
+/** For those whose email is not confirmed: another link. */
+
+type Account = Body<'POST /auth/verify-email/resend'>
+
+async function mailLink(body: Account): Promise<void> {
+  await call('POST /auth/verify-email/resend', { body })
+}
+
+interface AwaitedProps {
+  account: Account
+  title?: string
+  /** What is said before the email. */
+  text: string
+  onBack?: () => void
+}
+
+/** For who has a link to open. */
+export function LinkAwaited({ account, title = 'Check your email', text, onBack }: AwaitedProps) {
+  const [isSentAgain, setSentAgain] = useState(false)
+  return (
+    <Frame title={title}>
+      <p>
+        {text} <strong>{account.email}</strong>. Open it to confirm your email, then sign in.
+      </p>
+      {isSentAgain && <Done>Sent again. We send at most three an hour, so check your spam folder, too.</Done>}
+      <Form
+        action="Send it again"
+        isSecond
+        onSubmit={async () => {
+          await mailLink(account)
+          setSentAgain(true)
+        }}
+      />
+      <p class="links">
+        {onBack ? <LinkButton onClick={onBack}>Back to sign-in</LinkButton> : <a href="/sign-in">Sign in</a>}
+      </p>
+    </Frame>
+  )
+}
+
+/** For who has a link that does not work. */
+export function LinkWanted({ why }: { why: string }) {
+  const [asked, setAsked] = useState<Account | null>(null)
+  const company = useCompany(null, { at: 'Account at' })
+  if (asked)
+    return <LinkAwaited account={asked} text="If it isn't confirmed yet, we've emailed a new link to" />
+  return (
+    <Frame title="Confirm your email">
+      <p class="error box" role="alert">
+        {why}
+      </p>
+      <Form
+        action="Email me a new link"
+        onSubmit={async (values) => {
+          const account = { ...company.read(values), email: values.email.trim() }
+          await mailLink(account)
+          setAsked(account)
+        }}
+      >
+        {(faults) => (
+          <>
+            {company.field(faults)}
+            <Field
+              label="Email"
+              name="email"
+              type="email"
+              autoComplete="username"
+              value={fragment.get('email') ?? ''}
+              error={faults['email']}
+            />
+          </>
+        )}
+      </Form>
+      <p class="links">
+        <a href="/sign-in">Sign in</a>
+        <a href="/register">Register again</a>
+      </p>
+    </Frame>
+  )
+}
