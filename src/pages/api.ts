@@ -177,10 +177,15 @@ async function toError(answer: Response): Promise<ApiError> {
     })
   if (!problem) return new ApiError('unknown', 'Something went wrong on our side.', { status })
   const fields = Object.fromEntries(
-    (problem.errors ?? []).map(({ path, message }) => [path.slice(1), message]),
+    (problem.errors ?? []).map(({ path, message }) => [path.slice(1), spell(message)]),
   )
   const { code, detail, reason } = problem
-  return new ApiError(code, detail, { fields, reason, status, challenge: challengeOf(problem) })
+  return new ApiError(code, spell(detail), { fields, reason, status, challenge: challengeOf(problem) })
+}
+
+/** The interface writes "e-mail", the pages "email". */
+function spell(text: string): string {
+  return text.replaceAll(/\b(e)-(mail)/gi, '$1$2')
 }
 
 function challengeOf({ challenge, methods, passkeyOptions }: Problem): Challenge | undefined {
