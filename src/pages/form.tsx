@@ -23,6 +23,8 @@ const NAMES = [
   'role',
 ] as const
 export type FieldName = (typeof NAMES)[number]
+/** Whether the first field of a page takes the focus: where that opens no keyboard over the page. */
+export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
 /** What was typed; empty where the form has no such field. */
 export type Values = Readonly<Record<FieldName, string>>
 /** What is wrong, by the name of a field. */
@@ -115,7 +117,9 @@ export function Username({ email }: { email: string }) {
   )
 }
 
-type NewPasswordProps = Pick<FieldProps, 'label' | 'error'> & { name: 'password' | 'newPassword' }
+type NewPasswordProps = Pick<FieldProps, 'label' | 'error' | 'hasFocus'> & {
+  name: 'password' | 'newPassword'
+}
 
 const MIN_LENGTH = 8
 

@@ -50,6 +50,7 @@ test('a forgotten password is replaced by a mailed link, and who used the old on
   await press(other.page, 'Email me a link')
   const { token } = await openMailed(other.page, admin.email)
   await heading(other.page, 'Choose a new password')
+  await other.page.locator('input[name=newPassword]:focus').waitFor()
   const password = 'another correct horse'
   await fill(other.page, { 'New password': password })
   await press(other.page, 'Change password')
@@ -63,6 +64,8 @@ test('a forgotten password is replaced by a mailed link, and who used the old on
 
   await press(page, 'Save name')
   await say(page, 'Your password was reset. Sign in with the new one.')
+  // The company is known.
+  await page.locator('input[name=email]:focus').waitFor()
   await fill(page, { Email: admin.email, Password: PASSWORD })
   await press(page, 'Sign in')
   await page.locator('.error').first().waitFor()
@@ -92,7 +95,10 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   // And is told.
   await mailbox.mailTo(admin.email, 'Another e-mail address')
 
-  const phone = await openPage(origin)
+  // Where a focus would open a keyboard, none is given.
+  const phone = await openPage(origin, { hasTouch: true, isMobile: true })
+  await phone.page.goto(`${origin}/sign-in`)
+  await phone.page.locator('h1:focus').waitFor()
   const { token } = await openMailed(phone.page, newEmail)
   await heading(phone.page, 'Confirm your new email')
   await press(phone.page, 'Use this email')

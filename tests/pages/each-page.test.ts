@@ -101,7 +101,8 @@ describe('on each page', async () => {
     }
     await page.goto(`${origin}/sign-in`)
     await heading(page, 'Sign in')
-    await tabTo('Company')
+    // The first field has the focus already.
+    await page.locator('input[name=company]:focus').waitFor()
     await page.keyboard.type(company.companyId)
     await tabTo('Email')
     await page.keyboard.type(company.email)

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { useLoaded, Waiting } from '../data.tsx'
-import { Field, Form, NewPassword, Username, type Values } from '../form.tsx'
+import { Field, Form, NewPassword, TAKES_FOCUS, Username, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
@@ -74,7 +74,12 @@ export function ResetPassword(props: LinkProps) {
           {(faults) => (
             <>
               <Username email={email} />
-              <NewPassword label="New password" name="newPassword" error={faults['newPassword']} />
+              <NewPassword
+                label="New password"
+                name="newPassword"
+                hasFocus={TAKES_FOCUS}
+                error={faults['newPassword']}
+              />
             </>
           )}
         </Form>
@@ -127,7 +132,13 @@ export function AcceptInvitation(props: LinkProps) {
           {(faults) => (
             <>
               <Username email={value.email} />
-              <Field label="Your name" name="name" autoComplete="name" error={faults['name']} />
+              <Field
+                label="Your name"
+                name="name"
+                autoComplete="name"
+                hasFocus={TAKES_FOCUS}
+                error={faults['name']}
+              />
               <NewPassword label="Password" name="password" error={faults['password']} />
             </>
           )}

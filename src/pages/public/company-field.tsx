@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { type Faults, Field, type Values } from '../form.tsx'
+import { type Faults, Field, TAKES_FOCUS, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { type Company, readCompany, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
@@ -29,17 +29,22 @@ interface Options {
 export function useCompany(given: Company | null, { typed = '', at = 'Signing in to' }: Options = {}) {
   const linked = fragment.get('company') ?? ''
   const [known, setKnown] = useState<Company | null>(() => given ?? remembered(linked))
+  const [isForgotten, setForgotten] = useState(false)
+  const isMissing = !known && !typed && !linked
 
   function forget(): void {
     rememberCompany(null)
     fragment.delete('company')
     setKnown(null)
+    setForgotten(true)
   }
 
   return {
     known,
+    /** It is not known, and nothing was typed. */
+    isMissing,
     read: ({ company }: Values): Named => (known ? toNamed(known) : readTyped(company)),
-    field: (faults: Faults) =>
+    field: (faults: Faults, isFirst = true) =>
       known ? (
         <p class="chosen">
           {at} <strong>{known.name}</strong> · <LinkButton onClick={forget}>Not your company?</LinkButton>
@@ -50,6 +55,7 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
           name="company"
           autoComplete="organization"
           value={typed || linked}
+          hasFocus={isForgotten || (TAKES_FOCUS && isFirst && isMissing)}
           error={faults['company'] ?? faults['companyId']}
           hint={
             <>

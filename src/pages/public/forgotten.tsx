@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, type Values } from '../form.tsx'
+import { Field, Form, TAKES_FOCUS, type Values } from '../form.tsx'
 import { LinkButton } from '../parts.tsx'
 import { fragment } from '../router.ts'
 import { useCompany } from './company-field.tsx'
@@ -40,6 +40,7 @@ export function ForgotPassword() {
               name="email"
               type="email"
               autoComplete="username"
+              hasFocus={TAKES_FOCUS && !company.isMissing}
               value={typed.email}
               error={faults['email']}
             />
@@ -82,6 +83,7 @@ export function FindCompany() {
             name="email"
             type="email"
             autoComplete="email"
+            hasFocus={TAKES_FOCUS}
             value={typed}
             error={faults['email']}
           />

@@ -19,7 +19,7 @@ interface Props {
   onSignedIn: (session: Session) => void
 }
 
-/** Sign-in by passkey alone: by a button, and where the e-mail is typed. */
+/** Sign-in by passkey alone: by a button, and where the email is typed. */
 export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
   const [isAsking, setAsking] = useState(false)
   const offered = useChange()
@@ -39,7 +39,7 @@ export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
       {offered.shown}
       <PasskeyButton
         action="Sign in with a passkey"
-        isPrimary={isFirst}
+        isMain={isFirst}
         begin={() => {
           setAsking(true)
           return begin()

@@ -1,4 +1,5 @@
-import { Field, Form } from '../form.tsx'
+import { useState } from 'preact/hooks'
+import { Field, Form, TAKES_FOCUS } from '../form.tsx'
 import type { Company } from '../remembered.ts'
 import type { Body } from '../routes.ts'
 import { useCompany } from './company-field.tsx'
@@ -18,9 +19,14 @@ interface Props {
   give: (credentials: Credentials, typed: Props['typed']) => Promise<void>
 }
 
-/** Company, e-mail and password. */
+/** Company, email and password. */
 export function PasswordStep({ company: given, typed, isRemembered, onRemember, isSecond, give }: Props) {
   const company = useCompany(given, { typed: typed.company })
+  // What is known is not typed again.
+  const [first] = useState(() => {
+    if (isSecond || company.isMissing || !TAKES_FOCUS) return null
+    return typed.email ? 'password' : 'email'
+  })
   return (
     <Form
       action="Sign in"
@@ -33,7 +39,7 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
     >
       {(faults) => (
         <>
-          {company.field(faults)}
+          {company.field(faults, !isSecond)}
           <Field
             label="Email"
             name="email"
@@ -41,6 +47,7 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
             // The browser offers passkeys here, too.
             autoComplete="username webauthn"
             value={typed.email}
+            hasFocus={first === 'email'}
             error={faults['email']}
           />
           <Field
@@ -48,6 +55,7 @@ export function PasswordStep({ company: given, typed, isRemembered, onRemember, 
             name="password"
             type="password"
             autoComplete="current-password"
+            hasFocus={first === 'password'}
             error={faults['password']}
           />
           {!company.known && (

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Field, Form, NewPassword, type Values } from '../form.tsx'
+import { Field, Form, NewPassword, TAKES_FOCUS, type Values } from '../form.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
@@ -25,6 +25,7 @@ export function Register() {
               label="Company"
               name="companyName"
               autoComplete="organization"
+              hasFocus={TAKES_FOCUS}
               error={faults['companyName']}
             />
             <Field label="Your name" name="name" autoComplete="name" error={faults['name']} />
