@@ -70,7 +70,8 @@ export function LeaveDialog() {
   }
 
   return (
-    <dialog ref={dialog} aria-labelledby="leave-title" onClose={() => setGo(null)}>
+    // The event can come late, when the dialog is open again.
+    <dialog ref={dialog} aria-labelledby="leave-title" onClose={() => dialog.current?.open || setGo(null)}>
       {go && (
         <>
           <h2 id="leave-title">Leave this page?</h2>
