@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
 
 /** Fields, and forms that say what is wrong. */
@@ -52,7 +52,8 @@ export function Field(props: FieldProps) {
   const id = useId()
   const element = useRef<HTMLInputElement>(null)
   const [isShown, setShown] = useState(false)
-  useEffect(() => {
+  // At once, so that it takes the focus from nobody who has begun to type.
+  useLayoutEffect(() => {
     if (hasFocus) element.current?.focus()
   }, [hasFocus])
   const described = [hint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ')

@@ -1,5 +1,5 @@
 import { Component, type ComponentChildren } from 'preact'
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 /** What several pages are made of. */
 
@@ -15,7 +15,7 @@ export function LinkButton({ onClick, children }: { onClick: () => void; childre
 /** The title of a page. The focus goes to it, so that a screen reader begins there. */
 export function Title({ children }: { children: string }) {
   const heading = useRef<HTMLHeadingElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${children} · gatehouse`
     heading.current?.focus()
   }, [children])
@@ -29,7 +29,7 @@ export function Title({ children }: { children: string }) {
 /** The title of a step that takes the place of another one. The focus goes to it, so that a screen reader goes on there. */
 export function StepTitle({ children }: { children: string }) {
   const heading = useRef<HTMLHeadingElement>(null)
-  useEffect(() => heading.current?.focus(), [])
+  useLayoutEffect(() => heading.current?.focus(), [])
   return (
     <h3 ref={heading} tabIndex={-1}>
       {children}

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useChange } from './data.tsx'
 import { askForPasskey, stopAsking } from './passkeys.ts'
 import type { PasskeyChallenge, PasskeyProof } from './routes.ts'
@@ -20,7 +20,7 @@ export function PasskeyButton({ action, begin, give, isMain = false, isPrimary =
   const { run, isBusy, shown } = useChange()
   const [isCancelled, setCancelled] = useState(false)
   const button = useRef<HTMLButtonElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isMain) button.current?.focus()
     return stopAsking
   }, [])
