@@ -81,7 +81,9 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   }
   return (
     <OtherAccount session={session}>
-      <LinkPage title="Confirm your email" action="Confirm my email" use={use} />
+      <LinkPage title="Confirm your email" action="Confirm my email" use={use}>
+        <p>This confirms that the email you registered with is yours. Then you can sign in.</p>
+      </LinkPage>
     </OtherAccount>
   )
 }
@@ -102,5 +104,11 @@ export function ConfirmEmail({ session }: LinkProps) {
     await call('POST /auth/email/confirm', { body: { token } }).catch(failed)
     setDone(true)
   }
-  return <LinkPage title="Confirm your new email" action="Use this email" use={use} />
+  return (
+    <LinkPage title="Confirm your new email" action="Use this email" use={use}>
+      <p>
+        From then on you sign in with the email to which we sent this link, and no longer with the old one.
+      </p>
+    </LinkPage>
+  )
 }

@@ -18,6 +18,7 @@ export function Register() {
   if (asked) return <LinkAwaited account={asked} text="We've emailed a link to" />
   return (
     <Frame title="Register a company">
+      <p>You'll be its first admin. To join a company that's here already, ask its admin to invite you.</p>
       <Form action="Register" onSubmit={register}>
         {(faults) => (
           <>
