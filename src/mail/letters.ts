@@ -29,9 +29,9 @@ export const LINKED_LETTERS = {
     page: 'verify-email',
     write: (context, link) => ({
       name: undefined,
-      subject: 'Confirm your e-mail address',
+      subject: 'Confirm your email address',
       paragraphs: [
-        `Somebody gave this e-mail address for a new account, ${requestedFrom(context)}. Confirm that it is yours, and you can sign in:`,
+        `Somebody gave this email address for a new account, ${requestedFrom(context)}. Confirm that it is yours, and you can sign in:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nobody can sign in.`,
       ],
       links: [{ label: 'Confirm the address', url: link.url }],
@@ -45,7 +45,7 @@ export const LINKED_LETTERS = {
       subject: isProven ? `Reset your password for ${companyName}` : 'Reset your password',
       paragraphs: [
         isPasswordVoid
-          ? 'Your password does not work any more, as another mail explains. To choose a new one:'
+          ? 'Your password does not work any more, as another email explains. To choose a new one:'
           : `Somebody asked to reset your password, ${requestedFrom(context)}. To choose a new one:`,
         isPasswordVoid
           ? `The link works once, until ${toText(link.until)}. After that, ask for another one with “Forgot password”.`
@@ -85,9 +85,9 @@ export const LINKED_LETTERS = {
     page: 'undo',
     write: (context, link) => ({
       name: context.name,
-      subject: `The e-mail address of your account at ${context.companyName} was changed`,
+      subject: `The email address of your account at ${context.companyName} was changed`,
       paragraphs: [
-        `The e-mail address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and mail goes to it. If that was you, do nothing. If not, undo it at once:`,
+        `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it. If that was you, do nothing. If not, undo it at once:`,
         undoneBy(link),
       ],
       links: [{ label: 'That was not me: undo it', url: link.url }],
@@ -98,9 +98,9 @@ export const LINKED_LETTERS = {
     page: 'confirm-email',
     write: (context, link) => ({
       name: undefined,
-      subject: 'Confirm your new e-mail address',
+      subject: 'Confirm your new email address',
       paragraphs: [
-        `Somebody gave this e-mail address as the new one of their account, ${requestedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
+        `Somebody gave this email address as the new one of their account, ${requestedFrom(context)}. Confirm that it is yours, and you sign in with it from then on:`,
         `The link works once, until ${toText(link.until)}. If it was not you, do nothing: without it nothing changes.`,
       ],
       links: [{ label: 'Confirm the address', url: link.url }],
@@ -152,5 +152,5 @@ export function isLinked(kind: MailKind): kind is LinkedKind {
 }
 
 function undoneBy({ until }: Link): string {
-  return `The link works once, until ${toText(until)}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another mail has a link to choose a new password.`
+  return `The link works once, until ${toText(until)}. It gives your account this address again, removes its password and all its second factors, and ends all its sessions. Then another email has a link to choose a new password.`
 }

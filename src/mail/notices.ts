@@ -65,42 +65,42 @@ export const NOTICES = {
     subject: `Somebody is guessing your password for ${context.companyName}`,
     paragraphs: [
       `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${requestedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
-      `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell an administrator of ${context.companyName}.`,
+      `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell an admin of ${context.companyName}.`,
     ],
   }),
   refresh_reuse: (context) => ({
     subject: `A session of yours at ${context.companyName} was ended to be safe`,
     paragraphs: [
       `A refresh token of yours was used twice, the second time ${requestedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
-      `If you do not know why, reset your password, and tell an administrator of ${context.companyName}.`,
+      `If you do not know why, reset your password, and tell an admin of ${context.companyName}.`,
     ],
   }),
   email_change_requested: (context) => ({
-    subject: `Another e-mail address for your account at ${context.companyName}`,
+    subject: `Another email address for your account at ${context.companyName}`,
     paragraphs: [
-      `Somebody who is signed in as you asked to change the e-mail address of your account, ${requestedFrom(context)}. Nothing changes until a link in a mail to the new address is followed.`,
+      `Somebody who is signed in as you asked to change the email address of your account, ${requestedFrom(context)}. Nothing changes until the link in an email to the new address is followed.`,
       ifNotYou(context),
     ],
   }),
   email_changed: (context) => ({
-    subject: `The e-mail address of your account at ${context.companyName} was changed`,
+    subject: `The email address of your account at ${context.companyName} was changed`,
     paragraphs: [
-      `The e-mail address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and mail goes to it.`,
-      `If that was not you, tell an administrator of ${context.companyName} at once.`,
+      `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it.`,
+      `If that was not you, tell an admin of ${context.companyName} at once.`,
     ],
   }),
   email_restored: (context) => ({
     subject: `This address was removed from an account at ${context.companyName}`,
     paragraphs: [
-      `An account at ${context.companyName} had this e-mail address. The owner of its former address has taken the change back, ${requestedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
-      `If you do not know why, tell an administrator of ${context.companyName}.`,
+      `An account at ${context.companyName} had this email address. The owner of its former address has taken the change back, ${requestedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
+      `If you do not know why, tell an admin of ${context.companyName}.`,
     ],
   }),
   second_factor_added: (context) => ({
     subject: `A second factor was added to your account at ${context.companyName}`,
     paragraphs: [
       `${factorOf(context)} was added to your account, ${requestedFrom(context)}. Your other sessions have ended.`,
-      `If that was not you, tell an administrator of ${context.companyName} at once: they can reset your second factors and your password. Another password alone does not remove it.`,
+      `If that was not you, tell an admin of ${context.companyName} at once: they can reset your second factors and your password. Another password alone does not remove it.`,
     ],
   }),
   second_factor_removed: (context) => ({
@@ -127,21 +127,21 @@ export const NOTICES = {
   second_factors_reset: (context) => ({
     subject: `Your sign-in to ${context.companyName} was reset`,
     paragraphs: [
-      `An administrator has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. Another mail has a link to choose a new password. Then sign in, and add a second factor again.`,
-      `If you did not ask for this, ask an administrator of ${context.companyName} who did.`,
+      `An admin has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. Another email has a link to choose a new password. Then sign in, and add a second factor again.`,
+      `If you did not ask for this, ask an admin of ${context.companyName} who did.`,
     ],
   }),
   code_guessing: (context) => ({
     subject: `Somebody knows your password for ${context.companyName}`,
     paragraphs: [
       `Somebody has given your right password many times, and then wrong codes in place of your second factor. The last one came ${requestedFrom(context)}. Nobody was let in. The password does not work any more, and all your sessions have ended. Your second factors stay as they are.`,
-      'Another mail has a link to choose a new password: take one that you use nowhere else.',
+      'Another email has a link to choose a new password: take one that you use nowhere else.',
     ],
   }),
   second_factor_missing: (context) => ({
     subject: `Somebody gave your password for ${context.companyName}, and no right second factor`,
     paragraphs: [
-      `Somebody gave the right password of your account, ${requestedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this mail once a day at most.`,
+      `Somebody gave the right password of your account, ${requestedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this email once a day at most.`,
       'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
     ],
   }),
@@ -156,7 +156,7 @@ export const NOTICES = {
   email_change_code: (context) => ({
     subject: codeSubject(context),
     paragraphs: [
-      `To give your account another e-mail address, give this code: ${codeOf(context)}`,
+      `To give your account another email address, give this code: ${codeOf(context)}`,
       codeRule(context),
       ifNotYou(context),
     ],
@@ -165,14 +165,14 @@ export const NOTICES = {
     subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
     paragraphs: [
       `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. It holds at once.`,
-      'People it is required of, who have none, add one before they go on. You get this mail since you are an administrator. If you do not know why it was changed, look into the activity, and ask the other administrators.',
+      'People it is required of, who have none, add one before they go on. You get this email because you are an admin. If you do not know why it was changed, look at the audit log, and ask the other admins.',
     ],
   }),
   companies: ({ companies = [], ...context }) => ({
     name: undefined,
     subject: 'Where you sign in',
     paragraphs: [
-      `Somebody asked which companies this e-mail address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
+      `Somebody asked which companies this email address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
       'If it was not you, do nothing: nobody else was told.',
     ],
     links: companies.map(({ name, signInName, url }) => ({ label: `${name} (${signInName})`, url })),
@@ -181,7 +181,7 @@ export const NOTICES = {
 
 const POLICIES: Record<SecondFactorPolicy, string> = {
   optional: 'optional',
-  admins: 'required of administrators',
+  admins: 'required of admins',
   everyone: 'required of everyone',
 }
 
@@ -220,5 +220,5 @@ function deviceOf({ userAgent }: LetterContext): string {
 }
 
 function ifNotYou({ companyName }: LetterContext): string {
-  return `If that was not you, reset your password at once, and tell an administrator of ${companyName}.`
+  return `If that was not you, reset your password at once, and tell an admin of ${companyName}.`
 }

@@ -191,7 +191,7 @@ describe('mail to an e-mail that nobody has proven has no word of who gave it', 
           expect(words).toContain(body.companyId)
         }
       }
-      expect(letters[0]?.email.subject).toBe('Confirm your e-mail address')
+      expect(letters[0]?.email.subject).toBe('Confirm your email address')
     },
   )
 

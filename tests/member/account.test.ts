@@ -88,8 +88,8 @@ test('nothing of an account changes by a session that ends while the change wait
 describe("one's own e-mail (ASVS 6.3.7)", () => {
   test('changes when the link that was mailed to the new one is followed, and both are told', async () => {
     const { person, token, email, mail, notice, mailed } = await asking()
-    expect(mail.email.subject).toBe('Confirm your new e-mail address')
-    expect(notice.email.subject).toContain('Another e-mail address')
+    expect(mail.email.subject).toBe('Confirm your new email address')
+    expect(notice.email.subject).toContain('Another email address')
     for (const words of [mail.raw, notice.raw]) expect(words).not.toContain(PASSWORD)
     // Nothing has changed yet.
     expect((await service.getSession({ token })).body.user.email).toBe(person.email)

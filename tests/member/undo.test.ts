@@ -18,7 +18,7 @@ import { countWaiting, openTestService, PASSWORD, type Person, times } from '../
 const service = await openFactorService({ instances: 2 })
 const { call, mailbox } = service
 const admin = await service.addCompany()
-const WITHOUT_FACTOR = 'The e-mail address of your account'
+const WITHOUT_FACTOR = 'The email address of your account'
 const now = () => service.clock.now()
 
 let count = 0
@@ -81,7 +81,7 @@ describe('who knows the password of somebody without a factor, but not the mailb
     const ask = (json: object) => call('/auth/second-factors/mail-code', { token, json })
     expect((await ask({ for: 'email' })).status).toBe(202)
     const forEmail = await mailbox.mailTo(person.email, 'Your code for')
-    expect(forEmail.email.text).toContain('another e-mail address')
+    expect(forEmail.email.text).toContain('another email address')
     const [, one, two] = /this code: (\d{4}) (\d{4})/.exec(forEmail.email.text ?? '') ?? []
     const mailCode = `${one}${two}`
     expectField(await call('/auth/second-factors/totp', { token, json: { mailCode } }), '/mailCode')

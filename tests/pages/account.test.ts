@@ -93,7 +93,7 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   await press(section, 'Continue')
   await say(page, 'Nothing changes until you open it.')
   // And is told.
-  await mailbox.mailTo(admin.email, 'Another e-mail address')
+  await mailbox.mailTo(admin.email, 'Another email address')
 
   // Where a focus would open a keyboard, none is given.
   const phone = await openPage(origin, { hasTouch: true, isMobile: true })
