@@ -15,13 +15,18 @@ export interface MailData {
   invitationsWithdrawn?: number | undefined
   factor?: { kind: FactorKind; name: string } | undefined
   isPasswordVoid?: boolean | undefined
+  /** Whether the e-mail was verified just now, and nobody has asked for the mail. */
+  isJustVerified?: boolean | undefined
   codesLeft?: number | undefined
   policy?: SecondFactorPolicy | undefined
 }
 
 export interface LetterContext extends MailData {
   companyName: string
-  /** What people type to sign in: its handle, or its id where it has none. Undefined of a mail about several companies. */
+  /**
+   * What people type to sign in: its handle, or its id where it has none. Undefined before the recipient has proven the e-mail,
+   * and of a mail about several companies.
+   */
   signInName?: string | undefined
   name: string
   /** Whether the recipient has proven the e-mail. If not, a stranger can have chosen these names. */
@@ -168,12 +173,15 @@ export const NOTICES = {
       'People it is required of, who have none, add one before they go on. You get this email because you are an admin. If you do not know why it was changed, look at the audit log, and ask the other admins.',
     ],
   }),
-  companies: ({ companies = [], ...context }) => ({
+  companies: ({ companies = [], isJustVerified, ...context }) => ({
     name: undefined,
-    subject: 'Where you sign in',
+    subject: isJustVerified ? 'Your company is ready' : 'Where you sign in',
     paragraphs: [
-      `Somebody asked which companies this email address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
-      'If it was not you, do nothing: nobody else was told.',
+      isJustVerified
+        ? 'Your email address is confirmed. You can sign in with it here:'
+        : `Somebody asked which companies this email address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
+      'Where you are asked for the company, type what is in brackets.',
+      ...(isJustVerified ? [] : ['If it was not you, do nothing: nobody else was told.']),
     ],
     links: companies.map(({ name, signInName, url }) => ({ label: `${name} (${signInName})`, url })),
   }),

@@ -86,7 +86,10 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   const isProven = account.emailVerifiedAt !== null
   // Nobody verifies twice, and a notice can have names, so it goes to no e-mail that nobody has proven.
   if (isProven ? kind === 'verify_email' : !isLinked(kind)) return null
-  return { ...namesOf(companyId, account), isProven, userId: account.userId }
+  const names = namesOf(companyId, account)
+  // A company gets its handle by the first verification. The id that it has until then is nothing to type, or to keep.
+  const signInName = isProven ? names.signInName : undefined
+  return { ...names, signInName, isProven, userId: account.userId }
 }
 
 /** Also somebody who is disabled takes back what was done to the account. */

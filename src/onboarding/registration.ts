@@ -68,8 +68,11 @@ export async function verifyEmail(context: Context, token: string, received: Rec
   return await consumeToken(context, 'verify', token, now, async (tx, { companyId, email }) => {
     const proven = await proveEmail(tx, companyId, email, { at: new Date(now) })
     if (!proven) throw noSuchToken()
-    await actIn(tx, context.system, { companyId, ...proven }, received).audit('verify_email')
+    const { audit, mail } = actIn(tx, context.system, { companyId, ...proven }, received)
+    await audit('verify_email')
     const companyHandle = await giveHandle(tx, context, companyId, now)
+    // The first that names the handle, which people need on another device.
+    await mail({ kind: 'companies', recipient: email, data: { isJustVerified: true } })
     return { companyId, companyHandle, email, limit }
   })
 }

@@ -188,7 +188,7 @@ describe('mail to an e-mail that nobody has proven has no word of who gave it', 
         for (const words of wordsOf(letter)) {
           expect(words).toMatch(/Hello, /)
           expect(words).not.toMatch(/Reginald|prize/i)
-          expect(words).toContain(body.companyId)
+          expect(words).not.toContain(body.companyId)
         }
       }
       expect(letters[0]?.email.subject).toBe('Confirm your email address')
@@ -323,6 +323,9 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
           await service.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null).execute(),
       )
       .toEqual([])
-    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(person.email))).toHaveLength(1)
+    const subjects = mailbox.mails
+      .filter(({ recipients }) => recipients.includes(person.email))
+      .map(({ email }) => email.subject)
+    expect(subjects).toEqual(['Confirm your email address', 'Your company is ready'])
   })
 })

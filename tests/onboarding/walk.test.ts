@@ -31,13 +31,19 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
   expect(await service.login(ada)).toMatchObject({ status: 403, body: { code: 'email_not_verified' } })
   const verification = await mailbox.mailTo(email)
   expect(verification.recipients).toEqual([email])
-  expect(verification.email.text).toContain(companyId)
+  expect(verification.email.text).not.toContain(companyId)
   expect(verification.email.text).toContain(
     `https://auth.example.com/verify-email#token=${verification.token}`,
   )
   expect(verification.token).toMatch(/^verify_[A-Za-z0-9_-]{43}$/)
   const verified = await service.call('/auth/verify-email', { json: { token: verification.token }, at: 1 })
   expect(verified).toMatchObject({ status: 200, body: { companyId, status: 'active' } })
+  const { companyHandle } = verified.body
+  const ready = await mailbox.mailTo(email, 'Your company is ready')
+  expect(ready.email.text).toContain(
+    `Acme (${companyHandle}):\nhttps://auth.example.com/sign-in#company=${companyHandle}`,
+  )
+  expect(ready.email.text).not.toContain('Somebody asked')
 
   const session = await service.loginAs(ada)
   expect(session).toMatchObject({

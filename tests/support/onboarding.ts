@@ -8,6 +8,8 @@ import { PASSWORD, type Person, type TestService } from './test-service.ts'
 export type Mailbox = Awaited<ReturnType<typeof openMailbox>>
 export type Purpose = 'verify' | 'reset' | 'invite'
 
+const SUBJECTS = { verify: 'Confirm your email', reset: 'Reset your password', invite: 'Your invitation' }
+
 let people = 0
 export const newEmail = () => {
   people += 1
@@ -34,6 +36,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
   async function join(email = newEmail()): Promise<Person> {
     const { token, ...person } = await register(email)
     await verify(token)
+    await mailbox.mailTo(email, 'Your company is ready')
     return person
   }
 
@@ -61,7 +64,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
       const path = purpose === 'reset' ? '/auth/password/forgot' : '/auth/verify-email/resend'
       await service.call(path, { json: { companyId, email } })
     }
-    const { token } = await mailbox.mailTo(email)
+    const { token } = await mailbox.mailTo(email, SUBJECTS[purpose])
     await allSent()
     return token
   }
