@@ -147,7 +147,7 @@ export const NOTICES = {
     subject: `Somebody gave your password for ${context.companyName}, and no right second factor`,
     paragraphs: [
       `Somebody gave the right password of your account, ${requestedFrom(context)}, and then no right second factor. That sign-in let nobody in. You get this email once a day at most.`,
-      'If that was you, do nothing. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
+      'If that was you, do nothing: a sign-in that you begin and do not finish looks the same, also right after you choose a new password. If not, somebody knows your password: choose another one at once, which you use nowhere else.',
     ],
   }),
   mailbox_code: (context) => ({

@@ -8,6 +8,8 @@ import { deleteLapsed, listLapsedAcrossCompanies, noteTold } from './lapsed-repo
 
 /** The password was right, and the second factor never came: somebody else can have the password, so the member is told. */
 
+/** Who lets a challenge lapse and begins again is no stranger: a sign-in that is completed consumes those of its network. */
+const GRACE_MS = 15 * 60_000
 const MAX = 200
 const NIL = '00000000-0000-0000-0000-000000000000'
 const REFUSAL = { reason: 'factor_missing', isKnown: true, isLockout: false, isGuessed: false } as const
@@ -19,11 +21,12 @@ export async function settleLapsedAcrossCompanies(
   signal?: AbortSignal,
 ): Promise<void> {
   const failures: unknown[] = []
+  const until = new Date(now - GRACE_MS)
   for (let last: MemberIds = { companyId: NIL, userId: NIL }; ; ) {
-    const members = await listLapsedAcrossCompanies(context.db, new Date(now), last, MAX)
+    const members = await listLapsedAcrossCompanies(context.db, until, last, MAX)
     for (const member of members) {
       if (signal?.aborted) return
-      await settle(context, member, now).catch((error: unknown) => failures.push(error))
+      await settle(context, member, { until, now }).catch((error: unknown) => failures.push(error))
     }
     const end = members.at(-1)
     if (!end || members.length < MAX) break
@@ -35,12 +38,12 @@ export async function settleLapsedAcrossCompanies(
 async function settle(
   { db, system }: Pick<Context, 'db' | 'system'>,
   { companyId, userId }: MemberIds,
-  now: number,
+  { until, now }: { until: Date; now: number },
 ): Promise<void> {
   await db.transaction().execute(async (tx) => {
     // In the lock order of a sign-in: the user, then the challenges.
     await lockUser(tx, companyId, userId)
-    const begun = await deleteLapsed(tx, companyId, userId, new Date(now))
+    const begun = await deleteLapsed(tx, companyId, userId, until)
     const [first] = begun
     if (!first) return
     // Their minutes are over, so no sign-in waits for the locks of these sums.

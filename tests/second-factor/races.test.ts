@@ -26,7 +26,7 @@ async function releaseTogether<Result>(userId: string, acts: (() => Promise<Resu
 async function beginTwice() {
   const person = await service.personWithTotp(admin)
   await begin(person)
-  service.clock.advance(301)
+  service.clock.advance(301 + 900)
   const { challenge } = await begin(person)
   const finish = async () =>
     (await complete({ challenge, method: 'totp', code: codeAt(person.secret, now()) })).status
