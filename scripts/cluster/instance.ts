@@ -78,6 +78,7 @@ export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposa
   const env = {
     RUN_AS: 'haproxy',
     PUBLIC_BIND: publicAddress(n),
+    HANDOVER_ADDRESS: `abns@gatehouse-cluster-${n}`,
     MAX_CONNECTIONS: '1000',
     STRANGERS_CONNECTIONS: '900',
     INSTANCE_1: `${HOST}:${portsOf(1).http}`,

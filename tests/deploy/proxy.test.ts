@@ -4,8 +4,8 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
 import type { Socket } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { signatureHeaders } from '../../scripts/flood-test/floods/signatures.ts'
@@ -43,7 +43,11 @@ const ready = await instance((_, answer) => answer.writeHead(200).end())
 const asSaid = await instance((_, answer) => answer.writeHead(readyStatus).end())
 
 /** The proxy before two instances; by default before the service, and a second one that nobody started. */
-async function openProxy(variables: Record<string, string> = {}, instances = [address], options = '') {
+async function openProxy(
+  variables: Record<string, string> = {},
+  instances = [address],
+  how: Omit<Parameters<typeof startProxy>[0], 'variables'> = {},
+) {
   const cleanup = new AsyncDisposableStack()
   onTestFinished(() => cleanup.disposeAsync())
   const [first = address, second] = instances.map(hostOf)
@@ -56,7 +60,7 @@ async function openProxy(variables: Record<string, string> = {}, instances = [ad
         INSTANCE_2_OPS: second === undefined ? `${HOST}:1` : hostOf(ready),
         ...variables,
       },
-      options,
+      ...how,
     },
     cleanup,
   )
@@ -412,6 +416,44 @@ test('a proxy that is told to stop accepts no more, and finishes what has begun'
   expect(await ended).toEqual([0, null])
 })
 
+test('a proxy that is reloaded still knows the networks that it knew', async () => {
+  const proving = await instance((_, answer) => answer.setHeader('x-network-proven', '1').end())
+  const flags = ['-W']
+  const { url, process, output } = await openProxy({ STRANGERS_CONNECTIONS: '1' }, [proving], { flags })
+  const formers = () => output().match(/Former worker .* exited/g)?.length ?? 0
+  /** Of the network that was known, and of another one, beside a connection that has the place of strangers. */
+  async function statusesBeside() {
+    const beside = open(url, '127.0.5.3')
+    beside.write(KEY_SET.replace('Connection: close\r\n', ''))
+    await Promise.race([once(beside, 'data'), once(beside, 'close')])
+    const statuses = [await statusOf(url, { from: '127.0.5.1' }), await statusOf(url, { from: '127.0.5.2' })]
+    beside.destroy()
+    return statuses
+  }
+  // A process hands over once it has waited 5 s for what is handed over to it.
+  const reload = async () => {
+    await expect.poll(() => statusOf(url, { from: '127.0.5.1' })).toBe(200)
+    await new Promise((resolve) => setTimeout(resolve, 6_000))
+    const before = formers()
+    process.kill('SIGUSR2')
+    await expect.poll(formers, { timeout: 60_000 }).toBe(before + 1)
+    return await statusesBeside()
+  }
+  await expect.poll(reload, { timeout: 60_000 }).toEqual([200, undefined])
+}, 100_000)
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some((one) => one.address === '::1'))
+test.skipIf(!hasIpv6)('a proxy takes IPv4 and IPv6, and names clients as what they are', async () => {
+  const file = await readFile(resolve(import.meta.dirname, '../../deploy/haproxy.cfg'), 'utf8')
+  const [, addresses = ''] = /PUBLIC_BIND "(.*) ssl/.exec(file) ?? []
+  const echo = await instance(({ headers }, answer) => answer.end(headers['x-forwarded-for']))
+  const { url } = await openProxy({}, [echo], { addresses: addresses.replaceAll('443', 'PORT') })
+  for (const host of ['127.0.0.1', '[::1]']) {
+    const { statusCode, body } = await request(url.replace('127.0.0.1', host))
+    expect([statusCode, await body.text()]).toEqual([200, host.replace(/[[\]]/g, '')])
+  }
+})
+
 describe('TLS', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tls-'))
   afterAll(() => rm(folder, { recursive: true }))
@@ -428,7 +470,7 @@ describe('TLS', async () => {
   const options = `ssl crt ${both} alpn h2,http/1.1`
 
   test('ends at the proxy, from version 1.2', async () => {
-    const { url } = await openProxy({}, [address], options)
+    const { url } = await openProxy({}, [address], { options })
     const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
       const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
       const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })
@@ -442,7 +484,7 @@ describe('TLS', async () => {
   })
 
   test('speaks HTTP/2', async () => {
-    const { url } = await openProxy({}, [address], options)
+    const { url } = await openProxy({}, [address], { options })
     const client = connectHttp2(url, { ca })
     const stream = client.request({ ':path': '/api/.well-known/jwks.json' })
     const [headers] = await once(stream, 'response')

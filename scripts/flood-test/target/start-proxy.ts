@@ -6,7 +6,7 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../../src/workers/free-port.ts'
 
-/** The reverse proxy that is shipped: what differs from production is what its environment says. */
+/** Starts the reverse proxy that is shipped: what differs from production is what its environment says. */
 
 const FILE = resolve(import.meta.dirname, '../../../deploy/haproxy.cfg')
 const HOST = '127.0.0.1'
@@ -20,20 +20,30 @@ export interface RunningProxy {
   output(): string
 }
 
-/** Starts HAProxy with these variables; `options` follow the address of its listener, such as those of TLS. */
+interface ProxyOptions {
+  variables: Record<string, string>
+  /** Follow the address of its listener, such as those of TLS. */
+  options?: string
+  /** Of its listener, with PORT in it; by default of IPv4 on loopback. */
+  addresses?: string
+  /** Of the command line. */
+  flags?: string[]
+}
+
 export async function startProxy(
-  { variables, options = '' }: { variables: Record<string, string>; options?: string },
+  { variables, options = '', addresses = `${HOST}:PORT`, flags = [] }: ProxyOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<RunningProxy> {
   const port = await findFreePort({ host: HOST, port: 0 })
-  const proxy = spawn('haproxy', ['-db', '-f', FILE], {
+  const proxy = spawn('haproxy', [...flags, '-db', '-f', FILE], {
     env: {
       PATH: `${process.env['PATH']}:/usr/sbin`,
       RUN_AS: userInfo().username,
       // Less than by default, so that an ordinary limit of files is enough.
       MAX_CONNECTIONS: '400',
       STRANGERS_CONNECTIONS: '300',
-      PUBLIC_BIND: `${HOST}:${port} ${options}`,
+      PUBLIC_BIND: `${addresses.replaceAll('PORT', String(port))} ${options}`,
+      HANDOVER_ADDRESS: `abns@gatehouse-${port}`,
       ...variables,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
