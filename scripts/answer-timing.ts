@@ -55,12 +55,12 @@ const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
 async function newCompany(name: string) {
   const adminEmail = `admin@${name}.example`
-  const { companyId } = await createCompany(context, { name, adminEmail, password: PASSWORD })
-  return { companyId, email: adminEmail, password: PASSWORD }
+  const { companyId, handle } = await createCompany(context, { name, adminEmail, password: PASSWORD })
+  return { handle, account: { companyId, email: adminEmail, password: PASSWORD } }
 }
 
-const open = await newCompany('open')
-const suspended = await newCompany('suspended')
+const { handle: company, account: open } = await newCompany('open')
+const { account: suspended } = await newCompany('suspended')
 await changeCompanyStatus(context, suspended.companyId, 'suspended')
 const disabled = { companyId: open.companyId, email: 'former@open.example', password: PASSWORD }
 await createUser(context, disabled.companyId, { ...disabled, role: 'viewer' })
@@ -87,6 +87,10 @@ async function withFactor(kind: 'totp' | 'passkey') {
 const [byTotp, byPasskey] = [await withFactor('totp'), await withFactor('passkey')]
 const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
+/** By a handle, which strangers can guess; the unknown one has the form of those that the service makes. */
+const atHandle = { company, email: open.email }
+const nobodyAtHandle = { ...atHandle, email: nobody.email }
+const atNoHandle = { ...atHandle, company: 'nobody-4821' }
 const idsOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
 
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
@@ -153,6 +157,24 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
       ['no account', nobody],
       ['no company', nowhere],
       ['disabled user', idsOf(disabled)],
+    ],
+  ],
+  [
+    '/auth/login',
+    401,
+    [
+      ['unknown handle', { ...atNoHandle, password: PASSWORD }],
+      ['no user at handle', { ...nobodyAtHandle, password: PASSWORD }],
+      ['wrong at handle', { ...atHandle, password: 'incorrect horse battery' }],
+    ],
+  ],
+  [
+    '/auth/password/forgot',
+    202,
+    [
+      ['account at handle', atHandle],
+      ['no user at handle', nobodyAtHandle],
+      ['unknown handle', atNoHandle],
     ],
   ],
   [
