@@ -1,4 +1,5 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
+import { Dialog } from './parts.tsx'
 
 /** Asks before a page is left that shows something once. The router cannot hold a navigation, so this comes before it. */
 
@@ -51,41 +52,32 @@ export function leave(act: () => void): void {
 }
 
 export function LeaveDialog() {
-  const dialog = useRef<HTMLDialogElement>(null)
   const [go, setGo] = useState<(() => void) | null>(null)
   useEffect(() => {
-    ask = (act) => {
-      setGo(() => act)
-      dialog.current?.showModal()
-    }
+    ask = (act) => setGo(() => act)
     return () => {
       ask = (act) => act()
     }
   }, [])
 
+  if (!go) return null
+  const stay = () => setGo(null)
   function confirm(): void {
-    dialog.current?.close()
+    setGo(null)
     losses = []
     go?.()
   }
-
   return (
-    // The event can come late, when the dialog is open again.
-    <dialog ref={dialog} aria-labelledby="leave-title" onClose={() => dialog.current?.open || setGo(null)}>
-      {go && (
-        <>
-          <h2 id="leave-title">Leave this page?</h2>
-          <p>{losses.at(-1)?.loss}</p>
-          <div class="choices">
-            <button type="button" class="primary" autofocus onClick={() => dialog.current?.close()}>
-              Stay
-            </button>
-            <button type="button" class="danger" onClick={confirm}>
-              Leave
-            </button>
-          </div>
-        </>
-      )}
-    </dialog>
+    <Dialog title="Leave this page?" onClose={stay}>
+      <p>{losses.at(-1)?.loss}</p>
+      <div class="choices">
+        <button type="button" class="primary" autofocus onClick={stay}>
+          Stay
+        </button>
+        <button type="button" class="danger" onClick={confirm}>
+          Leave
+        </button>
+      </div>
+    </Dialog>
   )
 }

@@ -43,17 +43,35 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** A dialog, open for as long as it is there. The browser gives the focus to its first field, or its first button. */
+/** Dialogs that are closed while another one is open. */
+const covered = new Set<HTMLDialogElement>()
+
+/**
+ * A dialog, open for as long as it is there; one that was open already comes back after it. The browser gives the focus to
+ * its first field, or its first button.
+ */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   useEffect(() => {
     const before = document.activeElement
+    const below = document.querySelector<HTMLDialogElement>('dialog[open]')
+    if (below) {
+      covered.add(below)
+      below.close()
+    }
     dialog.current?.showModal()
-    // It is gone by then, so that the browser does not give the focus back.
-    return () => before instanceof HTMLElement && before.focus()
+    return () => {
+      if (below && covered.delete(below) && below.isConnected) below.showModal()
+      // It is gone by then, so that the browser does not give the focus back.
+      if (before instanceof HTMLElement) before.focus()
+    }
   }, [])
+  // The browser tells later that it was closed: by then it can be open again.
+  const tell = ({ currentTarget }: { currentTarget: HTMLDialogElement }) => {
+    if (!covered.has(currentTarget) && !currentTarget.open) onClose()
+  }
   return (
-    <dialog ref={dialog} aria-label={title} onClose={onClose}>
+    <dialog ref={dialog} aria-label={title} onClose={tell}>
       <h2>{title}</h2>
       {children}
     </dialog>

@@ -199,6 +199,23 @@ test('a change long after the sign-in asks for the password in a dialog, and goe
   // Fifteen minutes are free again.
   await invite(page, 'later@company.example')
   await say(page, 'An invitation is on its way to later@company.example.')
+
+  // What asks first is not below the proof, and comes back after it.
+  await go(page, 'Company')
+  service.clock.advance(16 * 60)
+  await press(page, 'End all sessions…')
+  const asking = page.getByRole('dialog', { name: 'End all sessions?' })
+  await press(asking, 'End all sessions')
+  await dialog.waitFor()
+  expect(await page.locator('dialog[open]').count()).toBe(1)
+  await page.keyboard.press('Escape')
+  await asking.getByText('Nothing was changed').waitFor()
+  expect(await page.locator('dialog[open]').count()).toBe(1)
+  await press(asking, 'End all sessions')
+  await dialog.getByLabel('Password').fill(PASSWORD)
+  await press(dialog, 'Continue')
+  await say(page, 'All sessions but this one have ended.')
+  await asking.waitFor({ state: 'detached' })
   expect(await tracesIn(page)).not.toContain(PASSWORD)
   expectClean()
 })
