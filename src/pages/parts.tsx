@@ -78,24 +78,41 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   )
 }
 
-/** Copies a text, and says so. */
+/** Copies a text, and says so on the button until it is left; if it cannot, the text that stands beside it is selected. */
 export function CopyButton({ text, what }: { text: string; what: string }) {
-  const [done, setDone] = useState<string | null>(null)
+  const [isCopied, setCopied] = useState<boolean | null>(null)
+  const button = useRef<HTMLButtonElement>(null)
   async function copy(): Promise<void> {
     // There is no clipboard without TLS, and a browser can refuse it.
-    const isCopied = await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
+    const isDone = await (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
       () => true,
       () => false,
     )
-    setDone(isCopied ? 'Copied' : "Couldn't copy – press Ctrl+C")
-    setTimeout(() => setDone(null), 3_000)
+    const shown = button.current?.parentElement?.querySelector('code')
+    if (!isDone && shown) getSelection()?.selectAllChildren(shown)
+    setCopied(isDone)
   }
   return (
-    <button type="button" class="small" onClick={copy} aria-label={`Copy ${what}`}>
-      <span aria-live="polite">{done ?? 'Copy'}</span>
-    </button>
+    <>
+      <button
+        type="button"
+        class="small"
+        ref={button}
+        onClick={copy}
+        onBlur={() => setCopied(null)}
+        aria-label={`Copy ${what}`}
+      >
+        {isCopied === null ? 'Copy' : isCopied ? <span class="tick">✓ Copied</span> : COPY_YOURSELF}
+      </button>
+      {/* A screen reader says the name of a button alone. */}
+      <span class="hidden" role="status">
+        {isCopied === null ? '' : isCopied ? `Copied ${what}` : COPY_YOURSELF}
+      </span>
+    </>
   )
 }
+
+const COPY_YOURSELF = "Couldn't copy – press Ctrl+C"
 
 /** A value that is given to programs, with a button to copy it. */
 export function Copied({ text, what }: { text: string; what: string }) {

@@ -298,6 +298,32 @@ test('a secret that somebody else has replaced meanwhile is replaced with the se
   expectClean()
 })
 
+test('what is copied is said on its button, and what becomes of the first event below the code that sends it', async () => {
+  const { admin, page, context, expectClean } = await openSignedIn()
+  await press(page, 'Create signing secret')
+  const send = page.getByRole('region', { name: 'Send events' })
+  await send.getByText('Waiting for the first event').waitFor()
+  const secret = page.locator('.secret')
+  const shown = (await secret.locator('code').textContent()) ?? ''
+  const button = secret.getByRole('button', { name: 'Copy the secret' })
+  // The browser refuses until it is allowed.
+  await button.click()
+  await button.getByText('press Ctrl+C').waitFor()
+  expect(await page.evaluate<string>('String(getSelection())')).toBe(shown)
+  await button.blur()
+  await button.getByText('Copy', { exact: true }).waitFor()
+  await context.grantPermissions(['clipboard-write'], { origin })
+  await button.click()
+  await button.getByText('✓ Copied').waitFor()
+  await secret.getByRole('status').getByText('Copied the secret').waitFor()
+
+  await service.send(admin.companyId, `whsec_${btoa('another secret of 32 bytes, or so')}`, '{}')
+  await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
+  await service.send(admin.companyId, shown, { type: 'a.b', data: {} })
+  await send.getByText('First event signed with it received.').waitFor()
+  expectClean()
+})
+
 test('without the service the pages say so, and lose nothing that was typed', async () => {
   const { page, context, expectClean } = await openSignedIn()
   await go(page, 'Account')

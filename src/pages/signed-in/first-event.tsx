@@ -1,0 +1,40 @@
+import { Time } from '../parts.tsx'
+import type { NewSecret, Refusal, SecretStatus } from '../routes.ts'
+import { adviceFor } from './refused-requests.tsx'
+import { isUsed } from './signing-secret.tsx'
+
+interface Props {
+  status: SecretStatus
+  fresh: NewSecret | null
+  refusals: Refusal[]
+}
+
+/** What has become of events signed with the current secret, beside the code that sends one: whoever runs it looks there. */
+export function FirstEvent({ status, fresh, refusals }: Props) {
+  const { createdAt, lastUsedAt, hint } = status
+  const [refusal] = refusals
+    .filter(({ lastAt }) => createdAt !== null && lastAt >= createdAt)
+    .sort((one, other) => other.lastAt.localeCompare(one.lastAt))
+  return (
+    <p role="status">
+      {lastUsedAt ? (
+        <span class="tick">
+          ✓{' '}
+          {fresh && isUsed(fresh, status) ? (
+            'First event signed with it received.'
+          ) : (
+            <>
+              Last event received <Time at={lastUsedAt} />.
+            </>
+          )}
+        </span>
+      ) : refusal ? (
+        <span class="error">
+          Refused at <Time at={refusal.lastAt} />. {adviceFor(refusal, hint ?? undefined)}
+        </span>
+      ) : (
+        createdAt && <span class="quiet">Waiting for the first event signed with the secret…</span>
+      )}
+    </p>
+  )
+}
