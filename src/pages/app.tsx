@@ -137,6 +137,12 @@ function Pages() {
     if (isPublic) route('/', true)
   }
 
+  /** Shows what was saved, here and in other tabs. */
+  function change(changed: Session): void {
+    setSession(changed)
+    tabs.postMessage('in')
+  }
+
   async function signOut(): Promise<void> {
     try {
       await call('POST /auth/logout')
@@ -201,7 +207,7 @@ function Pages() {
           }}
         />
       ) : isAllowed ? (
-        SIGNED_IN[path]({ session, onChanged: ask })
+        SIGNED_IN[path]({ session, onChanged: change })
       ) : (
         <p class="notice">Your role, {session.user.role}, doesn't include this page. Ask an admin.</p>
       )}

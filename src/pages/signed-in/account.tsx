@@ -25,8 +25,8 @@ export function Account({ session, onChanged }: PageProps) {
           action="Save name"
           done="Your name is saved."
           submit={async ({ name }) => {
-            await call('PATCH /auth/account', { body: { name } })
-            onChanged()
+            const changed = await call('PATCH /auth/account', { body: { name } })
+            onChanged({ ...session, user: { ...user, name: changed.name } })
           }}
         >
           {(faults) => (

@@ -6,8 +6,8 @@ import type { Session } from '../routes.ts'
 /** What each page gets. */
 export interface PageProps {
   session: Session
-  /** What the session says was changed. */
-  onChanged: () => void
+  /** What the session says was changed: it says so now. */
+  onChanged: (changed: Session) => void
 }
 
 interface Props {
@@ -48,7 +48,9 @@ export function Shell({ session, path, isHeld, onSignOut, children }: Props) {
           </nav>
         )}
         <p class="who">
-          <span class="quiet">{user.email}</span>
+          <span class="quiet" title={user.email}>
+            {user.name}
+          </span>
           <button type="button" class="small" onClick={onSignOut}>
             Sign out
           </button>
