@@ -298,6 +298,62 @@ test('a secret that somebody else has replaced meanwhile is replaced with the se
   expectClean()
 })
 
+test('a changed handle says first whom it concerns, and names that are changed are shown everywhere at once', async () => {
+  const { admin, page, context, expectClean } = await openSignedIn()
+  const { accessToken: token } = await service.loginAs(admin)
+  await service.addUser(admin)
+  const server = { name: 'Billing worker', role: 'developer' }
+  const { body: program } = await service.call('/auth/members', { token, json: server })
+  const { body: before } = await service.getSession({ token })
+  const former: string = before.accessContext.companyHandle
+  const second = await context.newPage()
+  await second.goto(`${origin}/account`)
+  await go(page, 'Company')
+  const section = page.getByRole('region', { name: 'Handle' })
+  const dialog = page.getByRole('dialog', { name: 'Change the handle to renamed-1234?' })
+  await section.getByLabel('Handle').fill(' Renamed-1234 ')
+  await press(section, 'Save handle')
+  await dialog.getByText('2 members').waitFor()
+  await dialog.getByText('1 service account').waitFor()
+  await dialog.getByText(`${former} stops working at once.`).waitFor()
+  await press(dialog, 'Cancel')
+  await dialog.waitFor({ state: 'detached' })
+  expect((await service.getSession({ token })).body.accessContext.companyHandle).toBe(former)
+  await press(section, 'Save handle')
+  await press(dialog, 'Change handle')
+  await section.getByText('Everyone signs in with renamed-1234 from now on.').waitFor()
+  // What the dialog says of programs.
+  const signIn = ({ company, companyId }: { company?: string; companyId?: string }) =>
+    service.call('/auth/login', {
+      json: { company, companyId, email: program.email, password: program.password },
+    })
+  const { companyId } = admin
+  const tries = [{ company: former }, { company: 'renamed-1234' }, { companyId }].map(signIn)
+  expect((await Promise.all(tries)).map(({ status }) => status)).toEqual([401, 200, 200])
+  // One that another company has is refused at its field.
+  const other = await service.addCompany({ name: 'Other' })
+  const { accessToken: theirs } = await service.loginAs(other)
+  const taken: string = (await service.getSession({ token: theirs })).body.accessContext.companyHandle
+  await section.getByLabel('Handle').fill(taken)
+  await press(section, 'Save handle')
+  await press(page.getByRole('dialog'), 'Change handle')
+  await section.locator('.error').waitFor()
+
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Renamed')
+  await press(page, 'Save name')
+  await page.locator('.company', { hasText: 'Renamed' }).waitFor()
+  await second.locator('.company', { hasText: 'Renamed' }).waitFor()
+  await go(page, 'Account')
+  await fill(page, { Name: 'Ada King' })
+  await press(page, 'Save name')
+  for (const tab of [page, second]) await tab.locator('.who', { hasText: 'Ada King' }).waitFor()
+  await go(page, 'Members')
+  await page.getByRole('rowheader', { name: 'Ada King' }).waitFor()
+  await press(page, 'Sign out')
+  await say(page, 'Signing in to Renamed')
+  expectClean()
+})
+
 test('what is copied is said on its button, and what becomes of the first event below the code that sends it', async () => {
   const { admin, page, context, expectClean } = await openSignedIn()
   await press(page, 'Create signing secret')

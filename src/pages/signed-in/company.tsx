@@ -3,14 +3,22 @@ import { call } from '../api.ts'
 import { useChange } from '../data.tsx'
 import { Field } from '../form.tsx'
 import { Copied, Dialog, Section, Time, Title } from '../parts.tsx'
-import type { Session } from '../routes.ts'
+import { readCompany, rememberCompany } from '../remembered.ts'
+import type { Answer, Session } from '../routes.ts'
 import { Change } from './change.tsx'
+import { HandleSection } from './handle.tsx'
 import { PolicySection } from './policy.tsx'
 import type { PageProps } from './shell.tsx'
 
 /** The company: its name and handle, the policy on second factors, and an end to all sessions. */
 export function CompanyPage({ session, onChanged }: PageProps) {
   const { companyName, companyHandle } = session.accessContext
+  /** Also at the next sign-in, on a device that remembers the company. */
+  function show({ id, name, handle }: Answer<'PATCH /auth/company'>): void {
+    const accessContext = { ...session.accessContext, companyName: name, companyHandle: handle }
+    onChanged({ ...session, accessContext })
+    if (readCompany()?.id === id) rememberCompany({ id, handle, name })
+  }
   return (
     <>
       <Title>Company</Title>
@@ -20,8 +28,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
           action="Save name"
           done="The name is saved."
           submit={async ({ name }) => {
-            await call('PATCH /auth/company', { body: { name } })
-            onChanged()
+            show(await call('PATCH /auth/company', { body: { name } }))
           }}
         >
           {(faults) => (
@@ -36,27 +43,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
           )}
         </Change>
       </Section>
-      <Section id="handle" title="Handle">
-        <p class="lead">What people type to sign in. The present one stops working when you change it.</p>
-        <Change
-          action="Save handle"
-          done="The handle is saved. Tell your people: the former one signs nobody in."
-          submit={async ({ handle }) => {
-            await call('PATCH /auth/company', { body: { handle: handle.trim() } })
-            onChanged()
-          }}
-        >
-          {(faults) => (
-            <Field
-              label="Handle"
-              name="handle"
-              value={companyHandle ?? ''}
-              hint="3 to 40 letters, digits and hyphens. Five changes a day."
-              error={faults['handle']}
-            />
-          )}
-        </Change>
-      </Section>
+      <HandleSection current={companyHandle} onSaved={show} />
       <PolicySection session={session} />
       <AllSessions session={session} />
     </>
