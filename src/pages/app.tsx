@@ -50,6 +50,9 @@ function isAt<Path extends string>(pages: Record<Path, unknown>, path: string): 
   return Object.hasOwn(pages, path)
 }
 
+/** Those who send no events begin with who they are and what they can do. */
+const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role) ? '/developer' : '/account')
+
 const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
 /** Tells the other tabs that this one has signed in, is signed out, or has found that it is. */
@@ -123,7 +126,7 @@ function Pages() {
       if (needsSignIn) setReturnTo(url)
       if (path === '/' || needsSignIn) route('/sign-in', true)
     }
-    if (session && isAtHome) route(returnTo ?? '/developer', true)
+    if (session && isAtHome) route(returnTo ?? homeOf(session), true)
   }, [session, path, isPublic, isAtHome, returnTo])
 
   function enter(opened: Session, byRecoveryCode = false): void {

@@ -298,6 +298,28 @@ test('a secret that somebody else has replaced meanwhile is replaced with the se
   expectClean()
 })
 
+test.for([
+  ['admin', 'Developer settings'],
+  ['developer', 'Developer settings'],
+  ['analyst', 'Your account'],
+  ['viewer', 'Your account'],
+] as const)(
+  'a member with the role %s begins at %s, and finds what they can do in words',
+  async ([role, home]) => {
+    const { page, expectClean } = await openPage(origin)
+    await page.goto(`${origin}/sign-in`)
+    await enter(page, await service.addUser(await service.addCompany(), role))
+    await heading(page, home)
+    await go(page, 'Account')
+    const rights = page.locator('dd', { has: page.getByText(role, { exact: true }) })
+    expect(await rights.locator('.quiet').textContent()).toMatch(/\w+ \w+ .*\.$/)
+    await page.getByRole('listitem').getByText('see risks').waitFor()
+    await go(page, 'Developer')
+    await heading(page, 'Developer settings')
+    expectClean()
+  },
+)
+
 test('a changed handle says first whom it concerns, and names that are changed are shown everywhere at once', async () => {
   const { admin, page, context, expectClean } = await openSignedIn()
   const { accessToken: token } = await service.loginAs(admin)

@@ -134,7 +134,7 @@ describe('on each page', async () => {
     await page.locator('input[name=code]:focus').waitFor()
     await page.keyboard.type(codeAt(secret, service.clock.now()))
     await page.keyboard.press('Enter')
-    await heading(page, 'Developer settings')
+    await heading(page, 'Your account')
     expectClean()
   })
 })

@@ -57,7 +57,7 @@ async function readCode(page: Page, { email }: Person): Promise<string> {
 test('an admin asks everyone for a second factor, who are held at their next click until they have one (ASVS 6.3.3)', async () => {
   const admin = await service.addCompany()
   const [member, other] = [await service.addUser(admin), await service.addUser(admin)]
-  const atMember = await openAs(member)
+  const atMember = await openAs(member, 'Your account')
   await go(atMember.page, 'Account')
   const { page, expectClean } = await openAs(admin)
 
@@ -127,11 +127,11 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   await fill(third.page, { 'Code from the email': otherCode })
   await press(third.page, 'Continue')
   await addPasskey(third.page)
-  await heading(third.page, 'Developer settings')
+  await heading(third.page, 'Your account')
   await signOut(third.page)
   await begin(third.page, other)
   await press(third.page, 'Use your passkey')
-  await heading(third.page, 'Developer settings')
+  await heading(third.page, 'Your account')
 
   // Who does not want to can leave.
   await signOut(page)
@@ -192,7 +192,7 @@ test('a session that began without the factor its user has proves it, and goes o
 test('an admin resets the second factors of a member, who gets a link and begins anew (ASVS 6.4.4, 6.4.6, 6.5.6)', async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
-  const atMember = await openAs(member)
+  const atMember = await openAs(member, 'Your account')
   await go(atMember.page, 'Account')
   await addPasskey(atMember.page)
   await mailbox.mailTo(member.email)
@@ -216,7 +216,7 @@ test('an admin resets the second factors of a member, who gets a link and begins
   const password = 'another correct horse'
   await fill(atMember.page, { 'New password': password })
   await press(atMember.page, 'Change password')
-  await heading(atMember.page, 'Developer settings')
+  await heading(atMember.page, 'Your account')
 
   // What was done is told in words.
   await go(page, 'Activity')

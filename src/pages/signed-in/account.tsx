@@ -11,7 +11,7 @@ import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
 import type { PageProps } from './shell.tsx'
 
-/** Who one is and what one may do; one's own name, e-mail, password, second factors and sessions. */
+/** Who one is and what one may do; one's own name, email, password, second factors and sessions. */
 export function Account({ session, onChanged }: PageProps) {
   const { user } = session
   // Changes when the other sessions have ended.
@@ -69,6 +69,7 @@ export function Account({ session, onChanged }: PageProps) {
 function Rights({ session: { user, permissions, accessContext } }: { session: Session }) {
   return (
     <Section id="rights" title={user.name}>
+      <p class="lead">{user.email}</p>
       <dl class="facts">
         <dt>Company</dt>
         <dd>{accessContext.companyName}</dd>
@@ -84,7 +85,7 @@ function Rights({ session: { user, permissions, accessContext } }: { session: Se
         </dd>
         <dt>Assignments</dt>
         <dd>{accessContext.assignments.join(', ') || 'none'}</dd>
-        <dt>You can</dt>
+        <dt>What you can do</dt>
         <dd>
           <ul class="plain">
             {permissions.map((permission) => (
