@@ -311,14 +311,41 @@ test.for([
     await enter(page, await service.addUser(await service.addCompany(), role))
     await heading(page, home)
     await go(page, 'Account')
-    const rights = page.locator('dd', { has: page.getByText(role, { exact: true }) })
-    expect(await rights.locator('.quiet').textContent()).toMatch(/\w+ \w+ .*\.$/)
+    const shown = await page.locator('dt:text-is("Role") + dd').innerText()
+    expect(shown).toMatch(new RegExp(`^${role}\\s+[A-Z]\\w+ .+\\.$`))
     await page.getByRole('listitem').getByText('see risks').waitFor()
     await go(page, 'Developer')
     await heading(page, 'Developer settings')
     expectClean()
   },
 )
+
+test('a pasted list of people gives each the role on their line, and the others the one that is chosen', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  await go(page, 'Members')
+  const section = page.getByRole('region', { name: 'Invite people' })
+  const box = section.getByLabel('Email addresses')
+  await box.fill(
+    'Ann <ann@list.example>, analyst\nbob@list.example\nEve@list.example Admin\nnot-an-email, developer',
+  )
+  await section.getByLabel('Role').selectOption('viewer')
+  await press(section, 'Invite 4 people')
+  await say(page, '3 invitations are on their way.')
+  // What is left keeps its role.
+  expect(await box.inputValue()).toBe('not-an-email, developer')
+  const rows = await service.db
+    .selectFrom('invitations')
+    .select(['email', 'role'])
+    .where('company_id', '=', admin.companyId)
+    .orderBy('email')
+    .execute()
+  expect(rows.map(({ email, role }) => `${email} ${role}`.toLowerCase())).toEqual([
+    'ann@list.example analyst',
+    'bob@list.example viewer',
+    'eve@list.example admin',
+  ])
+  expectClean()
+})
 
 test('a changed handle says first whom it concerns, and names that are changed are shown everywhere at once', async () => {
   const { admin, page, context, expectClean } = await openSignedIn()

@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
+import { type Invitee, inviteesIn, toLine } from './invitees.ts'
 import { RoleSelect } from './role-select.tsx'
 
 /** Faults of one email, which say nothing of the others. */
@@ -10,8 +11,7 @@ const OF_ONE: Partial<Record<string, string>> = {
   already_member: 'is a member already',
 }
 
-interface Failure {
-  email: string
+interface Failure extends Invitee {
   why: string
 }
 
@@ -21,34 +21,33 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
   const [failures, setFailures] = useState<Failure[]>([])
   const [said, setSaid] = useState('')
   const [isSending, setSending] = useState(false)
-  const emails = emailsIn(text)
+  const people = inviteesIn(text)
 
   async function invite({ role }: Values): Promise<void> {
     setFailures([])
     setSaid('')
-    if (emails.length === 0) fail('Enter at least one email.')
+    if (people.length === 0) fail('Enter at least one email.')
     setSending(true)
     const failed: Failure[] = []
-    const left = [...emails]
+    const left = [...people]
     const invited: string[] = []
     let stop: ApiError | undefined
-    for (const email of emails) {
-      if (emails.length > 1) setSaid(`Inviting ${invited.length + failed.length + 1} of ${emails.length}…`)
-      const fault = await call('POST /auth/invitations', { body: { email, role } }).then(
-        () => null,
-        toApiError,
-      )
+    for (const person of people) {
+      if (people.length > 1) setSaid(`Inviting ${invited.length + failed.length + 1} of ${people.length}…`)
+      const { email } = person
+      const body = { email, role: person.role ?? role }
+      const fault = await call('POST /auth/invitations', { body }).then(() => null, toApiError)
       const why = fault && OF_ONE[fault.code]
       if (fault && why === undefined) {
         stop = fault
         break
       }
       left.shift()
-      if (why) failed.push({ email, why })
+      if (why) failed.push({ ...person, why })
       else invited.push(email)
     }
     setSending(false)
-    setText([...failed.map(({ email }) => email), ...left].join('\n'))
+    setText([...failed, ...left].map(toLine).join('\n'))
     setFailures(failed)
     setSaid(invitedInWords(invited))
     if (invited.length > 0) onInvited()
@@ -59,7 +58,7 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
 
   return (
     <Section id="invite" title="Invite people">
-      <Form action={emails.length > 1 ? `Invite ${emails.length} people` : 'Invite'} onSubmit={invite}>
+      <Form action={people.length > 1 ? `Invite ${people.length} people` : 'Invite'} onSubmit={invite}>
         {(faults) => (
           <>
             <Emails
@@ -118,7 +117,8 @@ function Emails({ text, isFixed, fault, failures, onInput }: EmailsProps) {
         onInput={({ currentTarget }) => onInput(currentTarget.value)}
       />
       <p class="hint" id={`${id}-hint`}>
-        One or many, separated by commas, semicolons, spaces or lines.
+        One or many, separated by commas, semicolons, spaces or lines. A role after an email is for that
+        person alone: <code>{'ann@example.com,\u00a0analyst'}</code>
       </p>
       {fault && (
         <div class="error" id={`${id}-error`}>
@@ -143,13 +143,4 @@ function invitedInWords(invited: string[]): string {
   return invited.length === 1
     ? `An invitation is on its way to ${invited[0]}.`
     : `${invited.length} invitations are on their way.`
-}
-
-/** "Ada Lovelace <ada@acme.example>", as mail programs copy it. */
-const WITH_NAME = /[^,;\n<>]*<([^<>\s]*)>/g
-
-/** Each once, in order. */
-function emailsIn(text: string): string[] {
-  const words = text.replace(WITH_NAME, ' $1 ').split(/[\s,;]+/)
-  return [...new Map(words.filter(Boolean).map((email) => [email.toLowerCase(), email])).values()]
 }
