@@ -64,6 +64,10 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   await go(page, 'Company')
   await say(page, '3 people have none yet, and must add one before they go on. You are one of them.')
   await say(page, "You don't have one yet, and must add one before you go on.")
+  await say(
+    page,
+    /^Without a second factor: .+ \(admin\), user\d+@company.example, and user\d+@company.example\.$/,
+  )
   await choose(page, 'Required for everyone')
   const dialog = page.getByRole('dialog', { name: 'Require two-factor authentication for everyone?' })
   await dialog.getByText('3 people have none yet').waitFor()
@@ -140,6 +144,7 @@ test('an admin asks everyone for a second factor, who are held at their next cli
 
 test('two tabs that are held go on together', async () => {
   const admin = await service.addCompany()
+  const [asked, viewer] = [await service.addUser(admin, 'admin'), await service.addUser(admin)]
   const { page, context, expectClean } = await openAs(admin)
   await choose(page, 'Required for admins')
   await press(page.getByRole('dialog'), 'Require')
@@ -158,6 +163,17 @@ test('two tabs that are held go on together', async () => {
   await addPasskey(page)
   await heading(page, 'Members')
   await heading(second, 'Members')
+
+  // Whom the policy asks is marked in the list, and why is said above it.
+  await say(page, 'Your company requires a second factor for admins')
+  const row = ({ email }: Person) => page.locator('.list-row', { hasText: email })
+  await row(asked).getByText('none, required').waitFor()
+  await row(viewer).getByText('none', { exact: true }).waitFor()
+  await row(admin).getByText('passkey').waitFor()
+  await go(page, 'Company')
+  await say(page, `Without a second factor: ${asked.email} (admin) and ${viewer.email}.`)
+  await go(page, 'admins')
+  await say(page, '2 members match')
 
   // What asks for less is saved at once.
   await choose(page, 'Optional')

@@ -8,6 +8,8 @@ import type { NewPassword } from './new-passwords.tsx'
 interface Props {
   members: Member[]
   selfId: string
+  /** Whether the policy of the company asks the member for a second factor. */
+  isAsked: (member: Member) => boolean
   countSent: (id: string) => number
   onPassword: (password: NewPassword) => void
   onDropped: () => void
@@ -16,7 +18,7 @@ interface Props {
 }
 
 /** A row for each member, and what can be done below those that are opened. */
-export function MemberTable({ members, selfId, countSent, ...acts }: Props) {
+export function MemberTable({ members, selfId, isAsked, countSent, ...acts }: Props) {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
   const id = useId()
   /** Stays the same, so that rows do. */
@@ -40,7 +42,9 @@ export function MemberTable({ members, selfId, countSent, ...acts }: Props) {
             Role
           </th>
           <th scope="col">Second factor</th>
-          <th scope="col">Last sign-in</th>
+          <th scope="col" class="list-time">
+            Last sign-in
+          </th>
           <th scope="col" class="list-act">
             <span class="hidden">Details</span>
           </th>
@@ -51,7 +55,7 @@ export function MemberTable({ members, selfId, countSent, ...acts }: Props) {
           const isOpen = opened.has(member.id)
           const isSelf = member.id === selfId
           const detailsId = `${id}-${member.id}`
-          const props = { member, isOpen, isSelf, detailsId, onToggle: toggle }
+          const props = { member, isOpen, isSelf, isAsked: isAsked(member), detailsId, onToggle: toggle }
           return [
             <Row key={member.id} {...props} />,
             isOpen && (
@@ -71,13 +75,14 @@ export function MemberTable({ members, selfId, countSent, ...acts }: Props) {
 interface RowProps {
   member: Member
   isSelf: boolean
+  isAsked: boolean
   isOpen: boolean
   detailsId: string
   onToggle: (id: string) => void
 }
 
 /** Drawn anew only if something in it is another one: hundreds of them stay as they are while more are added. */
-function Row({ member, isSelf, isOpen, detailsId, onToggle }: RowProps) {
+function Row({ member, isSelf, isAsked, isOpen, detailsId, onToggle }: RowProps) {
   return useMemo(() => {
     const { id, kind, name, email, role, status, emailVerified, secondFactors, lastSignInAt } = member
     const factors = secondFactors.map((factor) => KINDS[factor]).join(', ')
@@ -94,7 +99,11 @@ function Row({ member, isSelf, isOpen, detailsId, onToggle }: RowProps) {
           </span>
         </th>
         <td data-label="Role">{role}</td>
-        <td data-label="Second factor">{kind === 'service' ? '–' : factors || 'none'}</td>
+        <td data-label="Second factor">
+          {kind === 'service'
+            ? '–'
+            : factors || (isAsked ? <span class="error">none, required</span> : 'none')}
+        </td>
         <td data-label="Last sign-in">{lastSignInAt ? <Time at={lastSignInAt} isToTheHour /> : 'never'}</td>
         <td class="list-act">
           <button
@@ -110,5 +119,5 @@ function Row({ member, isSelf, isOpen, detailsId, onToggle }: RowProps) {
         </td>
       </tr>
     )
-  }, [member, isSelf, isOpen, detailsId, onToggle])
+  }, [member, isSelf, isAsked, isOpen, detailsId, onToggle])
 }

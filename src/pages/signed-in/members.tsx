@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
-import { Waiting } from '../data.tsx'
+import { useLoaded, Waiting } from '../data.tsx'
 import { usePages } from '../list.tsx'
 import { Section, Title } from '../parts.tsx'
 import { useQuery } from '../router.ts'
@@ -11,6 +11,7 @@ import { MemberFilter } from './member-filter.tsx'
 import { MemberTable } from './member-table.tsx'
 import { type NewPassword, NewPasswords } from './new-passwords.tsx'
 import { Notice, type Said } from './notice.tsx'
+import { asks } from './policy.tsx'
 import { isRole } from './role-select.tsx'
 import { AddServiceAccount } from './service-account.tsx'
 
@@ -85,6 +86,7 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
     [turn, ...Object.values(filter)],
   )
   const { rows, pages, first } = members
+  const policy = useLoaded(() => call('GET /auth/company/security')).value?.secondFactor ?? 'optional'
   const [said, setSaid] = useState<Said | null>(null)
   const loaded = pages.reduce((sum, page) => sum + page.loaded, 0)
   /** Without those who were deleted since. */
@@ -97,12 +99,19 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
         {first.value && rows.length > 0 && countInWords({ total, shown: rows.length, isFiltered })}
         {first.value && rows.length === 0 && 'No members match.'}
       </p>
+      {policy !== 'optional' && (
+        <p class="hint">
+          Your company requires a second factor for {policy === 'admins' ? 'admins' : 'everyone'}, as set
+          under <a href="/company">Company</a>. Members who don't have one must add it before they go on.
+        </p>
+      )}
       <Waiting of={first} />
       <Notice said={said} />
       {rows.length > 0 && (
         <MemberTable
           members={rows}
           selfId={session.user.id}
+          isAsked={({ kind, role }) => kind === 'person' && asks(policy, role)}
           countSent={countSent}
           onPassword={onPassword}
           onDropped={onDropped}

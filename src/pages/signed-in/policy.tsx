@@ -30,6 +30,11 @@ const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] =
 ]
 const strictnessOf = (policy: Policy) => CHOICES.findIndex((choice) => choice.policy === policy)
 
+/** Whether a setting asks a member with this role. */
+export function asks(policy: Policy, role: string): boolean {
+  return policy === 'everyone' || (policy === 'admins' && role === 'admin')
+}
+
 /** The policy of the company on second factors. */
 export function PolicySection({ session }: { session: Session }) {
   const loaded = useLoaded(() => call('GET /auth/company/security'))
@@ -37,16 +42,19 @@ export function PolicySection({ session }: { session: Session }) {
   const [saved, setSaved] = useState<Security | null>(null)
   const security = saved ?? loaded.value
   const isWithout = own.value?.secondFactors.length === 0
-  const isSelf = (policy: Policy) => isWithout && holds(policy, session)
+  const isSelf = (policy: Policy) => isWithout && asks(policy, session.user.role)
   return (
     <Section id="policy" title="Two-factor authentication">
       <p class="lead">
-        Without it, a stolen password is enough to sign in. <a href="/members">Members</a> shows who has a
-        second factor.
+        Without it, a stolen password is enough to sign in. Members shows who has a second factor:{' '}
+        <a href="/members?role=admin&status=active">admins</a>, <a href="/members?status=active">everyone</a>.
       </p>
       <Waiting of={loaded} />
       {security && (
-        <PolicyForm key={security.secondFactor} security={security} isSelf={isSelf} onSaved={setSaved} />
+        <>
+          <Without count={security.concerned.everyone} />
+          <PolicyForm key={security.secondFactor} security={security} isSelf={isSelf} onSaved={setSaved} />
+        </>
       )}
       <p role="status" class="done">
         {saved && "Saved. It takes effect immediately, and we've emailed your admins."}
@@ -55,9 +63,29 @@ export function PolicySection({ session }: { session: Session }) {
   )
 }
 
-/** Whether a setting asks this user. */
-function holds(policy: Policy, { user }: Session): boolean {
-  return policy === 'everyone' || (policy === 'admins' && user.role === 'admin')
+const MAX_NAMES = 8
+const list = new Intl.ListFormat('en')
+
+/** The first who have no second factor, admins before others: of those on the first pages, since no filter finds them. */
+async function firstWithout() {
+  const read = async (role?: 'admin') => {
+    const { members } = await call('GET /auth/members', { query: { limit: '100', status: 'active', role } })
+    return members.filter(({ kind, secondFactors }) => kind === 'person' && secondFactors.length === 0)
+  }
+  const [admins, others] = await Promise.all([read('admin'), read()])
+  return [...admins, ...others.filter(({ role }) => role !== 'admin')].slice(0, MAX_NAMES)
+}
+
+function Without({ count }: { count: number }) {
+  const { value: first } = useLoaded(firstWithout, { on: [count] })
+  if (count === 0 || !first?.length) return null
+  const names = first.map(({ name, role }) => (role === 'admin' ? `${name} (admin)` : name))
+  if (count > first.length) names.push(`${(count - first.length).toLocaleString()} more`)
+  return (
+    <p>
+      <strong>Without a second factor:</strong> {list.format(names)}.
+    </p>
+  )
 }
 
 interface FormProps {
