@@ -1,7 +1,8 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { enter, fill, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
 /** Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. */
@@ -78,16 +79,16 @@ async function visitSteps(page: Page, look: (step: string) => Promise<void>): Pr
   await look('a stricter policy')
 }
 
-test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', async () => {
-  const { page, expectClean } = await openPage(origin, { colorScheme: 'light', bypassCSP: true })
+/** Looks at what a page shows: by axe in both themes, and whether it is wider than a small window, also with large letters. */
+function openEyes(page: Page) {
   const complaints: string[] = []
   const wide: string[] = []
-  const complain = async (path: string, options = '') =>
-    complaints.push(
-      ...(await page.evaluate<string[]>(
-        `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => '${path} ' + id + ': ' + nodes[0].html))`,
-      )),
+  async function complain(path: string, options = ''): Promise<void> {
+    const found = await page.evaluate<string[]>(
+      `axe.run(${options}).then(({ violations }) => violations.map(({ id, nodes }) => '${path} ' + id + ': ' + nodes[0].html))`,
     )
+    complaints.push(...found)
+  }
   async function look(path: string): Promise<void> {
     await page.setViewportSize({ width: 1280, height: 720 })
     await page.evaluate("document.documentElement.style.fontSize = ''")
@@ -110,6 +111,14 @@ test('axe finds nothing to complain of, in light and in dark, and nothing is wid
       if (found > width) wide.push(`${path} ${found} of ${width}`)
     }
   }
+  return { look, expectNothing: () => expect({ complaints, wide }).toEqual({ complaints: [], wide: [] }) }
+}
+
+const LIGHT = { colorScheme: 'light', bypassCSP: true } as const
+
+test('axe finds nothing to complain of, in light and in dark, and nothing is wider than a small window, also with large letters (WCAG 1.4.4, 1.4.10)', async () => {
+  const { page, expectClean } = await openPage(origin, LIGHT)
+  const { look, expectNothing } = openEyes(page)
   await visit(page, origin, OPEN, look)
   await page.goto(`${origin}/sign-in`)
   await enter(page, company)
@@ -117,6 +126,62 @@ test('axe finds nothing to complain of, in light and in dark, and nothing is wid
   await visit(page, origin, SIGNED_IN, look)
   await signOut(page)
   await visitSteps(page, look)
-  expect({ complaints, wide }).toEqual({ complaints: [], wide: [] })
+  expectNothing()
+  expectClean()
+})
+
+test('axe finds nothing in a list of 500 members, in the first thousand of 5 000 entries, and in the dialogs over them', async () => {
+  const { page, expectClean } = await openPage(origin, LIGHT)
+  const { look, expectNothing } = openEyes(page)
+  const admin = await addLargeCompany(service)
+  const { accessToken: token } = await service.loginAs(admin)
+  const invitation = { email: 'bob@large.example', role: 'viewer' }
+  await service.call('/auth/invitations', { token, json: invitation })
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+
+  const rows = page.locator('.list-row')
+  const showAll = async (label: string, most: number) => {
+    for (let shown = 0; shown < most; shown = await rows.count()) {
+      await press(page, label)
+      await expect.poll(() => rows.count()).toBeGreaterThan(shown)
+    }
+  }
+  const dialog = page.locator('dialog[open]')
+  /** Opens a dialog, looks at it, and leaves it. */
+  const lookAt = async (button: string, leave = 'Cancel') => {
+    await press(page, button)
+    await dialog.waitFor()
+    await look(button)
+    await press(page.getByRole('dialog'), leave)
+    await dialog.waitFor({ state: 'detached' })
+  }
+  await go(page, 'Members')
+  await rows.nth(49).waitFor()
+  await showAll('Show more', 500)
+  const person = await rows.nth(100).locator('.list-name').textContent()
+  await press(page, `Manage ${person}`)
+  await look('500 members')
+  for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
+  await lookAt('Withdraw the invitation of bob@large.example')
+
+  await go(page, 'Activity')
+  await rows.nth(99).waitFor()
+  await showAll('Show older', 1_000)
+  await look('1 000 entries')
+
+  await go(page, 'Company')
+  await page.getByRole('radio', { name: 'Required for everyone' }).check()
+  await lookAt('Save')
+  await page.getByRole('textbox', { name: 'Handle' }).fill('renamed-1234')
+  await lookAt('Save handle')
+  await lookAt('End all sessions…')
+  await go(page, 'Developer')
+  await press(page, 'Create signing secret')
+  await page.locator('.secret').waitFor()
+  await lookAt('Replace secret…')
+  await lookAt('Sign out', 'Stay')
+  expectNothing()
   expectClean()
 })

@@ -1,30 +1,15 @@
-import { sql } from 'kysely'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { enter, heading, openPages, press, say } from '../support/browser.ts'
+import { addLargeCompany } from '../support/large-company.ts'
 import { times } from '../support/test-service.ts'
 
 /** A large company: 500 members with long names, and 5 000 entries in the audit log. */
 
 const { origin, service, openPage } = await openPages()
-const { db } = service
-const LONG = 'Wolfeschlegelsteinhausenbergerdorffwelchevoralternwarengewissenhaftsch'
 
 async function openLarge() {
-  const admin = await service.addCompany({ name: LONG })
-  const { companyId } = admin
-  await sql`
-    insert into users (company_id, user_id, email, name, search_name, role, assignments, kind, status, password_hash,
-      email_verified_at, created_at)
-    select ${companyId}, gen_random_uuid(), 'member' || n || '@large.example', ${LONG} || n, lower(${LONG} || n),
-      (array['viewer', 'analyst', 'developer'])[1 + n % 3], '{environment:production}', 'person',
-      case when n % 10 = 0 then 'disabled' else 'active' end, '', now(), now()
-    from generate_series(1, 499) n`.execute(db)
-  await sql`
-    insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor, subject)
-    select ${companyId}, gen_random_uuid(), ${new Date(service.clock.now())}::timestamptz - n * interval '1 millisecond',
-      'user_role', 'done', ${admin.userId}, (select user_id::text from users where company_id = ${companyId} limit 1)
-    from generate_series(1, 5000) n`.execute(db)
+  const admin = await addLargeCompany(service)
   const browser = await openPage(origin)
   await browser.page.goto(`${origin}/sign-in`)
   await enter(browser.page, admin)
@@ -33,10 +18,12 @@ async function openLarge() {
 }
 
 async function expectNoSidewaysScroll(page: Page): Promise<void> {
-  for (const width of [320, 390, 768, 1280]) {
+  for (const width of [320, 360, 390, 768, 1280]) {
     await page.setViewportSize({ width, height: 800 })
-    const wide = await page.evaluate<number>('document.documentElement.scrollWidth')
-    expect([page.url(), wide]).toEqual([page.url(), width])
+    // And the entries of the navigation stand beside each other.
+    const [wide, lines] = await page.evaluate<number[]>(`[document.documentElement.scrollWidth,
+      new Set([...document.querySelectorAll('nav a')].map((link) => link.offsetTop + link.offsetParent.offsetTop)).size]`)
+    expect([page.url(), wide, lines]).toEqual([page.url(), width, 1])
   }
 }
 
