@@ -37,7 +37,7 @@ export function CompanyPage({ session, onChanged }: PageProps) {
               name="name"
               autoComplete="organization"
               value={companyName}
-              hint="Emails and invitations name it."
+              hint="Shown in emails and invitations."
               error={faults['name']}
             />
           )}
@@ -95,12 +95,9 @@ function AllSessions({ session }: { session: Session }) {
     })
   return (
     <Section id="sessions" title="End all sessions">
-      <p class="lead">
-        Everybody in {session.accessContext.companyName} but you signs in again, and so does every service
-        account.
-      </p>
+      <p class="lead">Everyone but you has to sign in again, and so does every service account.</p>
       {!isAsked && shown}
-      <button type="button" onClick={() => setAsked(true)}>
+      <button type="button" class="grave" onClick={() => setAsked(true)}>
         End all sessions…
       </button>
       <p role="status" class="done">

@@ -4,7 +4,7 @@ import { Field, Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
 import { MailboxProof } from './mailbox-proof.tsx'
 
-/** Asks for another e-mail address; without a second factor, after a code that is mailed to that of today. */
+/** Asks for another email address; without a second factor, after a code that is mailed to that of today. */
 export function EmailSection({ email }: { email: string }) {
   const [newEmail, setNewEmail] = useState('')
   const [step, setStep] = useState<'ask' | 'prove' | 'sent'>('ask')

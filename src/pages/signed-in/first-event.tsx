@@ -15,26 +15,27 @@ export function FirstEvent({ status, fresh, refusals }: Props) {
   const [refusal] = refusals
     .filter(({ lastAt }) => createdAt !== null && lastAt >= createdAt)
     .sort((one, other) => other.lastAt.localeCompare(one.lastAt))
+  const isFirst = fresh !== null && isUsed(fresh, status)
   return (
-    <p role="status">
+    <div role="status">
       {lastUsedAt ? (
-        <span class="tick">
+        <p class="done">
           ✓{' '}
-          {fresh && isUsed(fresh, status) ? (
+          {isFirst ? (
             'First event signed with it received.'
           ) : (
             <>
               Last event received <Time at={lastUsedAt} />.
             </>
           )}
-        </span>
+        </p>
       ) : refusal ? (
-        <span class="error">
+        <p class="error box">
           Refused at <Time at={refusal.lastAt} />. {adviceFor(refusal, hint ?? undefined)}
-        </span>
+        </p>
       ) : (
-        createdAt && <span class="quiet">Waiting for the first event signed with the secret…</span>
+        createdAt && <p class="quiet">Waiting for the first event signed with the secret…</p>
       )}
-    </p>
+    </div>
   )
 }

@@ -32,6 +32,8 @@ interface Act {
   /** With the name of the member at its end. */
   full: string
   effect: ComponentChildren
+  /** It cannot be taken back. */
+  isGrave?: boolean
   /** Resolves with what follows once the dialog is closed. */
   perform: () => Promise<() => void>
 }
@@ -121,6 +123,7 @@ export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onD
   }
   const remove: Act = {
     label: 'Delete',
+    isGrave: true,
     full: `Delete ${name}`,
     effect: (
       <>
@@ -138,8 +141,14 @@ export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onD
     },
   }
 
-  const button = ({ label, full }: Pick<Act, 'label' | 'full'>, onClick: () => void) => (
-    <button type="button" class="small" aria-label={full} disabled={enabling.isBusy} onClick={onClick}>
+  const button = ({ label, full, isGrave }: Pick<Act, 'label' | 'full' | 'isGrave'>, onClick: () => void) => (
+    <button
+      type="button"
+      class={isGrave ? 'small grave' : 'small'}
+      aria-label={full}
+      disabled={enabling.isBusy}
+      onClick={onClick}
+    >
       {label}
     </button>
   )

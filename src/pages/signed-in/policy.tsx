@@ -18,7 +18,7 @@ const CHOICES: { policy: Policy; title: string; means: string; ask: string }[] =
   {
     policy: 'admins',
     title: 'Required for admins',
-    means: 'Everybody with the role admin, who can change members, secrets and these settings.',
+    means: 'Everyone with the role admin, who can change members, secrets and these settings.',
     ask: 'Require two-factor authentication for admins?',
   },
   {

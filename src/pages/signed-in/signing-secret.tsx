@@ -86,7 +86,7 @@ function Replace({ session, status, onReplaced, onSettled }: ReplaceProps) {
   if (!status.configured) return <Form action="Create signing secret" onSubmit={replace} />
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>
+      <button type="button" class="grave" onClick={() => setOpen(true)}>
         Replace secret…
       </button>
       {isOpen && (
