@@ -8,6 +8,7 @@ import { findActiveCompany } from '../company/repository.ts'
 import type { Context } from '../context.ts'
 import { createDigests } from '../crypto/digests.ts'
 import { createOpaque } from '../crypto/opaque.ts'
+import type { TokenPurpose } from '../database/schema.ts'
 import type { DeliveryOptions } from '../mail/delivery.ts'
 import {
   isLinked,
@@ -118,6 +119,17 @@ async function companiesOf({ db, config }: Pick<Context, 'db' | 'config'>, email
   return { name: email, companyName: '', isProven: true, companies }
 }
 
+/** What the page cannot learn otherwise: a link to undo has no preview, and one to verify may be dead. */
+function namesOfLink(
+  purpose: TokenPurpose,
+  email: string,
+  { companyId, companyName }: { companyId: string; companyName: string },
+): string {
+  if (purpose !== 'undo' && purpose !== 'verify') return ''
+  const company = purpose === 'undo' ? companyName : companyId
+  return `&${new URLSearchParams({ company, email })}`
+}
+
 /** Returns a link with a new token; null if a token of a later request exists, or the mail is no longer valid. */
 async function newLink(
   context: Writing,
@@ -135,8 +147,7 @@ async function newLink(
   if (!issued) return null
   if (purpose === 'invite')
     await noteExpiry(context.db, companyId, { mailId, email, expiresAt: issued.expiresAt })
-  // What the page says before it asks. Nothing tells it afterwards: a link to undo has no preview.
-  const names = purpose === 'undo' ? `&${new URLSearchParams({ company: companyName, email })}` : ''
+  const names = namesOfLink(purpose, email, { companyId, companyName })
   return {
     // In the fragment, which browsers do not send, so no server can log it (ASVS 14.2.1).
     url: `${context.config.pagesUrl}/${page}#token=${issued.token}${names}`,

@@ -31,9 +31,9 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
   expect(await service.login(ada)).toMatchObject({ status: 403, body: { code: 'email_not_verified' } })
   const verification = await mailbox.mailTo(email)
   expect(verification.recipients).toEqual([email])
-  expect(verification.email.text).not.toContain(companyId)
+  const names = new URLSearchParams({ company: companyId, email })
   expect(verification.email.text).toContain(
-    `https://auth.example.com/verify-email#token=${verification.token}`,
+    `https://auth.example.com/verify-email#token=${verification.token}&${names}\n`,
   )
   expect(verification.token).toMatch(/^verify_[A-Za-z0-9_-]{43}$/)
   const verified = await service.call('/auth/verify-email', { json: { token: verification.token }, at: 1 })

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, fill, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
