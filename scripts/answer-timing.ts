@@ -49,7 +49,7 @@ const config = loadConfig({
   PAGES_URL: 'https://app.example.com',
   LOG_LEVEL: 'silent',
 })
-const app = await buildApp({ config, db, system, hasher, registry: createRegistry() })
+const { app, platform } = await buildApp({ config, db, system, hasher, registry: createRegistry() })
 const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/api`
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 
@@ -229,7 +229,7 @@ for (const [path, status, cases] of ENDPOINTS) {
 }
 
 agent.destroy()
-await app.close()
+await Promise.all([app.close(), platform.close()])
 await connection.close()
 await postgres.stop()
 await rm(dataDir, { recursive: true, force: true })

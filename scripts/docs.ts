@@ -48,7 +48,7 @@ async function openapiDocument(): Promise<string> {
     createIntrospector: (db: Kysely<Database>) => new PostgresIntrospector(db),
     createQueryCompiler: () => new PostgresQueryCompiler(),
   }
-  const app = await buildApp({
+  const { app, platform } = await buildApp({
     config,
     db: new Kysely<Database>({ dialect }),
     system: realSystem,
@@ -58,7 +58,7 @@ async function openapiDocument(): Promise<string> {
   try {
     return (await app.inject('/api/openapi.json')).body
   } finally {
-    await app.close()
+    await Promise.all([app.close(), platform.close()])
   }
 }
 

@@ -36,7 +36,7 @@ async function open(browser: Browser, { colorScheme, width }: (typeof LOOKS)[num
 async function startService(dataDir: string) {
   // The service must know its own: the browser makes passkeys for PUBLIC_URL alone, which names it.
   const port = await findFreePort({ host: '127.0.0.1', port: 0 })
-  const ports = { PORT: String(port), OPS_PORT: '0' }
+  const ports = { PORT: String(port), OPS_PORT: '0', PLATFORM_PORT: '0' }
   const service = spawn(join(PROJECT, 'scripts/start'), {
     // Each look asks for as much as a person in an hour.
     env: { PATH: process.env['PATH'], DATA_DIR: dataDir, RATE_LIMIT_SCALE: '10', ...ports },

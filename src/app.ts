@@ -1,7 +1,8 @@
+import type { FastifyInstance } from 'fastify'
 import { auditRoutes } from './audit/routes.ts'
-import { type ContextOptions, createContext } from './context.ts'
+import { type Context, type ContextOptions, createContext } from './context.ts'
 import { guideOf } from './guide.ts'
-import { createHttpApp, type HttpOptions } from './http/http-app.ts'
+import { createHttpApps, type HttpOptions } from './http/http-app.ts'
 import { openapiRoutes } from './http/openapi/document.ts'
 import { pagesPlugin } from './http/pages.ts'
 import { publicGuard } from './http/public-guard.ts'
@@ -12,9 +13,11 @@ import { companyRoutes } from './member/company-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
+import { verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
 import { enrolmentGuard } from './session/enrolment-guard.ts'
+import { createSessionLookUp, type SessionLookUp } from './session/look-up.ts'
 import { permissionGuard } from './session/permission-guard.ts'
 import { recentProofGuard } from './session/recent-proof-guard.ts'
 import { currentSessionRoutes, logoutRoutes, ownSessionRoutes, refreshRoutes } from './session/routes.ts'
@@ -25,13 +28,14 @@ import { signingSecretRoutes } from './signing-secret/routes.ts'
 import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
-/** Builds the service. It reads as the trust map: which credential each route requires. */
+/** Builds the service, an app for each listener. It reads as the trust map: which credential each route requires. */
 export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guide'>) {
   const { config } = options
-  const app = await createHttpApp({ ...options, guide: guideOf(config) })
+  const { app, platform } = await createHttpApps({ ...options, guide: guideOf(config) })
   const opened = createContext(options, app.notice)
   await app.register(tokenPlugin, { context: opened })
   const context = { ...opened, tokens: app.tokens }
+  const sessions = createSessionLookUp(context)
   await app.register(signingSecretPlugin, { context })
 
   // No credential: files that are the same for everybody.
@@ -60,7 +64,7 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
       })
       // A session, by access token or cookie.
       await api.register(async (signedIn) => {
-        await signedIn.register(sessionGuard, { context })
+        await signedIn.register(sessionGuard, { context, sessions })
         await signedIn.register(currentSessionRoutes, { context })
         await signedIn.register(reauthenticateRoutes, { context })
         await signedIn.register(async (proven) => {
@@ -99,5 +103,19 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
     },
     { prefix: '/api' },
   )
-  return app
+  await platform.register(platformScopes, { context, sessions })
+  return { app, platform }
+}
+
+/** The platform's own listener, which no client reaches, and on which nothing is counted by limits. */
+async function platformScopes(
+  platform: FastifyInstance,
+  { context, sessions }: { context: Context; sessions: SessionLookUp },
+): Promise<void> {
+  // The session of a request that a proxy asks about, which meets the policy on second factors.
+  await platform.register(async (forwarded) => {
+    await forwarded.register(sessionGuard, { context, sessions, isForwarded: true })
+    await forwarded.register(enrolmentGuard)
+    await forwarded.register(verifyRoutes)
+  })
 }

@@ -48,6 +48,8 @@ const Environment = Type.Object({
   PORT: port(3000),
   OPS_HOST: Type.String({ default: '127.0.0.1' }),
   OPS_PORT: port(3001),
+  PLATFORM_HOST: Type.String({ default: '127.0.0.1' }),
+  PLATFORM_PORT: port(3002),
   DATA_DIR: Type.String({ default: '.data' }),
   ACCESS_TOKEN_TTL_SECONDS: seconds(900),
   REFRESH_TOKEN_TTL_SECONDS: seconds(604_800),
@@ -208,6 +210,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     hasPages: pagesUrl === publicUrl,
     listen: { host: read.HOST, port: read.PORT },
     opsListen: { host: read.OPS_HOST, port: read.OPS_PORT },
+    platformListen: { host: read.PLATFORM_HOST, port: read.PLATFORM_PORT },
     dataDir: read.DATA_DIR,
     accessTokenTtlSeconds: read.ACCESS_TOKEN_TTL_SECONDS,
     refreshTokenTtlSeconds: read.REFRESH_TOKEN_TTL_SECONDS,
@@ -255,7 +258,7 @@ function warningsOf(read: Variables): string[] {
   if (read.NODE_ENV === 'production') return []
   const scale = read.RATE_LIMIT_SCALE
   return [
-    ...(['HOST', 'OPS_HOST'] as const)
+    ...(['HOST', 'OPS_HOST', 'PLATFORM_HOST'] as const)
       .filter((name) => /^(?:0\.0\.0\.0|::|\[::\]|\*)$/.test(read[name]))
       .map(
         (name) =>

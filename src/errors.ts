@@ -29,6 +29,7 @@ export const catalogue = {
   invalid_signature: [401, 'authentication', 'Invalid signature'],
   second_factor_required: [401, 'authentication', 'Second factor required'],
   invalid_second_factor: [401, 'authentication', 'Invalid second factor'],
+  invalid_client: [401, 'authentication', 'Invalid client'],
   permission_denied: [403, 'permission', 'Permission denied'],
   reauthentication_required: [403, 'permission', 'Reauthentication required'],
   second_factor_enrolment_required: [403, 'permission', 'Second factor enrolment required'],
@@ -84,6 +85,8 @@ interface Extras {
   limit?: LimitState
   secondFactor?: SecondFactorRequest
   headers?: Record<string, string>
+  /** In place of that of the code, where a proxy understands no other: see platform/routes.ts. */
+  status?: number
   /** For the log line alone: what the client is not told. */
   logContext?: RefusalContext
   cause?: unknown
@@ -193,12 +196,12 @@ export const ProblemReply = Type.Object(
 )
 
 export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
-  const [status, category, title] = catalogue[problem.code]
+  const [, category, title] = catalogue[problem.code]
   const { reason, errors, secondFactor } = problem.extras
   return {
     type: `urn:gatehouse:problem:${problem.code}`,
     title,
-    status,
+    status: statusOfProblem(problem),
     detail: problem.message,
     category,
     code: problem.code,
@@ -211,4 +214,8 @@ export function toReply(problem: Problem, requestId: string): Static<typeof Prob
 
 export function statusOf(code: ProblemCode): number {
   return catalogue[code][0]
+}
+
+export function statusOfProblem({ code, extras }: Problem): number {
+  return extras.status ?? statusOf(code)
 }

@@ -98,7 +98,7 @@ async function startWorker(context: Context): Promise<Service> {
   showProcess(registry, 'worker', context.connection)
   const end = openWorkerEnd({ registry, onEnd: stop.now })
   const serving = await startServing({ ...context, registry })
-  end.serving(serving.url)
+  end.serving(serving)
   // Without its primary it leaves at once: what starts the service again needs the port.
   return { drain: () => serving.drain(end.hasPrimary() ? drainDelayOf(config) : 0) }
 }
@@ -129,7 +129,7 @@ async function startMachine(context: Context): Promise<Service> {
   log.info(`Operations listener at ${opsUrl}`)
   stop.signal.throwIfAborted()
   const serving = await (workers
-    ? startWorkers(workers, stop, config.listen)
+    ? startWorkers(workers, stop, config)
     : startServing({ ...context, registry }))
   const background = startBackground({ ...context, registry, db: connection.db })
   ops.serve(serving.isServing)
@@ -168,12 +168,20 @@ function prepareWorkers(context: Context, registry: Registry): Workers {
 }
 
 /** @throws the reason of `stop` if it comes before a worker serves, or an error of the start */
-async function startWorkers(workers: Workers, { signal }: Stop, listen: Config['listen']): Promise<Serving> {
+async function startWorkers(
+  workers: Workers,
+  { signal }: Stop,
+  { listen, platformListen }: Config,
+): Promise<Serving> {
   await findFreePort(listen)
-  const url = await Promise.race([workers.start(listen.port), once(signal, 'abort')])
-  if (signal.aborted) await workers.drain()
-  signal.throwIfAborted()
-  return { url: String(url), isServing: workers.isServing, drain: workers.drain }
+  await findFreePort(platformListen)
+  const starting = workers.start({ PORT: listen.port, PLATFORM_PORT: platformListen.port })
+  const urls = await Promise.race([starting, once(signal, 'abort').then(() => null)])
+  if (!urls || signal.aborted) {
+    await workers.drain()
+    throw signal.reason
+  }
+  return { ...urls, isServing: workers.isServing, drain: workers.drain }
 }
 
 async function warnOfConnections(

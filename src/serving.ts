@@ -26,6 +26,7 @@ interface Options {
 
 export interface Serving {
   url: string
+  platformUrl: string
   isServing(): boolean
   /** Takes requests for so long, finishes those in progress, and closes. */
   drain(delayMs: number): Promise<void>
@@ -37,20 +38,26 @@ export async function startServing({ connection, ...options }: Options): Promise
   // One of libuv's threads is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
-  const app = await buildApp({ ...options, db: connection.db, hasher })
+  const { app, platform } = await buildApp({ ...options, db: connection.db, hasher })
   let takingMs = 0
-  app.addHook('preClose', async () => {
-    await takeLastRequests(app.server, takingMs)
-  })
+  for (const each of [app, platform]) {
+    each.addHook('preClose', async () => {
+      await takeLastRequests(each.server, takingMs)
+    })
+  }
   // Linux shares out connections between workers. Elsewhere, the primary does.
-  const listen = { ...config.listen, reusePort: cluster.isWorker && process.platform === 'linux' }
+  const shared = { reusePort: cluster.isWorker && process.platform === 'linux' }
+  const listenTextResolver = (url: string) => `Platform listener at ${url}`
   return {
-    url: await app.listen(listen),
+    platformUrl: await platform.listen({ ...config.platformListen, ...shared, listenTextResolver }),
+    url: await app.listen({ ...config.listen, ...shared }),
     isServing: () => true,
     async drain(delayMs) {
       takingMs = delayMs
-      setTimeout(() => app.server.closeAllConnections(), delayMs + DRAIN_DEADLINE_MS)
-      await app.close()
+      setTimeout(() => {
+        for (const { server } of [app, platform]) server.closeAllConnections()
+      }, delayMs + DRAIN_DEADLINE_MS)
+      await Promise.all([app.close(), platform.close()])
     },
   }
 }

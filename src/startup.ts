@@ -112,7 +112,7 @@ export function explain(error: unknown): string | null {
   const code = codeOf(error)
   if (code === 'ENOSPC') return `The disk is full: ${error.message}.`
   if (code === '53100') return `The disk of the database is full: ${error.message}.`
-  if (code === 'EADDRINUSE') return `${error.message}: set PORT and OPS_PORT to free ones.`
+  if (code === 'EADDRINUSE') return `${error.message}: set PORT, OPS_PORT and PLATFORM_PORT to free ones.`
   if (code === '42501') {
     return `The database refuses: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role of DATABASE_URL select, insert, update and delete on all of them.`
   }

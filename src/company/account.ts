@@ -38,6 +38,11 @@ export function isActive({
   return userStatus === 'active' && companyStatus === 'active'
 }
 
+/** Whether the company may use what its plan includes. */
+export function isInForce({ subscriptionStatus }: Pick<Account, 'subscriptionStatus'>): boolean {
+  return subscriptionStatus !== 'canceled' && subscriptionStatus !== 'suspended'
+}
+
 /** Whether the policy of the company requires a second factor of this user. */
 export function isConcerned({
   userKind,

@@ -113,7 +113,7 @@ function problemOf({ code = '' }: { code?: string }): Problem | null {
     return new Problem('request_timeout', 'The request took too long to arrive.')
   }
   if (code === 'HPE_HEADER_OVERFLOW') {
-    return new Problem('headers_too_large', 'The request line and headers are larger than 16 KiB.')
+    return new Problem('headers_too_large', 'The request line and headers are too large.')
   }
   return code.startsWith('HPE_') ? new Problem('malformed_http', 'The request is not valid HTTP.') : null
 }

@@ -6,14 +6,15 @@ import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
 import { createListener } from '../edge/listener.ts'
-import { memoryLimitsPlugin } from '../limits/memory.ts'
+import { createPrivateListener } from '../edge/private-listener.ts'
+import { memoryLimitsPlugin, noLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
-import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
+import { type CommonHeaders, corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { logSettings, noticesPlugin } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
-import { observePlugin } from './observe.ts'
+import { createRequestMeasures, observePlugin, type RequestMeasures } from './observe.ts'
 import { openapiPlugin } from './openapi/plugin.ts'
 import { pageFilesPlugin } from './pages.ts'
 import { answerRouterError, problemsPlugin } from './problems.ts'
@@ -35,9 +36,51 @@ export interface HttpOptions {
  */
 const buildValidator = AjvCompiler()
 
-/** A Fastify app with everything that applies to all requests, and without routes. */
-export async function createHttpApp({ config, system, registry, guide, logStream }: HttpOptions) {
-  const commonHeaders = await createCommonHeaders()
+/** The apps of a process, without routes: that of the public listener, and that of the platform's. */
+export async function createHttpApps(options: HttpOptions) {
+  const { config, registry, guide } = options
+  const shared = {
+    ...options,
+    commonHeaders: await createCommonHeaders(),
+    measures: createRequestMeasures(registry),
+  }
+  const app = await createApp({ ...config, ...shared, createListener, limitsPlugin: memoryLimitsPlugin })
+  // It only sets cookies. session/cookie.ts reads them.
+  await app.register(fastifyCookie, { hook: false })
+  await app.register(openapiPlugin, { publicUrl: config.publicUrl, guide })
+
+  const platform = await createApp({
+    ...shared,
+    createListener: createPrivateListener,
+    limitsPlugin: noLimitsPlugin,
+    dashboardOrigins: [],
+    hasPages: false,
+  })
+  return { app, platform }
+}
+
+interface AppOptions extends HttpOptions {
+  commonHeaders: CommonHeaders
+  measures: RequestMeasures
+  createListener: typeof createListener
+  limitsPlugin: typeof memoryLimitsPlugin
+  dashboardOrigins: string[]
+  hasPages: boolean
+}
+
+/** With everything that applies to all requests of a listener. */
+async function createApp({
+  config,
+  system,
+  registry,
+  logStream,
+  commonHeaders,
+  measures,
+  createListener,
+  limitsPlugin,
+  dashboardOrigins,
+  hasPages,
+}: AppOptions) {
   const listener = createListener({ ...config, system, registry, commonHeaders, log: () => app.log })
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
@@ -70,19 +113,16 @@ export async function createHttpApp({ config, system, registry, guide, logStream
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
-  await app.register(observePlugin, { registry, listener })
+  await app.register(observePlugin, { measures, listener })
   await app.register(headersPlugin, { commonHeaders })
-  await app.register(corsPlugin, { dashboardOrigins: config.dashboardOrigins })
+  await app.register(corsPlugin, { dashboardOrigins })
   await app.register(noticesPlugin, { system })
-  await app.register(memoryLimitsPlugin, { limits: config.limits, system })
+  await app.register(limitsPlugin, { limits: config.limits, system })
   await app.register(arrivalPlugin, { listener })
   await app.register(problemsPlugin)
-  if (config.hasPages) await app.register(pageFilesPlugin)
-  await app.register(notFoundPlugin, { hasPages: config.hasPages })
+  if (hasPages) await app.register(pageFilesPlugin)
+  await app.register(notFoundPlugin, { hasPages })
   await app.register(bodyPlugin, { listener })
-  // It only sets cookies. session/cookie.ts reads them.
-  await app.register(fastifyCookie, { hook: false })
   await app.register(responsesPlugin)
-  await app.register(openapiPlugin, { publicUrl: config.publicUrl, guide })
   return app
 }

@@ -26,11 +26,10 @@ declare module 'fastify' {
   }
 }
 
-/** Writes one log line and one measurement per request: route, client, status, duration. */
-async function plugin(
-  app: FastifyInstance,
-  { registry, listener }: { registry: Registry; listener: Listener },
-): Promise<void> {
+export type RequestMeasures = ReturnType<typeof createRequestMeasures>
+
+/** Once a process: its apps share them. */
+export function createRequestMeasures(registry: Registry) {
   const duration = new Histogram({
     name: 'gatehouse_http_request_duration_seconds',
     help: 'Time from the request to its answer',
@@ -48,6 +47,15 @@ async function plugin(
     labelNames: ['limit'],
     registers: [registry],
   })
+  return { duration, outcomes, limitsHit }
+}
+
+/** Writes one log line and one measurement per request: route, client, status, duration. */
+async function plugin(
+  app: FastifyInstance,
+  { measures, listener }: { measures: RequestMeasures; listener: Listener },
+): Promise<void> {
+  const { duration, outcomes, limitsHit } = measures
   app.decorateRequest('logContext')
   app.addHook('onRequest', (request, _reply, done) => {
     request.logContext = {}

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
-import { catalogue, Problem, type ProblemCode, statusOf, toReply } from '../errors.ts'
+import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import type { CommonHeaders } from './headers.ts'
 import { toProblem } from './to-problem.ts'
@@ -54,7 +54,7 @@ function logIfOurs(problem: Problem, request: FastifyRequest): void {
 
 function sendProblem(problem: Problem, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { extras, code } = problem
-  const status = statusOf(code)
+  const status = statusOfProblem(problem)
   if (status === 401) reply.header('www-authenticate', challenge(code, problem.message))
   if (extras.limit) reply.headers(limitHeaders(extras.limit))
   if (extras.retryAfterSeconds !== undefined) reply.header('retry-after', extras.retryAfterSeconds)
@@ -72,6 +72,8 @@ const WITHOUT_TOKEN = new Set<ProblemCode>([
 
 /** A client that sent no bearer token gets no error code (RFC 6750, section 3). */
 function challenge(code: ProblemCode, detail: string): string {
+  // RFC 7617, section 2
+  if (code === 'invalid_client') return 'Basic realm="gatehouse"'
   const realm = 'Bearer realm="gatehouse"'
   return WITHOUT_TOKEN.has(code)
     ? realm

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Problem } from '../errors.ts'
+import { headerValues } from '../header-values.ts'
 
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
@@ -50,18 +51,46 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
   return cookie
 }
 
+/** Of the service and its pages. */
+interface Site {
+  publicUrl: string
+  dashboardOrigins: string[]
+}
+
 /** Against requests that other sites make browsers send (ASVS 3.5.1). @throws Problem cross_site_request */
-export function requireSameSite(
-  { headers }: FastifyRequest,
-  { publicUrl, dashboardOrigins }: { publicUrl: string; dashboardOrigins: string[] },
-): void {
+export function requireSameSite({ headers }: FastifyRequest, { publicUrl, dashboardOrigins }: Site): void {
   const { origin, 'sec-fetch-site': site } = headers
   if (origin !== undefined && dashboardOrigins.includes(origin)) return
   if (site === undefined ? origin === undefined || origin === publicUrl : site === 'same-origin') return
-  throw new Problem(
-    'cross_site_request',
-    'The request comes from a page of another site, which may not use cookies.',
-  )
+  throw crossSite('The request comes from a page of another site, which may not use cookies.')
+}
+
+const SAFE_METHODS = ['GET', 'HEAD']
+
+/** Reading needs no protection. @throws Problem cross_site_request */
+export function requireSameSiteToChange(request: FastifyRequest, site: Site): void {
+  if (!SAFE_METHODS.includes(request.method)) requireSameSite(request, site)
+}
+
+/** The headers in which proxies name the method of a request that they ask about. */
+const METHOD_HEADERS = ['x-original-method', 'x-forwarded-method']
+
+/**
+ * The same, where a proxy asks about a request. It can forget to pass a header on, so only a method that is named, once, is
+ * safe, and a request that says nothing about its page does not pass. @throws Problem cross_site_request
+ */
+export function requireSameSiteToForward(request: FastifyRequest, site: Site): void {
+  const named = METHOD_HEADERS.map((name) => headerValues(request.raw, name))
+  const isClear = named.every((methods) => methods.length < 2) && new Set(named.flat()).size === 1
+  if (isClear && SAFE_METHODS.includes(named.flat()[0] ?? '')) return
+  const { origin, 'sec-fetch-site': fetchSite } = request.headers
+  if (origin === undefined && fetchSite === undefined)
+    throw crossSite('The proxy passes neither the method of the request on nor Origin or Sec-Fetch-Site.')
+  requireSameSite(request, site)
+}
+
+function crossSite(detail: string): Problem {
+  return new Problem('cross_site_request', detail)
 }
 
 /** Whether the browser drops all cookies of the answer, because its page is of another site. */

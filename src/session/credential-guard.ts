@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
+import { requireSameSiteToChange as checkSite } from './cookie.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
 
 declare module 'fastify' {
@@ -13,7 +14,7 @@ declare module 'fastify' {
 
 /** Admits genuine credentials of sessions, live or not: the statement of the route must refuse one that is not live. */
 async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
-  const { config, system } = context
+  const { config, system, tokens } = context
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
@@ -21,7 +22,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   })
   app.decorateRequest('credential')
   app.addHook('onRequest', async (request: FastifyRequest) => {
-    const credential = await readCredential(request, { tokens: app.tokens, config }, system.now())
+    const credential = await readCredential(request, { tokens, config, checkSite }, system.now())
     request.credential = credential
     if ('claims' in credential) {
       const { cid: companyId, sub: userId, sid: sessionId } = credential.claims
@@ -32,5 +33,5 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
 
 export const credentialGuard = fp(plugin, {
   name: 'credential-guard',
-  dependencies: ['memory-limits', 'observe', 'responses', 'tokens'],
+  dependencies: ['memory-limits', 'observe', 'responses'],
 })

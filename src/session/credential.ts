@@ -3,7 +3,8 @@ import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 import { headerValues } from '../header-values.ts'
 import type { VerifiedClaims } from '../token/service.ts'
-import { COOKIE_NAME, readSessionCookie, requireSameSite } from './cookie.ts'
+import { COOKIE_NAME, readSessionCookie, type requireSameSite } from './cookie.ts'
+import { provenAtOf, type Session } from './session.ts'
 
 /** What names the session of a request. Only the database says whether that is live. */
 export type Credential = { claims: VerifiedClaims } | { cookie: string }
@@ -16,10 +17,15 @@ export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'cross_site_request',
 ]
 
+interface Options extends Pick<Context, 'tokens' | 'config'> {
+  /** Of a request with the cookie. @throws Problem cross_site_request */
+  checkSite: typeof requireSameSite
+}
+
 /** @throws Problem missing_credentials, invalid_token, token_expired, invalid_request, cross_site_request */
 export async function readCredential(
   request: FastifyRequest,
-  { tokens, config }: Pick<Context, 'tokens' | 'config'>,
+  { tokens, config, checkSite }: Options,
   now: number,
 ): Promise<Credential> {
   const cookie = readSessionCookie(request)
@@ -29,7 +35,7 @@ export async function readCredential(
       errors: [{ path: '/headers/authorization', message: 'must not come with the session cookie' }],
     })
   }
-  if (request.method !== 'GET' && request.method !== 'HEAD') requireSameSite(request, config)
+  checkSite(request, config)
   return { cookie }
 }
 
@@ -41,4 +47,10 @@ export function readBearer(request: FastifyRequest): string {
     throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
   }
   return bearer
+}
+
+/** Of token and session the older counts: a token from before a proof has no part in it. In milliseconds, 0 if unknown. */
+export function provenAt(credential: Credential, session: Session): number {
+  if ('cookie' in credential) return provenAtOf(session)
+  return Math.min((credential.claims.auth_time ?? 0) * 1000, provenAtOf(session))
 }

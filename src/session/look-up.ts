@@ -28,7 +28,9 @@ function createMemory() {
   }
 }
 
-/** Its functions throw Problem session_ended or invalid_token. */
+export type SessionLookUp = ReturnType<typeof createSessionLookUp>
+
+/** Once a process, so that all who ask share statements and memory. Its functions throw Problem session_ended or invalid_token. */
 export function createSessionLookUp({ db, config, tokens, system, opaque, measureBatch }: Context) {
   // Secret, so that nobody can give two states of a session the same version.
   const seed = system.randomBytes(8).readBigInt64LE().toString()
@@ -45,7 +47,9 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
   const ofToken = createMemory()
   const ofCookie = createMemory()
 
+  /** The idle time of a cookie session begins again, unless it did so within the last minute. */
   async function renew(session: Session, now: number): Promise<Session> {
+    if (now - session.issuedAt.getTime() < RENEW_AFTER_MS) return session
     const idleEnd = now + config.cookieIdleSeconds * 1000
     const expiresAt = new Date(Math.min(idleEnd, session.maxExpiresAt.getTime()))
     const renewal = { lastIssuedAt: session.issuedAt, issuedAt: new Date(now), expiresAt }
@@ -72,8 +76,8 @@ export function createSessionLookUp({ db, config, tokens, system, opaque, measur
           findByCookie({ cookieHash, remembered }),
         ))
       if (!session) throw invalidToken()
-      requireLive(session, now)
-      return now - session.issuedAt.getTime() < RENEW_AFTER_MS ? session : await renew(session, now)
+      return requireLive(session, now)
     },
+    renew,
   }
 }

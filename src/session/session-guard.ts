@@ -2,9 +2,10 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
-import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
-import { createSessionLookUp } from './look-up.ts'
-import { provenAtOf, type Session } from './session.ts'
+import { requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, provenAt, readCredential } from './credential.ts'
+import type { SessionLookUp } from './look-up.ts'
+import type { Session } from './session.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -15,10 +16,20 @@ declare module 'fastify' {
   }
 }
 
+interface Options {
+  context: Context
+  sessions: SessionLookUp
+  /** Whether a proxy asks, whose headers name the method of the request that is meant. */
+  isForwarded?: boolean
+}
+
 /** Admits live sessions: by access token, or by cookie from a page of the service or a dashboard origin. */
-async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
-  const { config, system } = context
-  const sessions = createSessionLookUp(context)
+async function plugin(
+  app: FastifyInstance,
+  { context, sessions, isForwarded = false }: Options,
+): Promise<void> {
+  const { config, system, tokens } = context
+  const checkSite = isForwarded ? requireSameSiteToForward : requireSameSiteToChange
   const countRequest = app.limits.perSubject(config.limits.session, ({ session }) => [session.sessionId])
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
@@ -29,7 +40,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   app.decorateRequest('provenAt', 0)
   app.addHook('onRequest', async (request, reply) => {
     const now = system.now()
-    const credential = await readCredential(request, { tokens: app.tokens, config }, now)
+    const credential = await readCredential(request, { tokens, config, checkSite }, now)
     const session = await find(credential, now)
     request.session = session
     request.provenAt = provenAt(credential, session)
@@ -43,17 +54,11 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   async function find(credential: Credential, now: number): Promise<Session> {
     return 'claims' in credential
       ? await sessions.byToken(credential.claims, now)
-      : await sessions.byCookie(credential.cookie, now)
+      : await sessions.renew(await sessions.byCookie(credential.cookie, now), now)
   }
-}
-
-/** Of token and session the older counts: a token from before a proof has no part in it. */
-function provenAt(credential: Credential, session: Session): number {
-  if ('cookie' in credential) return provenAtOf(session)
-  return Math.min((credential.claims.auth_time ?? 0) * 1000, provenAtOf(session))
 }
 
 export const sessionGuard = fp(plugin, {
   name: 'session-guard',
-  dependencies: ['memory-limits', 'observe', 'responses', 'tokens'],
+  dependencies: ['memory-limits', 'observe', 'responses'],
 })

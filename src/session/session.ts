@@ -43,6 +43,15 @@ export function isHeld(session: Session): boolean {
   return isConcerned(session) && !hasSecondFactor(session)
 }
 
+/** Its rights were read with the session. @throws Problem permission_denied */
+export function requirePermission({ permissions }: Pick<Session, 'permissions'>, permission: string): void {
+  if (permissions.includes(permission)) return
+  throw new Problem(
+    'permission_denied',
+    `This needs the permission ${permission}, which your role does not have.`,
+  )
+}
+
 const RECENT_MS = 15 * 60_000
 
 /**

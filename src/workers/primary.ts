@@ -6,7 +6,7 @@ import { Problem } from '../errors.ts'
 import type { LogStream } from '../http/log-stream.ts'
 import type { Log } from '../http/logs.ts'
 import type { System } from '../system.ts'
-import type { FromPrimary, FromWorker, Metrics } from './worker.ts'
+import type { FromPrimary, FromWorker, Metrics, Urls } from './worker.ts'
 
 /** The primary's side of its workers: starts them, replaces those that die, and gathers their log lines and metrics. */
 
@@ -29,14 +29,20 @@ interface Options {
 }
 
 export interface Workers {
-  /** Resolves with the URL when one of them serves. With 0, the first chooses the port. @throws Problem if one fails before */
-  start(port: number): Promise<string>
+  /** Resolves when one of them serves. With 0, the first chooses a port. @throws Problem if one fails before */
+  start(ports: Ports): Promise<Urls>
   isServing(): boolean
   /** The text of all metrics: the sums of the workers', and of `own`. */
   metrics(own: Registry): Promise<string>
   /** Resolves when all of them have ended. */
   drain(): Promise<void>
   kill(): void
+}
+
+/** By their variables. */
+interface Ports {
+  PORT: number
+  PLATFORM_PORT: number
 }
 
 interface State {
@@ -51,9 +57,9 @@ interface State {
 
 export function createWorkers({ envs, system, registry, logStream, log }: Options): Workers {
   const states = new Set<State>()
-  const served = Promise.withResolvers<string>()
+  const served = Promise.withResolvers<Urls>()
   let hasServed = false
-  let listenPort = 0
+  let ports: Ports = { PORT: 0, PLATFORM_PORT: 0 }
   /** The counters of workers that have ended, by sums of several: a sum must not go down. */
   let departed: Metrics[] = []
   let isEnding = false
@@ -64,7 +70,11 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   })
 
   function fork(env: Env, pauseMs: number): void {
-    const worker = cluster.fork({ ...env, PORT: String(listenPort) })
+    const worker = cluster.fork({
+      ...env,
+      PORT: String(ports.PORT),
+      PLATFORM_PORT: String(ports.PLATFORM_PORT),
+    })
     const startedAt = system.elapsed()
     const state: State = { worker, env, pauseMs, startedAt, isServing: false, told: [], onTold: [] }
     states.add(state)
@@ -84,8 +94,8 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
     } else {
       state.isServing = true
       hasServed = true
-      listenPort ||= Number(new URL(message.url).port)
-      served.resolve(message.url)
+      ports = { PORT: portOf(message.url), PLATFORM_PORT: portOf(message.platformUrl) }
+      served.resolve(message)
       if (isEnding) send(state, { type: 'drain' })
     }
   }
@@ -132,14 +142,14 @@ export function createWorkers({ envs, system, registry, logStream, log }: Option
   }
 
   return {
-    async start(port) {
-      listenPort = port
+    async start(chosen) {
+      ports = chosen
       cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
-      const first = port === 0 ? 1 : envs.length
+      const first = chosen.PORT === 0 || chosen.PLATFORM_PORT === 0 ? 1 : envs.length
       for (const env of envs.slice(0, first)) fork(env, PAUSE_MS / 2)
-      const url = await served.promise
+      const urls = await served.promise
       for (const env of envs.slice(first)) replace(env, PAUSE_MS / 2)
-      return url
+      return urls
     },
     isServing: () => [...states].some(({ isServing }) => isServing),
     async metrics(own) {
@@ -167,6 +177,10 @@ function exitOf(worker: Worker): Promise<void> {
     if (worker.isDead()) resolve()
     else worker.once('exit', () => resolve())
   })
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port)
 }
 
 function send({ worker }: State, message: FromPrimary): void {

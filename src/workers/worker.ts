@@ -4,11 +4,18 @@ import type { Registry } from 'prom-client'
 /** A worker's end of what it and the primary tell each other. Both are the same version, on one machine. */
 
 export type Metrics = object[]
-export type FromWorker = { type: 'serving'; url: string } | { type: 'metrics'; metrics: Metrics }
+
+/** Of the listeners that workers share. */
+export interface Urls {
+  url: string
+  platformUrl: string
+}
+
+export type FromWorker = ({ type: 'serving' } & Urls) | { type: 'metrics'; metrics: Metrics }
 export type FromPrimary = { type: 'drain' } | { type: 'metrics' }
 
 interface WorkerEnd {
-  serving(url: string): void
+  serving(urls: Urls): void
   hasPrimary(): boolean
 }
 
@@ -36,7 +43,7 @@ export function openWorkerEnd({ registry, onEnd }: Options): WorkerEnd {
   })
 
   return {
-    serving: (url) => send({ type: 'serving', url }),
+    serving: ({ url, platformUrl }) => send({ type: 'serving', url, platformUrl }),
     hasPrimary: () => worker.isConnected(),
   }
 }

@@ -15,7 +15,7 @@ const LINES = [
   ['session'],
   ['signing-secret', 'acts.ts'],
   ['second-factor'],
-  ['ingest', 'sign-in'],
+  ['ingest', 'sign-in', 'platform'],
   ['member'],
   ['onboarding', 'operator', 'guide.ts'],
   ['app.ts', 'background.ts', 'local', 'workers'],
@@ -29,7 +29,7 @@ const LINES = [
  */
 const DOORS: Record<string, string[]> = {
   // The second door: networks, and the fair queue.
-  edge: ['listener.ts', 'network.ts', 'fair-queue.ts'],
+  edge: ['listener.ts', 'private-listener.ts', 'network.ts', 'fair-queue.ts'],
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'notices.ts', 'repository.ts'],
@@ -81,6 +81,7 @@ const DOORS: Record<string, string[]> = {
   ],
   'sign-in': ['passwords.ts', 'known-clients.ts', 'known-clients-repository.ts'],
   ingest: [],
+  platform: [],
   member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
   operator: ['companies.ts', 'retention.ts'],

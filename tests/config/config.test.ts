@@ -41,6 +41,7 @@ const defaults = {
   hasPages: true,
   listen: { host: '127.0.0.1', port: 3000 },
   opsListen: { host: '127.0.0.1', port: 3001 },
+  platformListen: { host: '127.0.0.1', port: 3002 },
   dataDir: '.data',
   accessTokenTtlSeconds: 900,
   refreshTokenTtlSeconds: 604_800,
@@ -134,6 +135,8 @@ describe('the configuration', () => {
       PORT: '0',
       OPS_HOST: '::1',
       OPS_PORT: '65535',
+      PLATFORM_HOST: '10.0.0.7',
+      PLATFORM_PORT: '4002',
       DATA_DIR: '/var/lib/gatehouse',
       DRAIN_DELAY_SECONDS: '7',
       ACCESS_TOKEN_TTL_SECONDS: '60',
@@ -177,6 +180,7 @@ describe('the configuration', () => {
       },
       listen: { host: '0.0.0.0', port: 0 },
       opsListen: { host: '::1', port: 65_535 },
+      platformListen: { host: '10.0.0.7', port: 4002 },
       dataDir: '/var/lib/gatehouse',
       accessTokenTtlSeconds: 60,
       refreshTokenTtlSeconds: 3600,
@@ -461,10 +465,11 @@ describe('TRUST_PROXY', () => {
 
 describe('outside production, a warning tells of', () => {
   test('listeners that the network can reach, and scaled limits', () => {
-    const env = { HOST: '0.0.0.0', OPS_HOST: '::', RATE_LIMIT_SCALE: '2' }
+    const env = { HOST: '0.0.0.0', OPS_HOST: '::', PLATFORM_HOST: '*', RATE_LIMIT_SCALE: '2' }
     expect(loadConfig(env).warnings).toEqual([
       expect.stringContaining('HOST=0.0.0.0'),
       expect.stringContaining('OPS_HOST=::'),
+      expect.stringContaining('PLATFORM_HOST=*'),
       expect.stringContaining('RATE_LIMIT_SCALE=2'),
     ])
     expect(loadConfig({ ...PRODUCTION, HOST: '0.0.0.0', OPS_HOST: '::' }).warnings).toEqual([])

@@ -49,6 +49,7 @@ test('a release is unpacked and started with what production installs, and serve
       SMTP_URL: 'smtp://smtp.example.com:587',
       PORT: '0',
       OPS_PORT: '0',
+      PLATFORM_PORT: '0',
       WORKERS: '1',
       DRAIN_DELAY_SECONDS: '0',
     },

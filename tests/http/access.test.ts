@@ -23,11 +23,14 @@ import { signingSecretRoutes } from '../../src/signing-secret/routes.ts'
 import { keySetRoutes } from '../../src/token/routes.ts'
 import { openTestService } from '../support/test-service.ts'
 
-/** Every route that the service registers, automatic HEAD routes too: Fastify announces each new instance. */
-const routes: { method: string; url: string }[] = []
+/** Every route that an app registers, automatic HEAD routes too: Fastify announces each new instance. */
+type Route = { method: string; url: string }
+const routesOf = new Map<FastifyInstance, Route[]>()
 
 function listRoutes(message: unknown): void {
   const { fastify: app } = message as { fastify: FastifyInstance }
+  const routes: Route[] = []
+  routesOf.set(app, routes)
   app.addHook('onRoute', ({ method, url }) => {
     for (const one of [method].flat()) routes.push({ method: one, url })
   })
@@ -37,14 +40,19 @@ subscribe('fastify.initialization', listRoutes)
 const service = await openTestService({ env: { DASHBOARD_ORIGINS: 'https://app.example.com' } })
 unsubscribe('fastify.initialization', listRoutes)
 
-const isOfInterface = ({ url }: { url: string }) => url === '*' || url.startsWith('/api/')
+const [routes, platformRoutes] = [service.apps, service.platforms].map(
+  ([app]) => (app && routesOf.get(app)) ?? [],
+) as [Route[], Route[]]
+const pathOf = ({ url }: Route) => url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057')
+
+const isOfInterface = ({ url }: Route) => url === '*' || url.startsWith('/api/')
 
 test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 6.3.4, 8.2.1, 8.3.1)', async () => {
   const open: string[] = []
-  for (const { method, url } of routes.filter(isOfInterface)) {
-    const path = url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057').replace(/^\/api/, '')
-    const { status } = await service.call(path, { method })
-    if (status !== 401) open.push(`${method} ${url} ${status}`)
+  for (const route of routes.filter(isOfInterface)) {
+    const { method } = route
+    const { status } = await service.call(pathOf(route).replace(/^\/api/, ''), { method })
+    if (status !== 401) open.push(`${method} ${route.url} ${status}`)
   }
   expect(open.sort()).toEqual([
     'GET /api/.well-known/jwks.json 200',
@@ -86,6 +94,33 @@ test('access is denied by default: without a credential every route answers 401,
   // The routes that were called include guarded ones, HEAD routes among them.
   expect(routes).toContainEqual({ method: 'HEAD', url: '/api/auth/session' })
   expect(routes).toContainEqual({ method: 'POST', url: '/api/events/ingest' })
+})
+
+describe("the platform's listener", () => {
+  test('has these routes, and each answers 401 without a credential (ASVS 8.2.1, 8.3.1)', async () => {
+    expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
+      'GET /verify',
+      'HEAD /verify',
+    ])
+    for (const route of platformRoutes) {
+      const { method } = route
+      expect([route, (await service.ask(pathOf(route), { method })).status]).toEqual([route, 401])
+    }
+  })
+
+  test('has nothing of the public one, and the public one nothing of it', async () => {
+    for (const route of routes) {
+      const { method, url } = route
+      const answer = await service.ask(url === '*' ? '/' : pathOf(route), { method })
+      expect([route, answer.status]).toEqual([route, 404])
+    }
+    for (const route of platformRoutes) {
+      for (const prefix of ['', '/api']) {
+        const { status } = await fetch(`${service.addresses[0]}${prefix}${pathOf(route)}`, route)
+        expect([route, prefix, status]).toEqual([route, prefix, 404])
+      }
+    }
+  })
 })
 
 describe('a plugin outside the guard that it names keeps the service from starting (ASVS 8.3.1):', () => {

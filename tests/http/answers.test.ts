@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { run } from '../support/postgres.ts'
+import { cutOff } from '../support/postgres.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
@@ -127,12 +127,7 @@ describe('every answer carries the security headers, no-store, its id and its ch
     const cut = await openTestService()
     const person = await cut.addCompany()
     const { accessToken, refreshToken } = await cut.loginAs(person)
-    const database = new URL(cut.url).pathname.slice(1)
-    await run(inject('serverUrl'), `alter database ${database} allow_connections false`)
-    await run(
-      inject('serverUrl'),
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
-    )
+    await cutOff(inject('serverUrl'), new URL(cut.url).pathname.slice(1))
     for (const answer of await Promise.all([
       cut.login(person),
       cut.refresh(refreshToken),

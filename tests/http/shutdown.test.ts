@@ -20,6 +20,7 @@ const { start } = processes
 const HOST = 'Host: gatehouse.example\r\n'
 const KEY_SET = `GET /api/.well-known/jwks.json HTTP/1.1\r\n${HOST}\r\n`
 
+const VERIFY = `GET /verify HTTP/1.1\r\n${HOST}\r\n`
 const HALF = 'POST /api/auth/login HTTP/1.1\r\n'
 
 function loginRequest(): string {
@@ -71,31 +72,37 @@ describe('on SIGTERM the service', () => {
     expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
   })
 
-  test('answers each request that was sent before, on idle connections and on new ones', async () => {
-    const service = await start()
-    const idle = await Promise.all(
-      Array.from({ length: 40 }, async () => {
-        const socket = open(service.address)
-        const answers = answersOn(socket)
-        socket.write(KEY_SET)
-        await once(socket, 'data')
-        return { socket, answers }
-      }),
-    )
-    // It finds requests and signal at the same time when it goes on.
-    service.child.kill('SIGSTOP')
-    for (const { socket } of idle) socket.write(KEY_SET)
-    const fresh = Array.from({ length: 20 }, () => exchange(service.address, KEY_SET))
-    await sleep(200)
-    service.child.kill('SIGTERM')
-    service.child.kill('SIGCONT')
-    const seen = [...(await Promise.all(idle.map(({ answers }) => answers))), ...(await Promise.all(fresh))]
-    expect(seen.map((all) => all.map(({ status }) => status))).toEqual([
-      ...idle.map(() => [200, 200]),
-      ...fresh.map(() => [200]),
-    ])
-    expect(await service.exit).toEqual([0, null])
-  })
+  test.for([
+    ['address', KEY_SET, 200],
+    ['platform', VERIFY, 401],
+  ] as const)(
+    'answers each request that was sent before, on idle connections and on new ones: %s',
+    async ([listener, bytes, status]) => {
+      const service = await start()
+      const idle = await Promise.all(
+        Array.from({ length: 40 }, async () => {
+          const socket = open(service[listener])
+          const answers = answersOn(socket)
+          socket.write(bytes)
+          await once(socket, 'data')
+          return { socket, answers }
+        }),
+      )
+      // It finds requests and signal at the same time when it goes on.
+      service.child.kill('SIGSTOP')
+      for (const { socket } of idle) socket.write(bytes)
+      const fresh = Array.from({ length: 20 }, () => exchange(service[listener], bytes))
+      await sleep(200)
+      service.child.kill('SIGTERM')
+      service.child.kill('SIGCONT')
+      const seen = [...(await Promise.all(idle.map(({ answers }) => answers))), ...(await Promise.all(fresh))]
+      expect(seen.map((all) => all.map(({ status }) => status))).toEqual([
+        ...idle.map(() => [status, status]),
+        ...fresh.map(() => [status]),
+      ])
+      expect(await service.exit).toEqual([0, null])
+    },
+  )
 
   test('goes on for DRAIN_DELAY_SECONDS, while it is not ready and asks clients to leave', async () => {
     const service = await start({ DRAIN_DELAY_SECONDS: '2' })

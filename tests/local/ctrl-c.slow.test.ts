@@ -30,7 +30,14 @@ async function newDataDir(): Promise<string> {
 function npmStart(dataDir: string, [command = '', ...args]: string[]) {
   const child = spawn(command, args, {
     cwd: PROJECT,
-    env: { ...INHERITED, HOME: process.env['HOME'], DATA_DIR: dataDir, PORT: '0', OPS_PORT: '0' },
+    env: {
+      ...INHERITED,
+      HOME: process.env['HOME'],
+      DATA_DIR: dataDir,
+      PORT: '0',
+      OPS_PORT: '0',
+      PLATFORM_PORT: '0',
+    },
     stdio: ['pipe', 'pipe', 'inherit'],
     // A process group of its own, as a terminal or a supervisor gives it.
     detached: true,

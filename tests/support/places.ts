@@ -26,10 +26,18 @@ export async function findPlace(): Promise<Place> {
 
 /** Places for the listeners of a service, and its variables that name them. */
 export async function findServicePlaces() {
-  const [{ host, port }, ops] = [await findPlace(), await findPlace()]
+  const [{ host, port }, ops, platform] = [await findPlace(), await findPlace(), await findPlace()]
   return {
-    env: { HOST: host, PORT: String(port), OPS_HOST: ops.host, OPS_PORT: String(ops.port) },
+    env: {
+      HOST: host,
+      PORT: String(port),
+      OPS_HOST: ops.host,
+      OPS_PORT: String(ops.port),
+      PLATFORM_HOST: platform.host,
+      PLATFORM_PORT: String(platform.port),
+    },
     address: `http://${host}:${port}`,
     ops: `http://${ops.host}:${ops.port}`,
+    platform: `http://${platform.host}:${platform.port}`,
   }
 }

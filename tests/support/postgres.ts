@@ -75,15 +75,17 @@ export function databaseUrl(serverUrl: string, database: string): string {
   return url.href
 }
 
+/** Ends all connections to a database, and lets nobody connect. */
+export async function cutOff(serverUrl: string, database: string): Promise<void> {
+  await run(serverUrl, `alter database ${database} allow_connections false`)
+  await run(serverUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`)
+}
+
 /** Makes a copy of a database, as it is at this moment, and returns its name. Who uses the database is cut off meanwhile. */
 export async function copyDatabase(serverUrl: string, database: string): Promise<string> {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await run(serverUrl, `alter database ${database} allow_connections false`)
   try {
-    await run(
-      serverUrl,
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
-    )
+    await cutOff(serverUrl, database)
     await run(serverUrl, `create database ${name} template ${database} strategy file_copy`)
   } finally {
     await run(serverUrl, `alter database ${database} allow_connections true`)

@@ -41,6 +41,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
         DATA_DIR: dataDir,
         PORT: '0',
         OPS_PORT: '0',
+        PLATFORM_PORT: '0',
         ...env,
       },
       stdio,
@@ -68,8 +69,9 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
   async function start(...options: Parameters<typeof launch>) {
     const service = await launch(...options)
     const ops = await service.told(/"Operations listener at (http[^"]+)"/)
+    const platform = await service.told(/"Platform listener at (http[^"]+)"/)
     const address = await service.told(/"Server listening at (http[^"]+)"/)
-    return { ...service, address, ops }
+    return { ...service, address, platform, ops }
   }
   return { launch, start }
 }

@@ -208,8 +208,9 @@ export async function openTestService({
       const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
       const { db } = connection
-      const app = await buildApp({ config, db, system, hasher, registry, logStream })
-      const address = await app.listen({ host: '127.0.0.1', port: 0 })
+      const { app, platform } = await buildApp({ config, db, system, hasher, registry, logStream })
+      const place = { host: '127.0.0.1', port: 0 }
+      const [address, platformAddress] = [await app.listen(place), await platform.listen(place)]
       const mail = openMail({
         config,
         db,
@@ -219,7 +220,7 @@ export async function openTestService({
         compose: createMailComposer({ db, config, system }),
       })
       mail.start()
-      return { app, connection, registry, address, mail }
+      return { app, platform, connection, registry, address, platformAddress, mail }
     }),
   )
   const [first] = running
@@ -230,8 +231,8 @@ export async function openTestService({
 
   async function close() {
     await dispatcher.destroy()
-    for (const { app, connection, mail } of running) {
-      await Promise.all([app.close(), mail.stop()])
+    for (const { app, platform, connection, mail } of running) {
+      await Promise.all([app.close(), platform.close(), mail.stop()])
       await connection.close()
     }
     await run(serverUrl, `drop database ${name} with (force)`)
@@ -239,14 +240,24 @@ export async function openTestService({
   }
   whenDone(close)
 
-  /** Sends a request to a path below /api. */
-  async function call(
-    path: string,
-    { method = 'POST', token, cookie, headers, json, body, at = 0 }: Call = {},
-  ) {
+  const instanceAt = (at = 0) => {
     const instance = running[at]
     if (!instance) throw new Error(`there is no instance ${at}`)
-    const answer = await request(`${instance.address}/api${path}`, {
+    return instance
+  }
+
+  /** Sends a request to a path below /api. */
+  const call = (path: string, options: Call = {}) => {
+    return exchange(`${instanceAt(options.at).address}/api${path}`, options)
+  }
+
+  /** Sends a request to a path of the platform's listener. */
+  const ask = (path: string, options: Call = {}) => {
+    return exchange(`${instanceAt(options.at).platformAddress}${path}`, options)
+  }
+
+  async function exchange(url: string, { method = 'POST', token, cookie, headers, json, body }: Call) {
+    const answer = await request(url, {
       method,
       dispatcher,
       headers: {
@@ -360,12 +371,15 @@ export async function openTestService({
     url,
     logs,
     addresses: running.map(({ address }) => address),
+    platformAddresses: running.map(({ platformAddress }) => platformAddress),
     apps: running.map(({ app }) => app),
+    platforms: running.map(({ platform }) => platform),
     /** Of mail. */
     senders: running.map(({ mail }) => mail),
     connections: running.map(({ connection }) => connection),
     registries: running.map(({ registry }) => registry),
     call,
+    ask,
     login,
     loginAs,
     cookieOf,

@@ -18,8 +18,11 @@ export async function startWorkers(
 }
 
 /** Where its workers have said that they listen. */
-export function addressesIn({ output }: Running): (string | undefined)[] {
-  return [...output().matchAll(/"Server listening at ([^"]+)"/g)].map(([, url]) => url)
+export function addressesIn(
+  { output }: Running,
+  pattern = /"Server listening at ([^"]+)"/g,
+): (string | undefined)[] {
+  return [...output().matchAll(pattern)].map(([, url]) => url)
 }
 
 /** Process ids of the workers. */

@@ -18,7 +18,7 @@ const start = (env: Record<string, string>) =>
 const ROLLING = { DRAIN_DELAY_SECONDS: '1' }
 
 /** Whether nothing listens where a service has. */
-async function isFree({ address }: Running): Promise<boolean> {
+async function isFree(address: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const { hostname, port } = new URL(address)
   const socket = connect(Number(port), hostname)
@@ -117,7 +117,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     service.child.kill('SIGKILL')
     for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
     // A worker notices the end of the primary a moment later than this process.
-    await until(() => isFree(service))
+    for (const address of [service.address, service.platform]) await until(() => isFree(address))
     await start(env)
     expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
     await until(() => !workers.some(isRunning))

@@ -46,9 +46,14 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
     for (const line of lines()) expect(JSON.parse(line)).toMatchObject({ service: 'gatehouse' })
   })
 
-  test('choose one port and one issuer for both, if none is set', async () => {
+  test('choose one port for each listener and one issuer for both, if none is set', async () => {
     const service = shared
     expect(addressesIn(service)).toEqual([service.address, service.address])
+    expect(addressesIn(service, /"Platform listener at ([^"]+)"/g)).toEqual([
+      service.platform,
+      service.platform,
+    ])
+    expect((await fetch(`${service.platform}/verify`)).status).toBe(401)
     const askIssuer = async () => {
       const answer = await fetch(`${service.address}/api/openapi.json`, { headers: { connection: 'close' } })
       return Object(await answer.json()).servers

@@ -28,7 +28,7 @@ export async function startService(
   const log = openSync(logFile, 'w')
   const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
   const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
-    env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', ...variables },
+    env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
     stdio: ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.
     detached: true,

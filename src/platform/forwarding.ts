@@ -1,0 +1,47 @@
+import { isInForce } from '../company/account.ts'
+import { Problem, statusOf } from '../errors.ts'
+import { requirePermission, type Session } from '../session/session.ts'
+
+/** What a reverse proxy is told about the session of a request that it has received. */
+
+interface Rights {
+  permission?: string | undefined
+  feature?: string | undefined
+}
+
+/** @throws Problem permission_denied, subscription_inactive, feature_not_in_plan */
+export function requireRights(session: Session, { permission, feature }: Rights): void {
+  if (permission !== undefined) requirePermission(session, permission)
+  if (feature === undefined) return
+  if (!isInForce(session)) throw new Problem('subscription_inactive', 'The subscription is not active.')
+  if (!session.features.includes(feature))
+    throw new Problem('feature_not_in_plan', `The plan of the company does not include ${feature}.`)
+}
+
+export function headersOf({ companyId, userId, sessionId, role, permissions }: Session) {
+  return {
+    'x-auth-company': companyId,
+    'x-auth-user': userId,
+    'x-auth-session': sessionId,
+    'x-auth-role': toWords([role]),
+    'x-auth-permissions': toWords(permissions),
+  }
+}
+
+/** Separated by single spaces. Operators can store others in the tables of roles, which are left out. */
+export function toWords(names: string[]): string {
+  return names.filter((name) => /^[!-~]+$/.test(name)).join(' ')
+}
+
+/** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */
+export function toForwarded({ code, message, extras }: Problem): Problem {
+  const headers = { ...extras.headers, 'x-auth-error': code }
+  return new Problem(code, message, { ...extras, headers, status: forwardedStatusOf(statusOf(code), extras) })
+}
+
+function forwardedStatusOf(status: number, { errors = [] }: Problem['extras']): number {
+  if (status === 401 || status >= 500) return status
+  // Of the request that is asked about, and not of the question.
+  const isOfCredential = errors.some(({ path }) => path.startsWith('/headers/'))
+  return isOfCredential ? 401 : 403
+}
