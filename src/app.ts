@@ -13,7 +13,8 @@ import { companyRoutes } from './member/company-routes.ts'
 import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
-import { verifyRoutes } from './platform/routes.ts'
+import { clientGuard, scopeGuard } from './platform/client-guard.ts'
+import { introspectionRoutes, verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
 import { enrolmentGuard } from './session/enrolment-guard.ts'
@@ -112,6 +113,14 @@ async function platformScopes(
   platform: FastifyInstance,
   { context, sessions }: { context: Context; sessions: SessionLookUp },
 ): Promise<void> {
+  // The secret of a client of the platform, which has the scope.
+  await platform.register(async (clients) => {
+    await clients.register(clientGuard, { context })
+    await clients.register(async (scoped) => {
+      await scoped.register(scopeGuard, { scope: 'introspect' })
+      await scoped.register(introspectionRoutes, { context, sessions })
+    })
+  })
   // The session of a request that a proxy asks about, which meets the policy on second factors.
   await platform.register(async (forwarded) => {
     await forwarded.register(sessionGuard, { context, sessions, isForwarded: true })

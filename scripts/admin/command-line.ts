@@ -9,6 +9,8 @@ const OPTIONS = {
   json: { type: 'boolean' },
   help: { type: 'boolean' },
   all: { type: 'boolean' },
+  finish: { type: 'boolean' },
+  scope: { type: 'string' },
   name: { type: 'string' },
   'admin-email': { type: 'string' },
   'admin-name': { type: 'string' },
@@ -23,14 +25,17 @@ const OPTIONS = {
 } as const
 
 type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
-export type Values = Partial<Record<Exclude<Option, 'all'>, string>> & { all?: boolean }
+type Flag = 'all' | 'finish'
+export type Values = Partial<Record<Exclude<Option, Flag>, string> & Record<Flag, boolean>>
 export type Result = Record<string, unknown>
+
+const TAKEN = { company: 'company, by handle or id', key: 'key id', client: 'client id' }
 
 interface Form {
   required?: Option[]
   optional?: Option[]
   /** What follows the name of the command. */
-  takes?: 'company' | 'key'
+  takes?: keyof typeof TAKEN
 }
 
 export type Command = Form &
@@ -56,12 +61,9 @@ export function readCommand(commands: ReadonlyMap<string, Command>, args: string
 
 function readId(name: string, { takes }: Form, [id = '', ...rest]: string[]): string {
   if (rest.length > 0 || (takes ? id === '' : id !== '')) {
-    throw new UsageError(
-      takes
-        ? `"${name}" takes one ${takes === 'company' ? 'company, by handle or id' : 'key id'}`
-        : `"${name}" does not take "${id}"`,
-    )
+    throw new UsageError(takes ? `"${name}" takes one ${TAKEN[takes]}` : `"${name}" does not take "${id}"`)
   }
+  if (takes === 'client') return toId(id)
   return takes === 'company' ? toCompany(id) : id
 }
 

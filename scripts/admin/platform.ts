@@ -1,8 +1,10 @@
+import { createClient, deleteClient, finishRotation, rotateClient } from '../../src/operator/clients.ts'
 import { endAllSessions, endSessionsOfCompany, readAudit } from '../../src/operator/companies.ts'
 import { retireKey, rotateKeys } from '../../src/operator/keys.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { endSessionsOfUser } from '../../src/operator/users.ts'
+import { listClients } from '../../src/platform/repository.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import { type Command, limitOf } from './command-line.ts'
 import { migrateAlone } from './context.ts'
@@ -50,6 +52,28 @@ export const PLATFORM_COMMANDS: Record<string, Command> = {
         retiredAt: revokedAt,
       })),
     }),
+  },
+
+  'client create': {
+    required: ['name', 'scope'],
+    run: async (context, { name = '', scope = '' }) =>
+      await createClient(context, { name, scopes: scope.split(',') }, context.system.now()),
+  },
+  'client list': { run: async ({ db }) => ({ clients: await listClients(db) }) },
+  'client rotate': {
+    takes: 'client',
+    optional: ['finish'],
+    async run(context, { finish = false }, id) {
+      const now = context.system.now()
+      return finish ? { ...(await finishRotation(context, id, now)) } : await rotateClient(context, id, now)
+    },
+  },
+  'client delete': {
+    takes: 'client',
+    async run(context, _values, id) {
+      await deleteClient(context, id, context.system.now())
+      return { id, status: 'deleted' }
+    },
   },
 
   restored: {

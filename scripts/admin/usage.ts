@@ -17,16 +17,21 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   keys rotate
   keys list
   keys retire KID
+  client create --name N --scope introspect,events:read
+  client list
+  client rotate CLIENT [--finish]
+  client delete CLIENT
   restored
   prune
 
-COMPANY is a handle, such as acme-4821, or an id; R is admin, analyst, developer or viewer; P starter, growth or
+COMPANY is a handle, such as acme-4821, or an id; CLIENT an id; R is admin, analyst, developer or viewer; P starter, growth or
 enterprise; S trialing, active, past_due, canceled or suspended; F optional, admins or everyone. Lists show the newest
 100, or L; users by e-mail.
 
 "user reset-second-factors" is for somebody who lost theirs: the password is void too, and a link is mailed to
 choose another. "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
-once; a KID that begins with "-" comes last, after "--". "restored" is for a backup that was restored, before any
+once; a KID that begins with "-" comes last, after "--". "client create" is for a service of the platform, and shows its secret
+once; "client rotate" adds a second one, and "--finish" ends the first. "restored" is for a backup that was restored, before any
 instance starts: it ends all sessions, voids links, waiting mails, invitations, challenges and keys of access tokens,
 and says what else to check.
 

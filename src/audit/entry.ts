@@ -96,5 +96,8 @@ export const ACTIONS = {
   subscription_set: 'An operator changed the subscription',
   keys_rotate: 'An operator added a key of access tokens',
   keys_retire: 'An operator retired a key of access tokens',
+  client_create: 'An operator made a client of the platform',
+  client_rotate: 'An operator gave a client of the platform another secret, or ended the former one',
+  client_delete: 'An operator deleted a client of the platform',
   restored: 'An operator has restored a backup: all sessions ended, and links, invitations and keys are void',
 }

@@ -215,6 +215,15 @@ export interface Database {
     signs_from: Fixed<Date>
     revoked_at: Date | null
   }
+  platform_clients: {
+    client_id: Fixed<string>
+    name: Fixed<string>
+    scopes: Fixed<string[]>
+    secret_hash: Buffer
+    former_secret_hash: Buffer | null
+    created_at: Fixed<Date>
+    last_used_at: Date | null
+  }
   rate_counters: {
     counter: Fixed<string>
     hits: number

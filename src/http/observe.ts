@@ -15,6 +15,8 @@ declare module 'fastify' {
       userId?: string
       sessionId?: string
       memberId?: string
+      /** Of the platform. */
+      clientId?: string
     }
   }
   interface FastifyInstance {

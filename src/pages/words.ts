@@ -96,6 +96,9 @@ export const ACTIONS: Record<keyof typeof SERVICE_ACTIONS, string> = {
   subscription_set: 'changed the subscription',
   keys_rotate: 'added a key for access tokens',
   keys_retire: 'retired a key for access tokens',
+  client_create: 'added the platform client',
+  client_rotate: 'replaced a secret of the platform client',
+  client_delete: 'deleted the platform client',
   restored: 'restored a backup',
 }
 

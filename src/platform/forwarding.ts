@@ -1,6 +1,7 @@
 import { isInForce } from '../company/account.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { requirePermission, type Session } from '../session/session.ts'
+import { toWords } from './words.ts'
 
 /** What a reverse proxy is told about the session of a request that it has received. */
 
@@ -26,11 +27,6 @@ export function headersOf({ companyId, userId, sessionId, role, permissions }: S
     'x-auth-role': toWords([role]),
     'x-auth-permissions': toWords(permissions),
   }
-}
-
-/** Separated by single spaces. Operators can store others in the tables of roles, which are left out. */
-export function toWords(names: string[]): string {
-  return names.filter((name) => /^[!-~]+$/.test(name)).join(' ')
 }
 
 /** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */

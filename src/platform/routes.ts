@@ -1,11 +1,49 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import type { Context } from '../context.ts'
+import { invalidField, Problem } from '../errors.ts'
 import { scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
+import type { SessionLookUp } from '../session/look-up.ts'
 import { headersOf, requireRights, toForwarded } from './forwarding.ts'
-import { VerifyQuery } from './schemas.ts'
+import { createIntrospection } from './introspection.ts'
+import { IntrospectBody, IntrospectReply, VerifyQuery } from './schemas.ts'
 
 /** The routes of the platform's own listener, in plugins of their own, since each stands behind another credential. */
+
+interface Options {
+  context: Context
+  sessions: SessionLookUp
+}
+
+const FORM_BYTES = 64 * 1024
+const FORM_TYPE = /^application\/x-www-form-urlencoded(?: *; *charset=(?:utf-8|"utf-8"))?$/i
+
+/** Introspection; behind the client guard, for its scope. */
+const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context, sessions }) => {
+  const introspect = createIntrospection({ ...context, sessions })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    const bytes = await request.readBody()
+    const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
+    if (!FORM_TYPE.test(type) || encoding !== undefined) {
+      const detail = 'Send the body as application/x-www-form-urlencoded in UTF-8, not compressed.'
+      throw new Problem('unsupported_media_type', detail)
+    }
+    const [token, ...others] = new URLSearchParams(bytes.toString()).getAll('token')
+    if (others.length > 0) throw invalidField('token', 'must come once')
+    return { token }
+  })
+  app.post(
+    '/introspect',
+    {
+      bodyLimit: FORM_BYTES,
+      schema: { body: IntrospectBody, response: responses({ 200: IntrospectReply }) },
+    },
+    async ({ body }) => await introspect(body.token, context.system.now()),
+  )
+}
 
 /** Forward authentication; behind the session guard and that of second factors. */
 const verifying: FastifyPluginAsyncTypebox = async (app) => {
@@ -28,4 +66,8 @@ const verifying: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
+export const introspectionRoutes = scopedRoutes(introspecting, 'introspection-routes', [
+  'client-guard',
+  'scope-guard',
+])
 export const verifyRoutes = scopedRoutes(verifying, 'verify-routes', ['session-guard', 'enrolment-guard'])

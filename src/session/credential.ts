@@ -4,7 +4,6 @@ import { Problem, type ProblemCode } from '../errors.ts'
 import { headerValues } from '../header-values.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 import { COOKIE_NAME, readSessionCookie, type requireSameSite } from './cookie.ts'
-import { provenAtOf, type Session } from './session.ts'
 
 /** What names the session of a request. Only the database says whether that is live. */
 export type Credential = { claims: VerifiedClaims } | { cookie: string }
@@ -47,10 +46,4 @@ export function readBearer(request: FastifyRequest): string {
     throw new Problem('missing_credentials', 'Send one header `Authorization: Bearer <token>`.')
   }
   return bearer
-}
-
-/** Of token and session the older counts: a token from before a proof has no part in it. In milliseconds, 0 if unknown. */
-export function provenAt(credential: Credential, session: Session): number {
-  if ('cookie' in credential) return provenAtOf(session)
-  return Math.min((credential.claims.auth_time ?? 0) * 1000, provenAtOf(session))
 }

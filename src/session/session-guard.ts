@@ -3,9 +3,9 @@ import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
 import { requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
-import { CREDENTIAL_PROBLEMS, type Credential, provenAt, readCredential } from './credential.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
-import type { Session } from './session.ts'
+import { provenAtOf, type Session } from './session.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -43,7 +43,7 @@ async function plugin(
     const credential = await readCredential(request, { tokens, config, checkSite }, now)
     const session = await find(credential, now)
     request.session = session
-    request.provenAt = provenAt(credential, session)
+    request.provenAt = provenAtOf(session, 'claims' in credential ? credential.claims : undefined)
     const { logContext } = request
     logContext.companyId = session.companyId
     logContext.userId = session.userId

@@ -24,9 +24,13 @@ export type Session = RowOf<'sessions', typeof SESSION_COLUMNS> &
     endReason: EndReason | null
   }
 
-/** When the user last proved who they are, in milliseconds; 0, which is never recent, if the session does not say. */
-export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>): number {
-  return provenAt?.getTime() ?? 0
+/**
+ * When the user last proved who they are, in milliseconds; 0, which is never recent, if that is not said. Of session and token
+ * the older counts: a token from before a proof has no part in it.
+ */
+export function provenAtOf({ provenAt }: Pick<Session, 'provenAt'>, claims?: { auth_time?: number }): number {
+  const ofSession = provenAt?.getTime() ?? 0
+  return claims ? Math.min((claims.auth_time ?? 0) * 1000, ofSession) : ofSession
 }
 
 /** RFC 8176 */

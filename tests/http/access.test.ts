@@ -101,6 +101,7 @@ describe("the platform's listener", () => {
     expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
       'GET /verify',
       'HEAD /verify',
+      'POST /introspect',
     ])
     for (const route of platformRoutes) {
       const { method } = route

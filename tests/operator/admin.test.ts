@@ -3,6 +3,8 @@ import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
+import { PLATFORM } from '../../src/audit/entry.ts'
+import { introspect } from '../support/platform.ts'
 import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -343,6 +345,68 @@ test('invite queues a mail to an address that is no user yet, and prune tidies u
     counters: 0,
     mails: 0,
     auditMonths: 0,
+  })
+})
+
+describe('platform clients', () => {
+  const listed = async () => (await admin('client list --json')).json().clients
+
+  test('client create shows a secret once, and client list none', async () => {
+    const { code, json } = await admin('client create --name risk --scope events:read,introspect --json')
+    const client = json()
+    expect([code, client]).toEqual([
+      0,
+      {
+        id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        name: 'risk',
+        scopes: ['introspect', 'events:read'],
+        secret: expect.stringMatching(/^[\w-]{43}$/),
+      },
+    ])
+    const { secret: _, ...shown } = client
+    expect(await listed()).toContainEqual({ ...shown, createdAt: expect.any(String), lastUsedAt: null })
+    // A service of the platform is admitted by what was printed.
+    service.clock.advance(1)
+    expect((await introspect(service, client, 'x')).status).toBe(200)
+  })
+
+  test('client rotate adds a secret, with --finish it ends the one before, and client delete ends all', async () => {
+    const first = (await admin('client create --name graph --scope introspect --json')).json()
+    const { id, name, scopes } = first
+    const second = (await admin(`client rotate ${id.toUpperCase()} --json`)).json()
+    expect(second).toEqual({ ...first, secret: expect.not.stringMatching(first.secret) })
+    const statuses = async () => {
+      service.clock.advance(1)
+      const answers = [await introspect(service, first, 'x'), await introspect(service, second, 'x')]
+      return answers.map(({ status }) => status)
+    }
+    expect(await statuses()).toEqual([200, 200])
+    expect((await admin(`client rotate ${id} --finish --json`)).json()).toEqual({ id, name, scopes })
+    expect(await statuses()).toEqual([401, 200])
+    expect((await admin(`client delete ${id} --json`)).json()).toEqual({ id, status: 'deleted' })
+    expect(await statuses()).toEqual([401, 401])
+    expect(await listed()).not.toContainEqual(expect.objectContaining({ id }))
+    const { entries } = (await admin(`audit --company ${PLATFORM} --json`)).json()
+    const ofClient = entries.filter(({ subject }: { subject: string }) => subject === id)
+    expect(ofClient.map(({ action, actor }: Record<string, string>) => `${actor} ${action}`)).toEqual([
+      'operator client_delete',
+      'operator client_rotate',
+      'operator client_rotate',
+      'operator client_create',
+    ])
+  })
+
+  test.each([
+    ['an unknown scope', 'client create --name risk --scope everything', /some of introspect, events:read/],
+    ['no name', 'client create --scope introspect', /needs --name/],
+    ['an id that is none', 'client rotate risk', /is not an id/],
+    ['an id of nobody', 'client delete 01890a5d-ac96-774b-bcce-b302099a8057', /no such client/],
+    ['no id', 'client delete', /takes one client id/],
+    ['an option of another', 'client delete 01890a5d-ac96-774b-bcce-b302099a8057 --finish', /--finish/],
+  ])('%s is refused with the reason', async (_what, line, reason) => {
+    const { code, stdout, stderr } = await admin(line)
+    expect([code, stdout]).toEqual([1, ''])
+    expect(stderr).toMatch(reason)
   })
 })
 

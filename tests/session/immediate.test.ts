@@ -5,6 +5,7 @@ import {
   endSessionsOfCompany,
 } from '../../src/operator/companies.ts'
 import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
+import { addClient, introspect } from '../support/platform.ts'
 import { createClock, openTestService, type Person } from '../support/test-service.ts'
 
 /** What an operator changes holds on every instance from the next request on, for every credential. */
@@ -12,6 +13,12 @@ import { createClock, openTestService, type Person } from '../support/test-servi
 const service = await openTestService({ instances: 2 })
 const { context } = service
 const INSTANCES = [1, 0]
+const client = await addClient(service)
+/** What other services of the platform are told. */
+const activity = async (credential: Credential, at: number) =>
+  (await introspect(service, client, credential.token ?? credential.cookie ?? '', at)).body
+
+type Credential = { token?: string; cookie?: string }
 
 /** Each kind of credential, used on both instances, so that anything they might remember is there. */
 async function signInEverywhere(person: Person) {
@@ -22,6 +29,7 @@ async function signInEverywhere(person: Person) {
   for (const at of INSTANCES) {
     for (const credential of credentials) {
       expect((await service.getSession({ ...credential, at })).status).toBe(200)
+      expect((await activity(credential, at)).active).toBe(true)
     }
   }
   return { credentials, refreshTokens: [tokens.refreshToken, refreshed.refreshToken] }
@@ -39,6 +47,9 @@ async function expectEnded({ credentials, refreshTokens }: Credentials, reason: 
         ended,
       )
       expect(await service.call('/auth/logout', { ...credential, at })).toMatchObject(ended)
+      const headers = { 'x-original-method': 'GET' }
+      expect(await service.ask('/verify', { method: 'GET', headers, ...credential, at })).toMatchObject(ended)
+      expect(await activity(credential, at)).toEqual({ active: false })
     }
     for (const token of refreshTokens) expect(await service.refresh(token, { at })).toMatchObject(ended)
   }

@@ -306,6 +306,7 @@ describe('the database itself', () => {
       'roles',
       'plans',
       'signing_keys',
+      'platform_clients',
       'rate_counters',
       'used_passkey_challenges',
       'company_handles',

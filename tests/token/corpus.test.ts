@@ -1,5 +1,6 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { addClient, introspect } from '../support/platform.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
@@ -14,6 +15,7 @@ const colleague = await service.addUser(admin, 'admin')
 const stranger = await service.addCompany()
 const forgery = await openForge(service, admin)
 const { access, refresh } = forgery
+const client = await addClient(service)
 const colleaguesSession = (await service.loginAs(colleague)).session.id
 const now = Math.floor(service.clock.now() / 1000)
 
@@ -420,6 +422,12 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
       for (const answer of await send(routes, { authorization: `Bearer ${asSent(token)}` })) {
         expect(refusalOf(answer)).toEqual(REFUSAL)
       }
+      // The services of the platform are told the same. They have no use for refresh tokens.
+      if (token === forgery.accessToken) continue
+      const headers = { authorization: `Bearer ${asSent(token)}` }
+      expect(refusalOf(await service.ask('/verify', { method: 'GET', headers }))).toEqual(REFUSAL)
+      const { status, body } = await introspect(service, client, token)
+      expect([status, body]).toEqual([200, { active: false }])
     }
     await expectUntouched()
   }

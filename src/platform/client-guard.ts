@@ -1,0 +1,63 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import fp from 'fastify-plugin'
+import type { Context } from '../context.ts'
+import { Problem } from '../errors.ts'
+import { headerValues } from '../header-values.ts'
+import { addProblems } from '../http/responses.ts'
+import { createClients, type Scope } from './clients.ts'
+import type { PlatformClient } from './repository.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Which of the platform's services asks. Set by the client guard. */
+    platformClient: PlatformClient
+  }
+}
+
+/** Admits platform clients, by HTTP Basic (RFC 6749, section 2.3.1). */
+async function plugin(app: FastifyInstance, { context }: { context: Context }): Promise<void> {
+  const { system } = context
+  const clients = createClients({
+    ...context,
+    onFailure: (cause) => app.notice('the last use of a platform client could not be written', { cause }),
+  })
+  app.addHook('onRoute', ({ schema }) => addProblems(schema, ['invalid_client']))
+  app.decorateRequest('platformClient')
+  app.addHook('onRequest', async (request: FastifyRequest) => {
+    const given = readBasic(request)
+    const client = given && (await clients.authenticate(given.id, given.secret, system.now()))
+    if (!client) throw new Problem('invalid_client', 'Send id and secret of a platform client as HTTP Basic.')
+    request.platformClient = client
+    request.logContext.clientId = client.id
+  })
+}
+
+/** Null without exactly one such header. */
+function readBasic({ raw }: FastifyRequest): { id: string; secret: string } | null {
+  const [header = '', ...others] = headerValues(raw, 'authorization')
+  const [, credentials] = /^Basic +([A-Za-z0-9+/]+={0,2})$/i.exec(header) ?? []
+  if (credentials === undefined || others.length > 0) return null
+  const [id = '', ...rest] = Buffer.from(credentials, 'base64').toString().split(':')
+  try {
+    return { id: decodeForm(id), secret: decodeForm(rest.join(':')) }
+  } catch {
+    return null
+  }
+}
+
+/** Both are encoded as a form. Ours need no encoding, but some clients encode more than they must. @throws URIError */
+function decodeForm(text: string): string {
+  return decodeURIComponent(text.replaceAll('+', ' '))
+}
+
+/** Admits clients that were given the scope. */
+async function scope(app: FastifyInstance, { scope }: { scope: Scope }): Promise<void> {
+  app.addHook('onRoute', ({ schema }) => addProblems(schema, ['permission_denied']))
+  app.addHook('onRequest', async ({ platformClient: { scopes } }) => {
+    if (scopes.includes(scope)) return
+    throw new Problem('permission_denied', `This needs the scope ${scope}, which this client does not have.`)
+  })
+}
+
+export const clientGuard = fp(plugin, { name: 'client-guard', dependencies: ['observe', 'responses'] })
+export const scopeGuard = fp(scope, { name: 'scope-guard', dependencies: ['client-guard'] })

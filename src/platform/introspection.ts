@@ -1,0 +1,76 @@
+import type { Context } from '../context.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
+import type { SessionLookUp } from '../session/look-up.ts'
+import { isHeld, provenAtOf, type Session } from '../session/session.ts'
+import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
+import type { VerifiedClaims } from '../token/service.ts'
+import { toWords } from './words.ts'
+
+/** What a credential of a session is good for at this moment (RFC 7662). */
+
+const INACTIVE = { active: false }
+
+/** Of a credential that is none, or not any more. Everything else is a fault, of which nobody is told to be inactive. */
+const REFUSALS: ProblemCode[] = ['invalid_token', 'token_expired', 'session_ended']
+
+export function createIntrospection({
+  config,
+  tokens,
+  sessions,
+}: Pick<Context, 'config' | 'tokens'> & { sessions: SessionLookUp }) {
+  const issued = { iss: issuerOf(config), aud: ACCESS_AUDIENCE }
+
+  /** As a request with it would be, but a cookie is not renewed. @throws Problem, as the look-up does */
+  async function find(text: string, now: number) {
+    // A token has two dots, a cookie one at most: behind the name of its cell.
+    if (text.split('.', 4).length !== 3) return { session: await sessions.byCookie(text, now) }
+    const claims = await tokens.verifyAccess(text, now)
+    return { claims, session: await sessions.byToken(claims, now) }
+  }
+
+  return async (text: string, now: number) => {
+    try {
+      const { session, claims } = await find(text, now)
+      return isHeld(session) ? INACTIVE : { ...describe(session, claims), ...issued }
+    } catch (error) {
+      if (error instanceof Problem && REFUSALS.includes(error.code)) return INACTIVE
+      throw error
+    }
+  }
+}
+
+function describe(session: Session, claims: VerifiedClaims | undefined) {
+  const { amr } = session
+  const provenAt = provenAtOf(session, claims)
+  return {
+    active: true,
+    ...(claims ? ofToken(claims) : ofCookie(session)),
+    sub: session.userId,
+    sid: session.sessionId,
+    company_id: session.companyId,
+    role: session.role,
+    scope: toWords(session.permissions),
+    subscription_status: session.subscriptionStatus,
+    plan: session.plan,
+    plan_features: session.features,
+    ...(provenAt > 0 && { auth_time: toSeconds(provenAt) }),
+    ...(amr && { amr }),
+  }
+}
+
+function ofToken({ iat, exp }: VerifiedClaims) {
+  return { token_type: 'access_token', iat, exp }
+}
+
+/** The session ends when it has been idle, or when it is old, whichever is earlier. */
+function ofCookie({ createdAt, expiresAt }: Session) {
+  return {
+    token_type: 'session_cookie',
+    iat: toSeconds(createdAt.getTime()),
+    exp: toSeconds(expiresAt.getTime()),
+  }
+}
+
+function toSeconds(ms: number): number {
+  return Math.floor(ms / 1000)
+}

@@ -1,0 +1,24 @@
+import { createClient } from '../../src/operator/clients.ts'
+import type { TestService } from './test-service.ts'
+
+/** Services of the platform, which ask about sessions. */
+
+export interface Client {
+  id: string
+  secret: string
+}
+
+export const addClient = (service: TestService, scopes = ['introspect']) =>
+  createClient(service.context, { name: 'risk', scopes }, service.clock.now())
+
+export function basic({ id, secret }: Client): string {
+  return `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`
+}
+
+export const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
+
+/** Asks about an access token or a cookie. */
+export function introspect(service: TestService, client: Client, token: string, at = 0) {
+  const body = new URLSearchParams({ token }).toString()
+  return service.ask('/introspect', { headers: { ...FORM, authorization: basic(client) }, body, at })
+}
