@@ -59,6 +59,8 @@ export async function describe(cluster: Cluster): Promise<string> {
     const isReady = readiness.find((each) => each.name === name)?.isReady
     return `  ${name}  http://${address}, operations http://${ops}: ${isReady ? 'ready' : 'not ready'}`
   })
-  const proxies = cluster.urls.map((url, index) => `  proxy-${index + 1}     ${url}`)
+  const proxies = cluster.urls.map(
+    (url, index) => `  proxy-${index + 1}     ${url}, for services ${cluster.platformUrls[index]}`,
+  )
   return [...quorum, ...machines, ...instances, ...proxies].join('\n')
 }

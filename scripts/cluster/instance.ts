@@ -22,9 +22,15 @@ export interface Instance {
 const DEPLOY = resolve(import.meta.dirname, '../../deploy')
 const HOST = '127.0.0.1'
 
-/** The public ports come first: 18080 and 18081. */
+/** The ports of the public proxies come first: 18080 and 18081, and 18090 and 18091 for services of the platform. */
 export const publicAddress = (n: number) => `${HOST}:${18_079 + n}`
-const portsOf = (n: number) => ({ http: 18_000 + 100 * n, ops: 18_001 + 100 * n, database: 18_002 + 100 * n })
+export const platformAddress = (n: number) => `${HOST}:${18_089 + n}`
+const portsOf = (n: number) => ({
+  http: 18_000 + 100 * n,
+  ops: 18_001 + 100 * n,
+  database: 18_002 + 100 * n,
+  platform: 18_003 + 100 * n,
+})
 
 export async function openInstance(
   n: number,
@@ -43,7 +49,12 @@ export async function openInstance(
     if (running) return
     const opened = cleanup.use(new AsyncDisposableStack())
     starts += 1
-    const own = { HOST, PORT: String(ports.http), OPS_PORT: String(ports.ops) }
+    const own = {
+      HOST,
+      PORT: String(ports.http),
+      OPS_PORT: String(ports.ops),
+      PLATFORM_PORT: String(ports.platform),
+    }
     const logFile = join(folder, `${name}-${starts}.log`)
     const service = await startService({ variables: { ...variables, ...own }, logFile, folder: from }, opened)
     running = { ...service, stop: () => opened.disposeAsync() }
@@ -79,12 +90,15 @@ export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposa
     RUN_AS: 'haproxy',
     PUBLIC_BIND: publicAddress(n),
     HANDOVER_ADDRESS: `abns@gatehouse-cluster-${n}`,
+    PLATFORM_BIND: platformAddress(n),
     MAX_CONNECTIONS: '1000',
     STRANGERS_CONNECTIONS: '900',
     INSTANCE_1: `${HOST}:${portsOf(1).http}`,
     INSTANCE_1_OPS: `${HOST}:${portsOf(1).ops}`,
+    INSTANCE_1_PLATFORM: `${HOST}:${portsOf(1).platform}`,
     INSTANCE_2: `${HOST}:${portsOf(2).http}`,
     INSTANCE_2_OPS: `${HOST}:${portsOf(2).ops}`,
+    INSTANCE_2_PLATFORM: `${HOST}:${portsOf(2).platform}`,
   }
   const proxy = openProxy('haproxy.cfg', env, join(folder, `public-proxy-${n}.log`), cleanup)
   proxy.start()

@@ -14,6 +14,7 @@ import {
   openDatabaseProxy,
   openInstance,
   openPublicProxy,
+  platformAddress,
   publicAddress,
 } from './instance.ts'
 import { openNetworks } from './network.ts'
@@ -31,6 +32,8 @@ export interface Cluster {
   databaseProxies: readonly Supervised[]
   /** Of the public proxies, without a path. */
   urls: readonly string[]
+  /** The same for services of the platform. */
+  platformUrls: readonly string[]
   /** The environment of operators: `npm run admin`, psql and pg_dump, as the owner, on the primary of the moment. */
   operator: { DATABASE_URL: string; [name: string]: string }
   folder: string
@@ -130,6 +133,7 @@ export async function openCluster(
     publicProxies,
     databaseProxies,
     urls: [1, 2].map((n) => `http://${publicAddress(n)}`),
+    platformUrls: [1, 2].map((n) => `http://${platformAddress(n)}`),
     operator,
     folder,
     admin: (...command) => admin(checkout, ...command),

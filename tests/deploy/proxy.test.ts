@@ -21,6 +21,7 @@ import { openTestService, times } from '../support/test-service.ts'
 const HOST = '127.0.0.1'
 const service = await openTestService({ env: { TRUST_PROXY: HOST } })
 const [address = ''] = service.addresses
+const [platformAddress = ''] = service.platformAddresses
 const admin = await service.addCompany()
 const hostOf = (url: string) => new URL(url).host
 
@@ -47,6 +48,7 @@ async function openProxy(
   variables: Record<string, string> = {},
   instances = [address],
   how: Omit<Parameters<typeof startProxy>[0], 'variables'> = {},
+  platform = platformAddress,
 ) {
   const cleanup = new AsyncDisposableStack()
   onTestFinished(() => cleanup.disposeAsync())
@@ -57,6 +59,8 @@ async function openProxy(
         INSTANCE_1: first,
         INSTANCE_1_OPS: hostOf(ready),
         INSTANCE_2: second ?? first,
+        INSTANCE_1_PLATFORM: hostOf(platform),
+        INSTANCE_2_PLATFORM: hostOf(platform),
         INSTANCE_2_OPS: second === undefined ? `${HOST}:1` : hostOf(ready),
         ...variables,
       },
@@ -247,6 +251,49 @@ describe('a request', () => {
     const answers = await exchange(url, KEY_SET.replace('Connection: close\r\n', '').repeat(99) + KEY_SET)
     expect(answers.map(({ status }) => status)).toEqual(times(100, () => 200))
     expect(most).toBe(1)
+  })
+})
+
+describe('the services of the platform', () => {
+  const VERIFY = `GET /verify ${HEAD}Connection: close\r\n\r\n`
+
+  test('ask at an address of their own, and find nothing else there; nor do clients find theirs', async () => {
+    const { url, platformUrl } = await openProxy()
+    const refused = await ask(platformUrl, { bytes: VERIFY })
+    expect([refused?.status, refused?.headers['x-auth-error']]).toEqual([401, 'missing_credentials'])
+    expect(await statusOf(platformUrl)).toBe(404)
+    expect(await statusOf(url, { bytes: VERIFY })).toBe(404)
+  })
+
+  test('are neither counted nor slowed down by network, whatever is refused', async () => {
+    const limits = {
+      NETWORK_OPEN_CONNECTIONS: '1',
+      NETWORK_NEW_CONNECTIONS_IN_10_S: '1',
+      NETWORK_REQUESTS_PER_SECOND: '1',
+      NETWORK_REFUSALS_IN_10_S: '1',
+      INSTANCE_REQUESTS: '1',
+    }
+    const { platformUrl } = await openProxy(limits)
+    const answers = await Promise.all(times(50, () => statusOf(platformUrl, { bytes: VERIFY })))
+    expect(answers).toEqual(times(50, () => 401))
+  })
+
+  test('wait longer than clients for an answer, and are told by 504 that there is none', async () => {
+    const slow = await instance((_, answer) => void setTimeout(() => answer.end(), 1_000))
+    const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
+    const patient = await openProxy(within('100s'), [slow], {}, slow)
+    expect(await statusOf(patient.platformUrl)).toBe(200)
+    expect(await statusOf(patient.url)).toBe(504)
+    const silent = await instance(() => {})
+    const { platformUrl } = await openProxy(within('300ms'), [silent], {}, silent)
+    const answer = await ask(platformUrl)
+    const { code } = JSON.parse(answer?.body ?? '{}')
+    expect([answer?.status, code, answer?.headers['cache-control']]).toEqual([504, 'unavailable', 'no-store'])
+  })
+
+  test('are answered 503 while no instance is ready', async () => {
+    const { platformUrl } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
+    await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
   })
 })
 

@@ -15,6 +15,7 @@ const PAUSE_MS = 20
 export interface RunningProxy {
   /** Without a path. */
   url: string
+  platformUrl: string
   process: ChildProcess
   /** What it has said until now. */
   output(): string
@@ -35,6 +36,7 @@ export async function startProxy(
   cleanup: AsyncDisposableStack,
 ): Promise<RunningProxy> {
   const port = await findFreePort({ host: HOST, port: 0 })
+  const platformPort = await findFreePort({ host: HOST, port: 0 })
   const proxy = spawn('haproxy', [...flags, '-db', '-f', FILE], {
     env: {
       PATH: `${process.env['PATH']}:/usr/sbin`,
@@ -44,6 +46,7 @@ export async function startProxy(
       STRANGERS_CONNECTIONS: '300',
       PUBLIC_BIND: `${addresses.replaceAll('PORT', String(port))} ${options}`,
       HANDOVER_ADDRESS: `abns@gatehouse-${port}`,
+      PLATFORM_BIND: `${HOST}:${platformPort} ${options}`,
       ...variables,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -66,7 +69,13 @@ export async function startProxy(
     if (proxy.exitCode !== null) throw new Error(`HAProxy did not start:\n${said}`)
     await sleep(PAUSE_MS)
   }
-  return { url: `${options ? 'https' : 'http'}://${HOST}:${port}`, process: proxy, output: () => said }
+  const origin = `${options ? 'https' : 'http'}://${HOST}`
+  return {
+    url: `${origin}:${port}`,
+    platformUrl: `${origin}:${platformPort}`,
+    process: proxy,
+    output: () => said,
+  }
 }
 
 async function isListening(port: number): Promise<boolean> {

@@ -1,0 +1,266 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import { tmpdir, userInfo } from 'node:os'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { changeUserRole } from '../../src/operator/users.ts'
+import { findPlace, type Place } from '../support/places.ts'
+import { cutOff } from '../support/postgres.ts'
+import { openTestService, type TestService } from '../support/test-service.ts'
+
+/** The recipe for nginx before a service, as it is shipped; only its addresses are changed. */
+
+const RECIPE = await readFile(resolve(import.meta.dirname, '../../deploy/nginx.conf'), 'utf8')
+const PUBLIC_URL = 'https://auth.example'
+
+const shared = new AsyncDisposableStack()
+afterAll(() => shared.disposeAsync())
+
+/** A service that knows nothing of sessions, and what it has received. */
+const received: { method: string; headers: IncomingHttpHeaders; body: string }[] = []
+const toy = createServer((message, answer) => {
+  message
+    .setEncoding('utf8')
+    .toArray()
+    .then(
+      (chunks) => {
+        received.push({ method: message.method ?? '', headers: message.headers, body: chunks.join('') })
+        answer.writeHead(message.url === '/risk/broken' ? 500 : 200).end('of the service')
+      },
+      () => {},
+    )
+}).listen(0, '127.0.0.1')
+await once(toy, 'listening')
+shared.defer(() => void toy.close())
+beforeEach(() => {
+  received.length = 0
+})
+
+const portOf = (server: typeof toy) => Object(server.address()).port
+
+async function startNginx(platform: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-nginx-'))
+  shared.defer(() => rm(folder, { recursive: true, force: true }))
+  await chmod(folder, 0o755)
+  const place = await findPlace()
+  const recipe = [
+    ['127.0.0.1:3002', new URL(platform).host],
+    ['127.0.0.1:4000', `127.0.0.1:${portOf(toy)}`],
+    ['127.0.0.1:8080', `${place.host}:${place.port}`],
+  ].reduce((text, [from = '', to = '']) => {
+    expect(text.split(from)).toHaveLength(2)
+    return text.replace(from, to)
+  }, RECIPE)
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (name) => `${name}_temp_path ${name};`,
+  )
+  await writeFile(join(folder, 'recipe.conf'), recipe)
+  await writeFile(
+    join(folder, 'nginx.conf'),
+    `daemon off; pid nginx.pid; user ${userInfo().username}; error_log stderr; events {}
+    http { access_log off; ${temporary.join(' ')} include recipe.conf; }`,
+  )
+  const nginx = spawn('/usr/sbin/nginx', ['-p', folder, '-c', 'nginx.conf', '-e', 'stderr'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  let said = ''
+  nginx.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  await once(nginx, 'spawn').catch((cause: Error) => {
+    throw new Error('nginx is missing: apt-get install -y --no-install-recommends nginx-light', { cause })
+  })
+  shared.defer(async () => {
+    nginx.kill('SIGTERM')
+    if (nginx.exitCode === null && nginx.signalCode === null) await once(nginx, 'exit')
+  })
+  while (!(await isListening(place))) {
+    if (nginx.exitCode !== null) throw new Error(`nginx did not start:\n${said}`)
+    await sleep(20)
+  }
+  return `http://${place.host}:${place.port}`
+}
+
+const isListening = ({ host, port }: Place) =>
+  request(`http://${host}:${port}/`).then(
+    ({ body }) => body.dump().then(() => true),
+    () => false,
+  )
+
+const openService = () => openTestService({ env: { PUBLIC_URL } })
+const service = await openService()
+const url = await startNginx(service.platformAddresses[0] ?? '')
+const admin = await service.addCompany()
+
+type Headers = Record<string, string | string[]>
+
+async function ask(path: string, headers: Headers, { method = 'GET', body = '', at = url } = {}) {
+  const answer = await request(`${at}${path}`, { method, headers, body: body || null })
+  return { status: answer.statusCode, headers: answer.headers, body: await answer.body.text() }
+}
+const withCookie = (cookie: string) => ({ cookie: `__Host-session=${cookie}` })
+const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
+
+describe('a page', () => {
+  test('is told whose session it is, and gets nothing that opens it', async () => {
+    const member = await service.addUser(admin, 'viewer')
+    const cookie = await service.cookieOf(member)
+    const { status, body } = await ask('/risk/', {
+      cookie: `a=1; __Host-session=${cookie}; theme=dark; __Host-device=secret; b="2"`,
+      authorization: '',
+    })
+    expect([status, body, received.length]).toEqual([200, 'of the service', 1])
+    expect(received[0]?.headers).toMatchObject({
+      'x-auth-company': member.companyId,
+      'x-auth-user': member.userId,
+      'x-auth-session': expect.stringMatching(/^[0-9a-f-]{36}$/),
+      'x-auth-role': 'viewer',
+      'x-auth-permissions': 'risk:read analytics:read',
+      cookie: 'a=1; theme=dark; b="2"',
+    })
+    expect(received[0]?.headers).not.toHaveProperty('authorization')
+  })
+
+  test.for([
+    ['alone', (pair: string) => pair, undefined],
+    ['first', (pair: string) => `${pair}; a=1`, 'a=1'],
+    ['last', (pair: string) => `a=1; ${pair}`, 'a=1;'],
+    ['without spaces', (pair: string) => `a=1;${pair};b=2`, 'a=1;b=2'],
+    [
+      'beside names that look like it',
+      (pair: string) => `x__Host-session=1; ${pair}; y=__Host-session=2`,
+      'x__Host-session=1; y=__Host-session=2',
+    ],
+  ] as const)('does not see the cookie that stands %s', async ([, header, left]) => {
+    const cookie = await service.cookieOf(admin)
+    expect((await ask('/risk/', { cookie: header(`__Host-session=${cookie}`) })).status).toBe(200)
+    expect(received[0]?.headers.cookie).toBe(left)
+  })
+
+  test('cannot be told by a client who it is', async () => {
+    const cookie = await service.cookieOf(await service.addUser(admin, 'viewer'))
+    const forged = {
+      'x-auth-user': admin.userId,
+      'X-AUTH-ROLE': 'admin',
+      x_auth_role: 'admin',
+      'x-auth-permissions': ['members:manage', 'audit:read'],
+      'x-auth-error': 'none',
+    }
+    expect((await ask('/risk/', { ...withCookie(cookie), ...forged })).status).toBe(200)
+    const headers = received[0]?.headers ?? {}
+    expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual([
+      'viewer',
+      'risk:read analytics:read',
+    ])
+    expect(JSON.stringify(headers)).not.toMatch(/admin|members:manage|x_auth|x-auth-error/)
+    expect(headers['x-auth-user']).not.toBe(admin.userId)
+  })
+
+  test('of another site cannot act with the cookie (ASVS 3.5.1)', async () => {
+    const cookie = withCookie(await service.cookieOf(admin))
+    const send = async (headers: Headers, method = 'POST') =>
+      (await ask('/risk/', { ...cookie, ...headers }, { method, body: 'x=1' })).status
+    const statuses = [
+      await send({}),
+      await send({ 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }),
+      await send({ origin: 'https://evil.example' }, 'DELETE'),
+      // The client's word for its method does not count.
+      await send({ 'sec-fetch-site': 'cross-site', 'x-original-method': 'GET', 'x-forwarded-method': 'GET' }),
+    ]
+    expect([statuses, received]).toEqual([[403, 403, 403, 403], []])
+    expect([
+      await send({ 'sec-fetch-site': 'same-origin' }),
+      await send({ origin: PUBLIC_URL }, 'PUT'),
+    ]).toEqual([200, 200])
+    expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
+  })
+
+  test('takes no access token, and is closed by the answer to a logout', async () => {
+    const { accessToken } = await service.loginAs(admin)
+    expect((await ask('/risk/', withToken(accessToken))).status).toBe(401)
+    const cookie = await service.cookieOf(admin)
+    expect((await ask('/risk/', withCookie(cookie))).status).toBe(200)
+    await service.call('/auth/logout', { cookie })
+    const { status, headers } = await ask('/risk/', withCookie(cookie))
+    expect([status, headers['x-auth-error']]).toEqual([401, 'session_ended'])
+    expect(received).toHaveLength(1)
+  })
+})
+
+describe('an API', () => {
+  test('takes an access token, with any method, and does not see it', async () => {
+    const { accessToken, session } = await service.loginAs(admin)
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      expect((await ask('/risk/api/', withToken(accessToken), { method })).status).toBe(200)
+    }
+    expect(received.map(({ headers }) => headers['x-auth-session'])).toEqual([
+      session.id,
+      session.id,
+      session.id,
+    ])
+    expect(JSON.stringify(received)).not.toContain(accessToken)
+  })
+
+  test('takes no cookie, and no token that is none', async () => {
+    const { refreshToken } = await service.loginAs(admin)
+    for (const headers of [
+      {},
+      withCookie(await service.cookieOf(admin)),
+      withToken(refreshToken),
+      withToken('a.b.c'),
+    ]) {
+      const answer = await ask('/risk/api/', headers)
+      expect([answer.status, answer.headers['www-authenticate']]).toEqual([
+        401,
+        expect.stringMatching(/^Bearer /),
+      ])
+    }
+    expect(received).toEqual([])
+  })
+
+  test('is for those who may, at that moment (ASVS 8.3.2)', async () => {
+    const member = await service.addUser(admin, 'viewer')
+    const { accessToken } = await service.loginAs(member)
+    const { status, headers } = await ask('/risk/api/', withToken(accessToken))
+    expect([status, headers['x-auth-error'], received]).toEqual([403, 'permission_denied', []])
+    await changeUserRole(service.context, member.companyId, member, 'analyst', service.clock.now())
+    expect((await ask('/risk/api/', withToken(accessToken))).status).toBe(200)
+  })
+})
+
+test('nobody asks from outside, and what the service answers stays', async () => {
+  for (const path of ['/verify-page', '/verify-api', '/@no_verdict'])
+    expect((await ask(path, withCookie(await service.cookieOf(admin)))).status).toBe(404)
+  const { status, body } = await ask('/risk/broken', withCookie(await service.cookieOf(admin)))
+  expect([status, body]).toEqual([500, 'of the service'])
+})
+
+describe('while gatehouse cannot say whose a request is, it is answered 503 and not let through:', () => {
+  async function expectUnavailable(break_: (other: TestService) => Promise<unknown>) {
+    const other = await openService()
+    const at = await startNginx(other.platformAddresses[0] ?? '')
+    const person = await other.addCompany()
+    const cookie = withCookie(await other.cookieOf(person))
+    const token = withToken((await other.loginAs(person)).accessToken)
+    expect((await ask('/risk/', cookie, { at })).status).toBe(200)
+    await break_(other)
+    received.length = 0
+    for (const [path, headers] of [
+      ['/risk/', cookie],
+      ['/risk/api/', token],
+    ] as const) {
+      const answer = await ask(path, headers, { at })
+      expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1'])
+    }
+    expect(received).toEqual([])
+  }
+
+  test('its database is away', () =>
+    expectUnavailable(({ url }) => cutOff(inject('serverUrl'), new URL(url).pathname.slice(1))))
+
+  test('it is away', () => expectUnavailable(async ({ platforms }) => await platforms[0]?.close()))
+})
