@@ -5,6 +5,7 @@ import { generatePassword } from '../../../src/crypto/password-policy.ts'
 import { createSealer } from '../../../src/crypto/sealing.ts'
 import { type Connection, connect } from '../../../src/database/connect.ts'
 import { migrate } from '../../../src/database/migrate.ts'
+import { createClient } from '../../../src/operator/clients.ts'
 import { createCompany } from '../../../src/operator/companies.ts'
 import { realSystem } from '../../../src/system.ts'
 import { issuerOf } from '../../../src/token/claims.ts'
@@ -17,6 +18,8 @@ import type { Credentials } from '../operations/credentials.ts'
 export interface Operator {
   /** Creates a company and returns its admin. */
   createCompany(): Promise<Credentials>
+  /** One of the platform that may introspect. */
+  createClient(): Promise<{ id: string; secret: string }>
   signTokens(claims: SessionClaims): Promise<{ accessToken: string; refreshToken: string }>
 }
 
@@ -50,6 +53,12 @@ export async function openOperator(
   const tokens = await openTokens(config, connection)
   return {
     createCompany: () => createLoadTestCompany(connection),
+    createClient: () =>
+      createClient(
+        { db: connection.db, system: realSystem },
+        { name: 'load test', scopes: ['introspect'] },
+        Date.now(),
+      ),
     signTokens: (claims) => signTokens(tokens, claims, config.accessTokenTtlSeconds),
   }
 }

@@ -65,7 +65,7 @@ async function rotate(client: Client, session: LiveSession): Promise<void> {
   session.refreshToken = refreshToken
 }
 
-function inTurn(sessions: LiveSession[], use: (session: LiveSession) => Promise<void>): Operation {
+export function inTurn(sessions: LiveSession[], use: (session: LiveSession) => Promise<void>): Operation {
   let turn = 0
   return async () => {
     turn = (turn + 1) % sessions.length

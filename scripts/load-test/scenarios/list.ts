@@ -3,6 +3,7 @@ import { ingest, ingestBatch } from './ingest.ts'
 import { login } from './login.ts'
 import { logout } from './logout.ts'
 import { mix } from './mix.ts'
+import { introspect, verify } from './platform.ts'
 import { refresh } from './refresh.ts'
 import { scale } from './scale.ts'
 import type { Scenario } from './scenario.ts'
@@ -16,6 +17,8 @@ export const SCENARIOS: Record<string, Scenario> = {
   logout,
   ingest,
   'ingest-batch': ingestBatch,
+  introspect,
+  verify,
   mix,
   'refresh-flood': refreshFlood,
   'session-flood': sessionFlood,

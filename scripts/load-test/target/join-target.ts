@@ -34,6 +34,7 @@ async function joinWithDatabase(
   const company = await openCompany(settings, sessions, cleanup)
   return {
     url,
+    platform: undefined,
     databaseUrl: settings.databaseUrl,
     admin: company.admin,
     people: company.people,
@@ -46,6 +47,7 @@ async function joinWithDatabase(
 function joinAsAdmin(url: string, admin: Credentials, signal: AbortSignal): Target {
   return {
     url,
+    platform: undefined,
     databaseUrl: undefined,
     admin,
     people: [admin],

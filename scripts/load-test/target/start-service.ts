@@ -24,7 +24,7 @@ interface ServiceOptions {
 export async function startService(
   { variables, logFile, folder = PROJECT, maxFiles }: ServiceOptions,
   cleanup: AsyncDisposableStack,
-): Promise<{ url: string; opsUrl: string; pid: number | undefined }> {
+): Promise<{ url: string; platformUrl: string; opsUrl: string; pid: number | undefined }> {
   const log = openSync(logFile, 'w')
   const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
   const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
@@ -38,8 +38,10 @@ export async function startService(
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
   const url = await waitForUrl(service, logFile, workers)
-  const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(await readFile(logFile, 'utf8')) ?? []
-  return { url, opsUrl, pid: service.pid }
+  const told = await readFile(logFile, 'utf8')
+  const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(told) ?? []
+  const [, platformUrl = ''] = /"Platform listener at ([^"]+)"/.exec(told) ?? []
+  return { url, platformUrl, opsUrl, pid: service.pid }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {

@@ -28,9 +28,10 @@ export async function startTarget(
     RATE_LIMIT_SCALE: '1000000',
     WORKERS: String(workers),
   }
-  const { url, pid } = await startService({ variables, logFile }, cleanup)
+  const { url, platformUrl, pid } = await startService({ variables, logFile }, cleanup)
   return {
     url,
+    platform: { url: platformUrl, client: await company.operator.createClient() },
     databaseUrl,
     admin: company.admin,
     people: company.people,
