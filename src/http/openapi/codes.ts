@@ -44,7 +44,8 @@ export const CODES: Record<ProblemCode, string> = {
     'The password is right, and a second factor is asked for. Send it with the `challenge` to `/auth/login/second-factor`.',
   invalid_second_factor:
     'The code or passkey is wrong or was used before, or the challenge is over. Try the next code, or sign in again.',
-  invalid_client: 'The request names no platform client, or not its secret. Send both as HTTP Basic.',
+  invalid_client:
+    'Only on the listener for services of the platform: id or secret of the client is wrong. Send both as HTTP Basic.',
   permission_denied:
     'The user is not allowed to do this; `detail` says why. If a permission is lacking, an admin can give another role.',
   reauthentication_required:
