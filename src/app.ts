@@ -14,6 +14,8 @@ import { invitationRoutes } from './member/invitation-routes.ts'
 import { memberRoutes } from './member/routes.ts'
 import { onboardingRoutes } from './onboarding/routes.ts'
 import { clientGuard, scopeGuard } from './platform/client-guard.ts'
+import { createFeed, type Feed } from './platform/feed.ts'
+import { feedRoutes } from './platform/feed-routes.ts'
 import { introspectionRoutes, verifyRoutes } from './platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from './second-factor/routes.ts'
 import { credentialGuard } from './session/credential-guard.ts'
@@ -104,14 +106,17 @@ export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guid
     },
     { prefix: '/api' },
   )
-  await platform.register(platformScopes, { context, sessions })
+  const feed = createFeed(context)
+  // Before the last requests are taken: who waits for an event is answered at once.
+  platform.addHook('preClose', async () => feed.drain())
+  await platform.register(platformScopes, { context, sessions, feed })
   return { app, platform }
 }
 
 /** The platform's own listener, which no client reaches, and on which nothing is counted by limits. */
 async function platformScopes(
   platform: FastifyInstance,
-  { context, sessions }: { context: Context; sessions: SessionLookUp },
+  { context, sessions, feed }: { context: Context; sessions: SessionLookUp; feed: Feed },
 ): Promise<void> {
   // The secret of a client of the platform, which has the scope.
   await platform.register(async (clients) => {
@@ -119,6 +124,10 @@ async function platformScopes(
     await clients.register(async (scoped) => {
       await scoped.register(scopeGuard, { scope: 'introspect' })
       await scoped.register(introspectionRoutes, { context, sessions })
+    })
+    await clients.register(async (scoped) => {
+      await scoped.register(scopeGuard, { scope: 'events:read' })
+      await scoped.register(feedRoutes, { context: { feed } })
     })
   })
   // The session of a request that a proxy asks about, which meets the policy on second factors.

@@ -3,14 +3,17 @@ import type { Context } from './context.ts'
 import type { Log } from './http/logs.ts'
 import { openMail } from './mail/sender.ts'
 import { createMailComposer } from './member/compose-mail.ts'
-import { pruneAcrossCompanies } from './operator/retention.ts'
+import { pruneAcrossCompanies, pruneEventsAcrossCompanies } from './operator/retention.ts'
+import { showFeedLag } from './platform/feed.ts'
 import { settleLapsedAcrossCompanies } from './sign-in/lapsed.ts'
 import { randomFraction } from './system.ts'
 
-/** What a machine does once, however many processes answer requests: it sends mail, settles and prunes. */
+/** What a machine does once, however many processes answer requests: it sends mail, settles and prunes, and shows how late the feed is. */
 
 const PRUNE_EVERY_MS = 3_600_000
 const SETTLE_EVERY_MS = 60_000
+/** Events can come by thousands a second, so each time deletes few of them. */
+const PRUNE_EVENTS_EVERY_MS = 60_000
 
 interface Background {
   /** Begins nothing new. Resolves when the mail in progress is sent or handed back. */
@@ -29,6 +32,7 @@ export function startBackground(
     help: 'When housekeeping last succeeded in whole, as Unix time; 0 before the first time',
     registers: [context.registry],
   })
+  showFeedLag(context.registry, context)
   let settling = Promise.resolve()
   repeat(PRUNE_EVERY_MS, async () => {
     try {
@@ -45,6 +49,13 @@ export function startBackground(
       await settling
     } catch (error) {
       log.warn({ err: error }, 'sign-ins without their second factor could not be settled')
+    }
+  })
+  repeat(PRUNE_EVENTS_EVERY_MS, async () => {
+    try {
+      await pruneEventsAcrossCompanies({ db, config }, system.now(), stopping.signal)
+    } catch (error) {
+      log.warn({ err: error }, 'events that are older than the retention could not be deleted')
     }
   })
   /** The first time is random, so that machines do not work all at once. */

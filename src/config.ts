@@ -58,6 +58,7 @@ const Environment = Type.Object({
   COOKIE_MAX_AGE_SECONDS: seconds(604_800),
   // The database keeps the trail for at least 90 days: see migrations/0007-audit-trail.ts.
   AUDIT_RETENTION_DAYS: Type.Integer({ minimum: 90, maximum: 3_650, default: 400 }),
+  EVENT_RETENTION_DAYS: Type.Optional(Type.Integer({ minimum: 1, maximum: 36_500 })),
   MAX_SESSIONS_PER_MEMBER: Type.Integer({ minimum: 1, maximum: 10_000, default: 200 }),
   MAX_MEMBERS: quota(10_000),
   MAX_MEMBERS_IN_TRIAL: quota(500),
@@ -218,6 +219,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     cookieIdleSeconds: read.COOKIE_IDLE_SECONDS,
     cookieMaxAgeSeconds: read.COOKIE_MAX_AGE_SECONDS,
     auditRetentionDays: read.AUDIT_RETENTION_DAYS,
+    /** Undefined: events are kept. */
+    eventRetentionDays: read.EVENT_RETENTION_DAYS,
     maxSessionsPerMember: read.MAX_SESSIONS_PER_MEMBER,
     quotas: {
       members: read.MAX_MEMBERS,

@@ -17,6 +17,7 @@ export const catalogue = {
   factor_required: [409, 'validation', 'Second factor required'],
   quota_reached: [409, 'validation', 'Quota reached'],
   last_admin: [409, 'validation', 'Last admin'],
+  cursor_expired: [410, 'validation', 'Cursor expired'],
   payload_too_large: [413, 'validation', 'Payload too large'],
   unsupported_media_type: [415, 'validation', 'Unsupported media type'],
   headers_too_large: [431, 'validation', 'Request header fields too large'],
@@ -84,6 +85,8 @@ interface Extras {
   /** The limit that counted the request, used up or not: the RateLimit headers. */
   limit?: LimitState
   secondFactor?: SecondFactorRequest
+  /** A cursor from which all that is left follows. */
+  oldest?: string
   headers?: Record<string, string>
   /** In place of that of the code, where a proxy understands no other: see platform/routes.ts. */
   status?: number
@@ -176,6 +179,12 @@ export const ProblemReply = Type.Object(
         },
       ),
     ),
+    oldest: Type.Optional(
+      Type.String({
+        description: 'A cursor from which all that is left follows; only with `cursor_expired`',
+        examples: ['WyIwMTg5MGE1ZC1hYzk2LTc3NGIiXQ'],
+      }),
+    ),
     errors: Type.Optional(
       Type.Array(
         Type.Object(
@@ -197,7 +206,7 @@ export const ProblemReply = Type.Object(
 
 export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
   const [, category, title] = catalogue[problem.code]
-  const { reason, errors, secondFactor } = problem.extras
+  const { reason, errors, secondFactor, oldest } = problem.extras
   return {
     type: `urn:gatehouse:problem:${problem.code}`,
     title,
@@ -208,6 +217,7 @@ export function toReply(problem: Problem, requestId: string): Static<typeof Prob
     requestId,
     ...(reason && { reason }),
     ...secondFactor,
+    ...(oldest && { oldest }),
     ...(errors && { errors }),
   }
 }

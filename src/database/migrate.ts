@@ -2,6 +2,7 @@ import { readdir } from 'node:fs/promises'
 import type { Kysely } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { codeOf } from './faults.ts'
+import { buildIndexes } from './indexes.ts'
 import type { Database } from './schema.ts'
 
 /** Each of 5 s, so two minutes in all, for the migrations of another instance. */
@@ -43,11 +44,18 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)
 }
 
-/** Safe in several instances: a lock, one transaction. Returns what it ran. @throws MigrationOrderError */
+/** Safe in several instances. Returns the migrations that it ran. @throws MigrationOrderError */
 export async function migrate(
   db: Kysely<Database>,
   onWait: (text: string) => void = () => {},
 ): Promise<string[]> {
+  const names = await migrateTables(db, onWait)
+  await buildIndexes(db, onWait)
+  return names
+}
+
+/** A lock, one transaction. */
+async function migrateTables(db: Kysely<Database>, onWait: (text: string) => void): Promise<string[]> {
   for (let waits = 1; ; waits += 1) {
     // A current database needs neither the lock nor permission to change tables.
     if ((await pendingMigrations(db)).length === 0) return []

@@ -205,6 +205,18 @@ export interface Database {
     occurred_at: Fixed<Date | null>
     received_at: Fixed<Date>
     data: Json
+    /** Decimal text, as is every bigint. 0: stored before there were positions. */
+    feed_position: Generated<string>
+  }
+  /** One row. See migrations/0017-event-feed.ts. */
+  event_feed: {
+    feed_id: string
+    system_identifier: string
+    timeline: string
+    position_offset: string
+    deleted_position: string
+    deleted_company_id: string
+    deleted_event_id: string
   }
   signing_keys: {
     sequence: Fixed<number>

@@ -4,7 +4,7 @@ import { type Executor, ping } from './connect.ts'
 import { codeOf, isUnavailable } from './faults.ts'
 import type { Database } from './schema.ts'
 
-/** What a start asks of the database: that it answers, that it keeps sessions, how many connections it has. */
+/** What a start asks of the database: that it answers, that it keeps sessions, how many connections it has; then, whose it is. */
 
 const PATIENCE_MS = 30_000
 const RETRY_MS = 500
@@ -81,4 +81,11 @@ export async function readConnectionCapacity(db: Executor): Promise<number | nul
     select current_setting('max_connections', true)::int
       - current_setting('superuser_reserved_connections', true)::int as capacity`.execute(db)
   return rows[0]?.capacity ?? null
+}
+
+/** Whether the database is in the cluster where it was last settled: a dump that was restored elsewhere is not. */
+export async function isSettled(db: Executor): Promise<boolean> {
+  const { rows } = await sql<{ isSettled: boolean }>`
+    select system_identifier = split_part(this_timeline(), '/', 1) as "isSettled" from event_feed`.execute(db)
+  return rows[0]?.isSettled ?? false
 }

@@ -2,8 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
 import { Gauge, Registry } from 'prom-client'
 import manifest from '../../package.json' with { type: 'json' }
-import { type Connection, ping } from '../database/connect.ts'
+import type { Connection } from '../database/connect.ts'
 import { pendingMigrations } from '../database/migrate.ts'
+import { isSettled } from '../database/start.ts'
 import { Problem, statusOf, toReply } from '../errors.ts'
 import { toProblem } from './to-problem.ts'
 
@@ -33,12 +34,12 @@ export function buildOps({ connection, registry, metrics }: OpsOptions): Ops {
   async function checkDatabase(): Promise<string | null> {
     try {
       // A migration that is added while this process runs concerns only the next process.
-      if (migrated) await ping(connection.health)
-      else migrated = (await pendingMigrations(connection.health)).length === 0
+      if (!migrated) migrated = (await pendingMigrations(connection.health)).length === 0
+      if (!migrated) return 'migrations pending'
+      return (await isSettled(connection.health)) ? null : 'the database was restored: run admin restored'
     } catch {
       return 'database unavailable'
     }
-    return migrated ? null : 'migrations pending'
   }
 
   /** Why this instance cannot serve requests; null if it can. Probes at the same time share one check. */

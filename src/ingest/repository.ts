@@ -58,8 +58,8 @@ export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<
 async function store(db: Executor, items: EventItem[], outcome: RawBuilder<unknown>) {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
     with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted}), stored as (
-      insert into events (company_id, event_id, type, occurred_at, received_at, data)
-      select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data
+      insert into events (company_id, event_id, type, occurred_at, received_at, data, feed_position)
+      select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data, (select next_feed_position())
       from item i join permitted p using (company_id, secret_version)
       where p.refusal is null
       order by i.company_id, i.event_id

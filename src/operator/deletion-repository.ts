@@ -137,6 +137,59 @@ async function deleteSessions(
   return deleted
 }
 
+const EVENTS = 5_000
+
+/**
+ * Deletes events that were received before `before`, in the order of the feed and up to the first that was not, and notes
+ * the last one for cursors. Of two at a time, one does nothing.
+ */
+export async function deleteEventsAcrossCompanies(
+  db: Executor,
+  before: Date,
+  signal?: AbortSignal,
+): Promise<number> {
+  let deleted = 0
+  while (!signal?.aborted) {
+    const { rows } = await sql<{ old: number; gone: number }>`
+      with feed as (select from event_feed for update skip locked), old as (
+        -- Stored before there were positions. With equal positions, the index is in the order of storage.
+        select company_id, event_id, received_at < ${before} as is_due
+        from feed cross join lateral (
+          select company_id, event_id, received_at from events where feed_position = 0 limit ${EVENTS} for update skip locked
+        ) e
+      ), front as (
+        select company_id, event_id, feed_position, bool_and(received_at < ${before}) over (
+          order by feed_position, company_id, event_id collate "C" rows unbounded preceding
+        ) as is_due
+        from feed cross join lateral (
+          select company_id, event_id, received_at, feed_position from events
+          where not exists (select from old) and feed_position > 0 and feed_position <= (
+            select max(feed_position) from (
+              select feed_position from events where feed_position > 0 order by feed_position limit ${EVENTS}
+            ) first
+          )
+          for update skip locked
+        ) e
+      ), noted as (
+        update event_feed f set deleted_position = l.feed_position, deleted_company_id = l.company_id,
+          deleted_event_id = l.event_id
+        from (
+          select * from front where is_due
+          order by feed_position desc, company_id desc, event_id collate "C" desc limit 1
+        ) l
+      ), due as (
+        select company_id, event_id from old where is_due union all select company_id, event_id from front where is_due
+      ), gone as (
+        delete from events e using due d where e.company_id = d.company_id and e.event_id = d.event_id returning 1
+      )
+      select count(*)::int as gone from gone`.execute(db)
+    const gone = rows[0]?.gone ?? 0
+    deleted += gone
+    if (gone === 0) break
+  }
+  return deleted
+}
+
 function keyOf(table: Table): RawBuilder<unknown> {
   return sql.join(KEYS[table].map((column) => sql.ref(column)))
 }
@@ -166,4 +219,9 @@ export async function maintainAuditTrail(db: Executor, retentionDays: number): P
   const { rows } = await sql<{ dropped: number }>`
     select maintain_audit_trail(${retentionDays}::int) as dropped`.execute(db)
   return rows[0]?.dropped ?? 0
+}
+
+/** So that events to come are behind all that readers have seen, and belong to this cluster. */
+export async function beginEventEra(tx: Tx): Promise<void> {
+  await sql`select begin_event_era(timeline) from event_feed`.execute(tx)
 }

@@ -4,7 +4,11 @@ import type { Context } from '../context.ts'
 import { voidEarlierProofsAcrossCompanies } from '../second-factor/challenges.ts'
 import { endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { replaceAllKeys, resealKeys } from '../token/key-rotation.ts'
-import { deleteAllAcrossCompanies, deleteUnsentMailsAcrossCompanies } from './deletion-repository.ts'
+import {
+  beginEventEra,
+  deleteAllAcrossCompanies,
+  deleteUnsentMailsAcrossCompanies,
+} from './deletion-repository.ts'
 
 /**
  * Makes void what a restored backup has brought back, and says what else to look at, which nothing in the database tells.
@@ -24,6 +28,7 @@ export async function settleRestored(context: Pick<Context, 'db' | 'sealer' | 's
     const challenges = await deleteAllAcrossCompanies(tx, 'second_factor_challenges')
     const mailedCodes = await deleteAllAcrossCompanies(tx, 'mailbox_codes')
     const { key, revoked: retiredKeys } = await replaceAllKeys(tx, context, new Date(now))
+    await beginEventEra(tx)
     const counts = { companies, mails, links, invitations, challenges, mailedCodes }
     const details = { ...counts, retiredKeys, newKey: key.keyId }
     await audit('restored', { subject: key.keyId, details })
@@ -43,6 +48,8 @@ const TO_CHECK = [
   'Second factors: those that were added are gone, and those that were removed are good again. In the log: POST /api/auth/second-factors/totp/:id/confirm, POST /api/auth/second-factors/passkeys, DELETE /api/auth/second-factors/:id, DELETE /api/auth/members/:id/second-factors',
   'Recovery codes that were used or replaced: they are good again. Their owners make new ones. In the log: POST /api/auth/login/second-factor, POST /api/auth/reauthenticate, POST /api/auth/second-factors/recovery-codes',
   'Who needs a second factor: the policy is the former one. In the log: PATCH /api/auth/company/security',
+  'Platform clients and their secrets: those that were deleted or rotated are as they were. Look at `client list`, delete and rotate again.',
+  'Readers of events go on with their cursors. Events since the backup are gone, but for readers who have read them: their senders can send them again.',
   'What operators did, which the log does not have: companies created, suspended, resumed or deleted, subscriptions, users, invitations, keys.',
   'Mails and invitations that waited are not sent: admins invite again, and users ask for another link.',
   'Codes of authenticator apps and passkeys are refused for the next two minutes, since some may have been used before.',

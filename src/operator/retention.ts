@@ -1,9 +1,15 @@
 import type { Kysely } from 'kysely'
+import type { Config } from '../config.ts'
 import { codeOf } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import type { System } from '../system.ts'
 import { deleteDueCompaniesAcrossCompanies } from './company-deletion.ts'
-import { deleteLapsedAcrossCompanies, type Lapse, maintainAuditTrail } from './deletion-repository.ts'
+import {
+  deleteEventsAcrossCompanies,
+  deleteLapsedAcrossCompanies,
+  type Lapse,
+  maintainAuditTrail,
+} from './deletion-repository.ts'
 
 /** What is deleted by age. Runs can be interrupted, and go beside each other: each skips the locked rows of the others. */
 
@@ -50,7 +56,7 @@ const RETENTION = [
 /** How long a company waits for the first of its users to verify an e-mail. */
 const UNVERIFIED_KEPT_MS = 7 * DAY_MS
 
-type Step = (typeof RETENTION)[number]['name'] | 'companies' | 'auditMonths'
+type Step = (typeof RETENTION)[number]['name'] | 'events' | 'companies' | 'auditMonths'
 type Pruned = Partial<Record<Step, number>>
 
 /** The rest was done. The message has codes only, since messages of the database quote values. */
@@ -68,9 +74,24 @@ export class HousekeepingError extends Error {
   }
 }
 
+interface Options {
+  db: Kysely<Database>
+  system: System
+  config: Pick<Config, 'auditRetentionDays' | 'eventRetentionDays'>
+}
+
+/** Events that are older than the retention; none without one. Returns how many. */
+export async function pruneEventsAcrossCompanies(
+  { db, config: { eventRetentionDays: days } }: Pick<Options, 'db' | 'config'>,
+  now: number,
+  signal?: AbortSignal,
+): Promise<number> {
+  return days === undefined ? 0 : await deleteEventsAcrossCompanies(db, new Date(now - days * DAY_MS), signal)
+}
+
 /** Runs until nothing is left, or the signal aborts. @throws HousekeepingError at the end, if a step or a company failed */
 export async function pruneAcrossCompanies(
-  { db, system, config }: { db: Kysely<Database>; system: System; config: { auditRetentionDays: number } },
+  { db, system, config }: Options,
   now: number,
   signal?: AbortSignal,
 ): Promise<Pruned> {
@@ -90,6 +111,7 @@ export async function pruneAcrossCompanies(
   for (const { name, keptMs, ...lapse } of RETENTION) {
     await attempt(name, () => deleteLapsedAcrossCompanies(db, lapse, new Date(now - keptMs), signal))
   }
+  await attempt('events', () => pruneEventsAcrossCompanies({ db, config }, now, signal))
   const onFailure = (error: unknown) => noteFailure('companies', error)
   const before = new Date(now - UNVERIFIED_KEPT_MS)
   await attempt('companies', () =>

@@ -81,7 +81,7 @@ const DOORS: Record<string, string[]> = {
   ],
   'sign-in': ['passwords.ts', 'known-clients.ts', 'known-clients-repository.ts'],
   ingest: [],
-  platform: ['clients.ts', 'repository.ts'],
+  platform: ['clients.ts', 'repository.ts', 'feed.ts'],
   member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
   onboarding: [],
   operator: ['companies.ts', 'retention.ts'],

@@ -270,7 +270,7 @@ describe('a former handle', () => {
     for (const handle of ['first-eu1', 'second-eu1', 'third-eu1']) expect(await take(other, handle)).toBe(409)
     service.clock.advance(91 * DAY)
     await pruneAcrossCompanies(
-      { ...service.context, config: { auditRetentionDays: 400 } },
+      { ...service.context, config: { auditRetentionDays: 400, eventRetentionDays: undefined } },
       service.clock.now(),
     )
     expect(await take(other, 'second-eu1')).toBe(409)

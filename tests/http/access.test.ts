@@ -99,7 +99,9 @@ test('access is denied by default: without a credential every route answers 401,
 describe("the platform's listener", () => {
   test('has these routes, and each answers 401 without a credential (ASVS 8.2.1, 8.3.1)', async () => {
     expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
+      'GET /events',
       'GET /verify',
+      'HEAD /events',
       'HEAD /verify',
       'POST /introspect',
     ])

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { findServicePlaces } from '../support/places.ts'
+import { addReader } from '../support/platform.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { answersOn, exchange, open } from './raw.ts'
@@ -123,6 +124,17 @@ describe('on SIGTERM the service', () => {
     expect(await service.exit).toEqual([0, null])
     expect(performance.now() - sentAt).toBeGreaterThan(2_000)
     expect(performance.now() - sentAt).toBeLessThan(12_000)
+  })
+
+  test('answers at once who waits for an event, though it goes on for a while', async () => {
+    const headers = await addReader(testService)
+    const service = await start({ DRAIN_DELAY_SECONDS: '600' })
+    const platform = await service.told(/"Platform listener at (http[^"]+)"/)
+    const drained = request(`${platform}/events?wait=25`, { headers })
+    const other = testService.ask('/events?wait=25', { method: 'GET', headers })
+    service.child.kill('SIGTERM')
+    expect(await Promise.race([drained.then(() => 'drained'), other.then(() => 'other')])).toBe('drained')
+    expect(await (await drained).body.json()).toEqual({ events: [], next: null, isCaughtUp: true })
   })
 
   test('does not wait long for a mail server that says nothing', async () => {

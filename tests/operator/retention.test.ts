@@ -13,6 +13,7 @@ const at = (seconds: number) => new Date(clock.now() + seconds * 1000)
 const prune = () => pruneAcrossCompanies(service.context, clock.now())
 
 const nothing = {
+  events: 0,
   sessions: 0,
   tokens: 0,
   invitations: 0,

@@ -3,36 +3,46 @@ import { once } from 'node:events'
 import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { INHERITED } from '../support/environment.ts'
 import { findPlace } from '../support/places.ts'
-import { addClient } from '../support/platform.ts'
-import { openTestService } from '../support/test-service.ts'
+import { addClient, basic } from '../support/platform.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
-/** The service in the README, as it stands there, run as a reader would. */
+/** The programs in the README, as they stand there, run as a reader would. */
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const readme = await readFile(join(PROJECT, 'README.md'), 'utf8')
-const [, indented = ''] =
-  /\n((?: {4}.*\n|\n)*? {4}import fastify from 'fastify'\n(?: {4}.*\n|\n)+)/.exec(readme) ?? []
+/** The program that begins with this line. */
+function programOf(line: string): string {
+  const [, rest = ''] = readme.split(`\n    ${line}\n`)
+  const [program = ''] = /^(?: {4}.*\n|\n)+/.exec(rest) ?? []
+  return `${line}\n${program.replace(/^ {4}/gm, '')}`
+}
 
 const service = await openTestService()
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-example-'))
 afterAll(() => rm(folder, { recursive: true }))
 await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
-await writeFile(join(folder, 'service.mjs'), indented.replace(/^ {4}/gm, ''))
+await writeFile(join(folder, 'service.mjs'), programOf("import fastify from 'fastify'"))
+await writeFile(
+  join(folder, 'reader.mjs'),
+  programOf("import { readFile, rename, writeFile } from 'node:fs/promises'"),
+)
 
 /** Starts the service, and returns what asks it. */
 async function start(client: { id: string; secret: string }) {
-  const { port } = await findPlace()
+  const { host, port } = await findPlace()
   const child = spawn(process.execPath, [join(folder, 'service.mjs')], {
     env: {
       ...INHERITED,
       GATEHOUSE: service.platformAddresses[0],
       CLIENT_ID: client.id,
       CLIENT_SECRET: client.secret,
+      HOST: host,
       PORT: String(port),
     },
     stdio: ['ignore', 'ignore', 'inherit'],
@@ -43,7 +53,7 @@ async function start(client: { id: string; secret: string }) {
   })
   const ask = async (token?: string) => {
     const headers = { ...(token !== undefined && { authorization: `Bearer ${token}` }) }
-    const answer = await fetch(`http://localhost:${port}/assessments`, { headers })
+    const answer = await fetch(`http://${host}:${port}/assessments`, { headers })
     return [answer.status, answer.status === 200 ? await answer.json() : await answer.text()]
   }
   while (!(await ask().catch(() => null))) {
@@ -70,4 +80,45 @@ test('lets nobody in while it cannot ask', async () => {
   const { accessToken } = await service.loginAs(await service.addCompany())
   const [status] = await ask(accessToken)
   expect(status).toBe(503)
+})
+
+test('a reader that is killed again and again misses no event, and sees again only what its cursor asks for', async () => {
+  const { id, secret } = await addClient(service, ['events:read'])
+  // Clients are read once a second.
+  service.clock.advance(2)
+  const company = await service.addCompany()
+  const signingSecret = await service.newSecret(company)
+  let sent = 0
+  async function send(): Promise<void> {
+    const events = times(20, (n) => ({ id: `e-${sent + n}`, type: 'a.b', data: {} }))
+    sent += events.length
+    const { status } = await service.send(company.companyId, signingSecret, { events })
+    expect(status).toBe(202)
+  }
+  /** The ids that a run of the reader printed until it was killed, after so many. */
+  async function read(until: number): Promise<string[]> {
+    const child = spawn(process.execPath, [join(folder, 'reader.mjs')], {
+      env: { ...INHERITED, GATEHOUSE: service.platformAddresses[0], CLIENT_ID: id, CLIENT_SECRET: secret },
+      cwd: folder,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const ids: string[] = []
+    for await (const line of createInterface({ input: child.stdout })) {
+      ids.push(JSON.parse(line).id)
+      if (ids.length >= until) child.kill('SIGKILL')
+    }
+    return ids
+  }
+  const runs: string[][] = []
+  for (const until of [1, 15, 40]) {
+    await Promise.all([read(until).then((ids) => runs.push(ids)), send(), send()])
+  }
+  const cursor = await readFile(join(folder, 'cursor'), 'utf8').catch(() => '')
+  const seen = new Set(runs.flat())
+  const { body } = await service.ask(`/events?limit=1000${cursor && `&after=${cursor}`}`, {
+    method: 'GET',
+    headers: { authorization: basic({ id, secret }) },
+  })
+  for (const event of body.events) seen.add(event.id)
+  expect([...seen].sort()).toEqual(times(sent, (n) => `e-${n}`).sort())
 })

@@ -22,3 +22,8 @@ export function introspect(service: TestService, client: Client, token: string, 
   const body = new URLSearchParams({ token }).toString()
   return service.ask('/introspect', { headers: { ...FORM, authorization: basic(client) }, body, at })
 }
+
+/** The headers of a client that reads events. */
+export async function addReader(service: TestService) {
+  return { authorization: basic(await addClient(service, ['events:read'])) }
+}

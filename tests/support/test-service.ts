@@ -172,6 +172,8 @@ interface TestServiceOptions {
   timeoutScale?: number
   /** The name of the database that it starts with a copy of; one without companies by default. */
   template?: string
+  /** A database that is there, and stays, in place of a copy. */
+  url?: string
 }
 
 export async function openTestService({
@@ -182,11 +184,12 @@ export async function openTestService({
   hasher = sharedHasher,
   timeoutScale = 30,
   template = inject('template'),
+  url: given,
 }: TestServiceOptions = {}) {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
-  await run(serverUrl, `create database ${name} template ${template} strategy file_copy`)
-  const url = databaseUrl(serverUrl, name)
+  if (!given) await run(serverUrl, `create database ${name} template ${template} strategy file_copy`)
+  const url = given ?? databaseUrl(serverUrl, name)
   const shared = createClock()
   const logStream = new PassThrough()
   const logs: string[] = []
@@ -235,7 +238,7 @@ export async function openTestService({
       await Promise.all([app.close(), platform.close(), mail.stop()])
       await connection.close()
     }
-    await run(serverUrl, `drop database ${name} with (force)`)
+    if (!given) await run(serverUrl, `drop database ${name} with (force)`)
     await rm(dataDir, { recursive: true })
   }
   whenDone(close)

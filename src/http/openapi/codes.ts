@@ -23,6 +23,8 @@ export const CODES: Record<ProblemCode, string> = {
   quota_reached:
     'There are as many of these as there can be; `detail` says of what. Delete one that is not needed.',
   last_admin: 'The company would have no active admin. Make somebody else admin first.',
+  cursor_expired:
+    'Events behind the cursor were deleted, since they are older than the retention. Go on from `oldest`; only the platform listener answers it.',
   payload_too_large: 'The body is larger than this endpoint takes. Send less, or several requests.',
   unsupported_media_type:
     'The body is no plain JSON. Send it as `application/json` in UTF-8, not compressed.',

@@ -1,0 +1,148 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Executor } from '../database/connect.ts'
+
+/** Reads events in the order of their storing transactions: migrations/0017-event-feed.ts says why that misses none. */
+
+/** Behind an event, in the order of the feed. `position` is decimal text. */
+export interface Place {
+  position: string
+  companyId: string
+  eventId: string
+}
+
+export interface FeedEvent extends Place {
+  type: string
+  occurredAt: Date | null
+  receivedAt: Date
+  /** JSON text, as it is stored. */
+  data: string
+}
+
+export const NO_COMPANY = '00000000-0000-0000-0000-000000000000'
+
+/** Of events that were stored before there were positions. They are the first, in the order of their keys. */
+export const OLD = '0'
+
+/** What no transaction in progress, and none to come, has: all events before it are there. */
+const end = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot())::text::bigint from event_feed)`
+
+/** Not by the collation of the database: a cursor holds in another cluster too. */
+const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`
+/** Of `OLD`: that of the primary key, which no index of their own needs. */
+const oldOrder = sql`e.company_id, e.event_id`
+
+export interface FeedState {
+  feedId: string
+  /** Whether it is the cluster that the positions are of. If not, a dump was restored, and nothing can be told. */
+  isSettled: boolean
+  /** The newest event that retention has deleted; at `OLD`, none. */
+  deleted: Place
+}
+
+export async function readFeedState(db: Executor): Promise<FeedState> {
+  const { rows } = await sql<Omit<FeedState, 'deleted'> & Place>`
+    select feed_id as "feedId", system_identifier = split_part(this_timeline(), '/', 1) as "isSettled",
+      deleted_position as position, deleted_company_id as "companyId", deleted_event_id as "eventId"
+    from event_feed`.execute(db)
+  const [row] = rows
+  if (!row) throw new Error('event_feed has no row')
+  const { position, companyId, eventId, ...state } = row
+  return { ...state, deleted: { position, companyId, eventId } }
+}
+
+interface PageOptions {
+  maxEvents: number
+  /** Of their data. One event is read, however large it is. */
+  maxBytes: number
+}
+
+export interface Page {
+  events: FeedEvent[]
+  /** Whether these are all that could be read. */
+  isLast: boolean
+}
+
+export async function readEventsAcrossCompanies(
+  db: Executor,
+  { position, companyId, eventId }: Place,
+  options: PageOptions,
+): Promise<Page> {
+  const place = sql`(${position}::bigint, ${companyId}::uuid, ${eventId})`
+  // Few events have the same position, so little more than the page is sorted.
+  const last = sql`last_feed_position(${position}::bigint, ${end}, ${options.maxEvents}::int)`
+  return await readPage(
+    db,
+    options,
+    order,
+    sql`
+    select * from events e
+    where e.feed_position >= ${position}::bigint and e.feed_position <= (select coalesce(${last}, ${end} - 1))
+      and (${order}) > ${place}
+    order by ${order} limit ${options.maxEvents}`,
+  )
+}
+
+/** Between events of `OLD`, there can be many others by key. */
+const MAX_SCANNED = 10_000
+
+/** The events of `OLD`. Also null if there are none, and where the next call goes on if it has looked at too many others. */
+export async function readOldEventsAcrossCompanies(
+  db: Executor,
+  { companyId, eventId }: Place,
+  options: PageOptions,
+): Promise<(Page & { reached: Place | null }) | null> {
+  const { rows } = await sql`select from events where feed_position = 0 limit 1`.execute(db)
+  if (rows.length === 0) return null
+  const scanned = sql`
+    select * from events where (company_id, event_id) > (${companyId}::uuid, ${eventId})
+    order by company_id, event_id limit ${MAX_SCANNED}`
+  const page = await readPage(
+    db,
+    options,
+    oldOrder,
+    sql`
+    select * from (${scanned}) e where e.feed_position = 0
+    order by ${oldOrder} limit ${options.maxEvents}`,
+  )
+  if (!page.isLast) return { ...page, reached: null }
+  const { rows: last } = await sql<Place>`
+    select '0' as position, company_id as "companyId", event_id as "eventId" from (${scanned}) e
+    offset ${MAX_SCANNED - 1}`.execute(db)
+  return last[0] || page.events.length > 0 ? { ...page, isLast: false, reached: last[0] ?? null } : null
+}
+
+/** Lengths are known without reading what is stored apart, so what goes beyond the bytes is not read. */
+async function readPage(
+  db: Executor,
+  { maxEvents, maxBytes }: PageOptions,
+  by: RawBuilder<unknown>,
+  events: RawBuilder<unknown>,
+): Promise<Page> {
+  const { rows } = await sql<FeedEvent & { found: number }>`
+    select feed_position as position, company_id as "companyId", event_id as "eventId", type, occurred_at as "occurredAt",
+      received_at as "receivedAt", data::text as data, found
+    from (
+      select e.*, row_number() over ordered as number, count(*) over ()::int as found,
+        sum(octet_length(e.data::text)) over ordered as bytes
+      from (${events}) e window ordered as (order by ${by} rows unbounded preceding)
+    ) e
+    where bytes <= ${maxBytes} or number = 1
+    order by number`.execute(db)
+  const found = rows[0]?.found ?? 0
+  return { events: rows, isLast: found < maxEvents && rows.length === found }
+}
+
+/** The greatest position that can be read; null if there is none. */
+export async function findNewestPosition(db: Executor): Promise<string | null> {
+  const { rows } = await sql<{ position: string | null }>`
+    select max(feed_position) as position from events where feed_position < ${end}`.execute(db)
+  return rows[0]?.position ?? null
+}
+
+/** When the first event was received that is committed and cannot be read yet; null if there is none. */
+export async function findFirstWaitingAcrossCompanies(db: Executor): Promise<Date | null> {
+  const { rows } = await sql<{ receivedAt: Date }>`
+    select received_at as "receivedAt" from events where feed_position >= ${end}
+    order by feed_position limit 1`.execute(db)
+  return rows[0]?.receivedAt ?? null
+}

@@ -1,0 +1,45 @@
+import { Type } from '@fastify/type-provider-typebox'
+import { type Routes, scopedRoutes } from '../http/operations.ts'
+import { responses } from '../http/responses.ts'
+import type { Feed, FeedPage } from './feed.ts'
+import type { FeedEvent } from './feed-repository.ts'
+import { FeedQuery, FeedReply } from './feed-schemas.ts'
+
+const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
+  app.get(
+    '/events',
+    {
+      schema: {
+        operationId: 'readEvents',
+        summary: 'Read what was ingested, in one order',
+        tags: ['events'],
+        querystring: FeedQuery,
+        response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
+      },
+    },
+    async ({ query: { after, limit = '100', wait = '0' } }, reply) => {
+      const left = new AbortController()
+      reply.raw.once('close', () => left.abort())
+      const page = await feed.read({
+        after,
+        limit: Number(limit),
+        waitSeconds: Number(wait),
+        signal: left.signal,
+      })
+      reply.type('application/json; charset=utf-8').serializer(toText)
+      return page
+    },
+  )
+}
+
+/** As the schema says. The data are JSON already: to parse and write them again would be most of the work. */
+function toText({ events, next, isCaughtUp }: FeedPage): string {
+  return `{"events":[${events.map(toEventText).join(',')}],"next":${JSON.stringify(next)},"isCaughtUp":${isCaughtUp}}`
+}
+
+function toEventText({ companyId, eventId, type, occurredAt, receivedAt, data }: FeedEvent): string {
+  const times = `"occurredAt":${JSON.stringify(occurredAt)},"receivedAt":${JSON.stringify(receivedAt)}`
+  return `{"companyId":"${companyId}","id":${JSON.stringify(eventId)},"type":${JSON.stringify(type)},${times},"data":${data}}`
+}
+
+export const feedRoutes = scopedRoutes(routes, 'feed-routes', ['scope-guard'])

@@ -1,0 +1,202 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Gauge, type Registry } from 'prom-client'
+import type { Context } from '../context.ts'
+import { invalidField, Problem } from '../errors.ts'
+import { ID } from '../system.ts'
+import type { FeedEvent, Place } from './feed-repository.ts'
+import * as repository from './feed-repository.ts'
+
+/**
+ * Events as they were ingested, in one order, from any cursor on. Readers share nothing: a cursor is the place of an event,
+ * never that of a snapshot, so it means the same at each time and on each instance.
+ */
+
+const MAX_BYTES = 8 * 1024 * 1024
+const TICK_MS = 400
+const MAX_WAITING = 100
+const READING_MS = 1_000
+
+const BEGINNING: Place = { position: repository.OLD, companyId: repository.NO_COMPANY, eventId: '' }
+
+interface Asked {
+  after: string | undefined
+  limit: number
+  /** For the first event, if there is none. */
+  waitSeconds: number
+  /** Aborts when nobody waits for the answer any more. */
+  signal: AbortSignal
+}
+
+export interface FeedPage {
+  events: FeedEvent[]
+  /** The cursor for the page that follows; null while there was never an event. */
+  next: string | null
+  /** Nothing more can be given yet. */
+  isCaughtUp: boolean
+}
+
+export interface Feed {
+  /** @throws Problem invalid_request, cursor_expired, unavailable */
+  read(asked: Asked): Promise<FeedPage>
+  /** From now on nobody waits. */
+  drain(): void
+}
+
+export function createFeed({ db }: Pick<Context, 'db'>): Feed {
+  const arrivals = createArrivals(db)
+
+  async function readPage(cursor: Cursor | undefined, maxEvents: number): Promise<FeedPage> {
+    const after = cursor?.place ?? BEGINNING
+    const { events, isLast, reached } = await readAfter(db, after, { maxEvents, maxBytes: MAX_BYTES })
+    // After the events: what was deleted before they were read counts.
+    const { feedId, isSettled, deleted } = await repository.readFeedState(db)
+    if (!isSettled) throw unsettled()
+    if (cursor && cursor.feedId !== feedId) throw invalidCursor()
+    if (cursor && isBefore(after, deleted)) throw expired(encode({ feedId, place: deleted }))
+    const place = reached ?? events.at(-1) ?? (isBefore(after, deleted) ? deleted : after)
+    return { events, next: place === BEGINNING ? null : encode({ feedId, place }), isCaughtUp: isLast }
+  }
+
+  return {
+    async read({ after, limit, waitSeconds, signal }) {
+      const cursor = after === undefined ? undefined : decode(after)
+      const page = await readPage(cursor, limit)
+      if (page.events.length > 0 || !page.isCaughtUp || waitSeconds === 0) return page
+      const hasArrived = await arrivals.wait(cursor?.place.position, waitSeconds * 1000, signal)
+      return hasArrived ? await readPage(cursor, limit) : page
+    },
+    drain: arrivals.drain,
+  }
+}
+
+async function readAfter(db: Context['db'], after: Place, options: { maxEvents: number; maxBytes: number }) {
+  if (after.position === repository.OLD) {
+    const old = await repository.readOldEventsAcrossCompanies(db, after, options)
+    if (old) return { ...old, isLast: false }
+  }
+  return { ...(await repository.readEventsAcrossCompanies(db, after, options)), reached: null }
+}
+
+interface Waiting {
+  after: bigint
+  end(hasArrived: boolean): void
+}
+
+/** One statement for all who wait, a few times a second. */
+function createArrivals(db: Context['db']) {
+  const waiting = new Set<Waiting>()
+  let isDraining = false
+  let isLooking = false
+
+  async function look(): Promise<void> {
+    if (isLooking) return
+    isLooking = true
+    while (waiting.size > 0) {
+      await sleep(TICK_MS)
+      // A failure is told by the next request.
+      const newest = await repository.findNewestPosition(db).catch(() => null)
+      for (const one of [...waiting]) if (newest !== null && BigInt(newest) > one.after) one.end(true)
+    }
+    isLooking = false
+  }
+
+  return {
+    /** Whether there is an event behind the position. At once if too many wait. */
+    wait(position: string | undefined, ms: number, signal: AbortSignal): Promise<boolean> {
+      if (isDraining || signal.aborted || waiting.size >= MAX_WAITING) return Promise.resolve(false)
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      const one: Waiting = {
+        after: BigInt(position ?? -1),
+        end(hasArrived) {
+          clearTimeout(timeout)
+          signal.removeEventListener('abort', giveUp)
+          waiting.delete(one)
+          resolve(hasArrived)
+        },
+      }
+      const giveUp = () => one.end(false)
+      const timeout = setTimeout(giveUp, ms)
+      signal.addEventListener('abort', giveUp)
+      waiting.add(one)
+      void look()
+      return promise
+    },
+    drain(): void {
+      isDraining = true
+      for (const one of [...waiting]) one.end(false)
+    },
+  }
+}
+
+interface Cursor {
+  feedId: string
+  place: Place
+}
+
+function encode({ feedId, place: { position, companyId, eventId } }: Cursor): string {
+  return Buffer.from(JSON.stringify([feedId, position, companyId, eventId])).toString('base64url')
+}
+
+const POSITION = /^(?:0|[1-9]\d{0,17})$/
+const EVENT_ID = /^[A-Za-z0-9_.-]{0,128}$/
+
+/** @throws Problem invalid_request */
+function decode(text: string): Cursor {
+  try {
+    const read: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
+    const parts = Array.isArray(read) ? read : []
+    const [feedId = '', position = '', companyId = '', eventId = ''] = parts.map(String)
+    const cursor = { feedId, place: { position, companyId, eventId } }
+    const isOne = ID.test(feedId) && POSITION.test(position) && ID.test(companyId) && EVENT_ID.test(eventId)
+    // No other spelling of it.
+    if (isOne && encode(cursor) === text) return cursor
+  } catch {
+    // It is no JSON.
+  }
+  throw invalidCursor()
+}
+
+/** In the order of the feed. Ids are ASCII, so texts compare as their bytes do. */
+function isBefore(one: Place, other: Place): boolean {
+  if (one.position !== other.position) return BigInt(one.position) < BigInt(other.position)
+  if (one.companyId !== other.companyId) return one.companyId < other.companyId
+  return one.eventId < other.eventId
+}
+
+function invalidCursor(): Problem {
+  const detail =
+    'The cursor is none of this deployment; begin without one, or with the last `next` that you stored.'
+  return invalidField('querystring/after', 'is not the next of a page', detail)
+}
+
+function expired(oldest: string): Problem {
+  return new Problem(
+    'cursor_expired',
+    'Events behind this cursor were deleted, since they are older than the retention. Go on from `oldest`, with what is left.',
+    { oldest },
+  )
+}
+
+function unsettled(): Problem {
+  return new Problem(
+    'unavailable',
+    'The database was restored, and its operator has not settled that yet; try again later.',
+    { retryAfterSeconds: 10 },
+  )
+}
+
+/** Operators see by it a transaction that stays open: events that are committed wait for its end. */
+export function showFeedLag(registry: Registry, { db, system }: Pick<Context, 'db' | 'system'>): void {
+  new Gauge({
+    name: 'gatehouse_feed_lag_seconds',
+    help: 'How long the oldest event has waited that is committed and that the feed cannot give yet',
+    registers: [registry],
+    async collect() {
+      const reading = repository.findFirstWaitingAcrossCompanies(db).catch(() => undefined)
+      // Operators need the other metrics most when the database does not answer.
+      const first = await Promise.race([reading, sleep(READING_MS, undefined, { ref: false })])
+      if (first === undefined) this.set(Number.NaN)
+      else this.set(first === null ? 0 : Math.max(0, system.now() - first.getTime()) / 1000)
+    },
+  })
+}

@@ -1,0 +1,329 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { request } from 'undici'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { createSealer } from '../../src/crypto/sealing.ts'
+import { storeEvents } from '../../src/ingest/repository.ts'
+import { settleRestored } from '../../src/operator/restored.ts'
+import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
+import { addReader } from '../support/platform.ts'
+import { createServerProcesses } from '../support/server-process.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
+
+/** What was ingested, in one order, for readers who each keep a cursor (section 12 of the interface). */
+
+const service = await openTestService({ instances: 2, env: { EVENT_RETENTION_DAYS: '30' } })
+const { db, clock } = service
+const admin = await service.addCompany()
+const secret = await service.newSecret(admin)
+const reader = await addReader(service)
+const processes = createServerProcesses(service.url)
+
+interface Query {
+  after?: string | null
+  limit?: number
+  wait?: number
+  at?: number
+}
+
+const askFeed = ({ after, limit, wait, at = 0 }: Query = {}) => {
+  const query = new URLSearchParams({
+    ...(after != null && { after }),
+    ...(limit !== undefined && { limit: String(limit) }),
+    ...(wait !== undefined && { wait: String(wait) }),
+  })
+  return service.ask(`/events?${query}`, { method: 'GET', headers: reader, at })
+}
+
+async function readPage(query: Query = {}) {
+  const { status, body } = await askFeed(query)
+  expect(status).toBe(200)
+  return body as {
+    events: { companyId: string; id: string; data: unknown }[]
+    next: string | null
+    isCaughtUp: boolean
+  }
+}
+
+/** Until as many have come. Transactions of other tests can delay the feed, since they share the cluster. */
+async function readOn(after: string | null, count: number, limit = 100) {
+  const ids: string[] = []
+  let next = after
+  while (ids.length < count) {
+    const page = await readPage({ after: next, limit, wait: 1 })
+    ids.push(...page.events.map(({ id }) => id))
+    next = page.next
+  }
+  return { ids, next }
+}
+
+/** The place behind all that was stored so far. */
+async function catchUp(): Promise<string | null> {
+  const { rows } = await sql<{ count: number }>`select count(*)::int from events`.execute(db)
+  return (await readOn(null, rows[0]?.count ?? 0, 1_000)).next
+}
+
+async function send(
+  ids: string[],
+  from: { person: Person; secret: string } = { person: admin, secret },
+  data: object = {},
+) {
+  const events = ids.map((id) => ({ id, type: 'payment.created', data }))
+  const { status } = await service.send(from.person.companyId, from.secret, { events })
+  expect(status).toBe(202)
+}
+
+test('before there was an event there is no cursor, and nothing to read', async () => {
+  expect(await readPage()).toEqual({ events: [], next: null, isCaughtUp: true })
+})
+
+test('an event comes as it was sent, and one that was acknowledged before another was sent comes before it', async () => {
+  const data = { amount: 12.5, 'a name': ['ü', null, { deep: true }], text: '\u2028"\\' }
+  const event = { id: 'first', type: 'payment.created', occurredAt: '2026-11-20T11:15:00.5+01:00', data }
+  await service.send(admin.companyId, secret, event)
+  await service.send(admin.companyId, secret, { id: 'second', type: 'a.b', data: {} }, { at: 1 })
+  await readOn(null, 2)
+  const page = await readPage({ at: 1 })
+  const receivedAt = new Date(clock.now()).toISOString()
+  expect(page.events).toEqual([
+    { companyId: admin.companyId, ...event, occurredAt: '2026-11-20T10:15:00.500Z', receivedAt },
+    { companyId: admin.companyId, id: 'second', type: 'a.b', occurredAt: null, receivedAt, data: {} },
+  ])
+  expect(page.isCaughtUp).toBe(true)
+})
+
+test('pages of any size on either instance give each event once, and the same again for an older cursor', async () => {
+  const start = await catchUp()
+  const other = await service.addCompany()
+  const from = { person: other, secret: await service.newSecret(other) }
+  const sent = times(70, (index) => `page-${index}`)
+  await Promise.all([send(sent.slice(0, 30)), send(sent.slice(30, 60), from), send(sent.slice(60))])
+  const all = await readOn(start, 70)
+  expect([...all.ids].sort()).toEqual([...sent].sort())
+  for (const limit of [1, 7, 1_000]) {
+    let [next, ids, at] = [start, [] as string[], 0]
+    while (ids.length < 70) {
+      const page = await readPage({ after: next, limit, at })
+      expect(page.events.length).toBeLessThanOrEqual(limit)
+      ids = [...ids, ...page.events.map(({ id }) => id)]
+      next = page.next
+      at = 1 - at
+    }
+    expect(ids).toEqual(all.ids)
+    expect(next).toBe(all.next)
+  }
+})
+
+test('a page has 8 MiB at most, and one event at least', async () => {
+  const start = await catchUp()
+  const ids = times(20, (index) => `large-${index}`)
+  for (const id of ids) await send([id], undefined, { text: 'x'.repeat(500_000) })
+  await readOn(start, 20, 1_000)
+  const page = await readPage({ after: start, limit: 1_000 })
+  expect(page.events.length).toBe(16)
+  expect(page.isCaughtUp).toBe(false)
+  const rest = await readPage({ after: page.next, limit: 1_000 })
+  expect([...page.events, ...rest.events].map(({ id }) => id)).toEqual(ids)
+  expect(rest.isCaughtUp).toBe(true)
+})
+
+test('what commits late is not skipped: writers hold their transactions open at random, and roll back', async () => {
+  const start = await catchUp()
+  const { rows } = await sql<{ version: number }>`
+    select version from signing_secrets where company_id = ${admin.companyId}`.execute(db)
+  const committed: string[] = []
+  let writing = 8
+  const writers = times(8, async (writer) => {
+    for (let turn = 0; turn < 15; turn += 1) {
+      const ids = times(randomInt(1, 5), (n) => `late-${writer}-${turn}-${n}`)
+      const keeps = randomInt(4) > 0
+      const work = db.transaction().execute(async (tx) => {
+        const item = {
+          companyId: admin.companyId,
+          secretVersion: rows[0]?.version ?? 0,
+          type: 'a.b',
+          occurredAt: null,
+        }
+        const items = ids.map((eventId) => ({
+          ...item,
+          eventId,
+          receivedAt: new Date(clock.now()),
+          data: '{}',
+        }))
+        await storeEvents(tx, items)
+        await sleep(randomInt(30))
+        if (!keeps) throw new Error('given up')
+      })
+      await work.then(
+        () => committed.push(...ids),
+        () => {},
+      )
+    }
+    writing -= 1
+  })
+  const seen: string[] = []
+  let next = start
+  while (writing > 0 || seen.length < committed.length) {
+    const page = await readPage({ after: next, limit: randomInt(1, 20), at: randomInt(2) })
+    seen.push(...page.events.map(({ id }) => id))
+    next = page.next
+  }
+  await Promise.all(writers)
+  expect(seen.length).toBe(new Set(seen).size)
+  expect([...seen].sort()).toEqual([...committed].sort())
+})
+
+test('events of before there were positions come first, by their keys, and then the others', async () => {
+  const service = await openTestService()
+  const reader = await addReader(service)
+  const { companyId, ...person } = await service.addCompany()
+  const secret = await service.newSecret({ companyId, ...person })
+  await sql`
+    insert into events (company_id, event_id, type, received_at, data, feed_position)
+    select ${companyId}, 'old-' || lpad(n::text, 3, '0'), 'a.b', now(), '{}', 0 from generate_series(1, 25) n`.execute(
+    service.db,
+  )
+  for (const id of ['new-1', 'old-005.new']) {
+    const { status } = await service.send(companyId, secret, { id, type: 'a.b', data: {} })
+    expect(status).toBe(202)
+  }
+  const ids: string[] = []
+  for (let next: string | undefined; ids.length < 27; ) {
+    const query = new URLSearchParams({ limit: '4', ...(next && { after: next }) })
+    const { body } = await service.ask(`/events?${query}`, { method: 'GET', headers: reader })
+    ids.push(...body.events.map(({ id }: { id: string }) => id))
+    next = body.next
+  }
+  expect(ids).toEqual([...times(25, (n) => `old-${String(n + 1).padStart(3, '0')}`), 'new-1', 'old-005.new'])
+})
+
+describe('with wait', () => {
+  test('an empty page waits for the first event, and comes once that is committed', async () => {
+    const start = await catchUp()
+    let hasAnswered = false
+    const page = readPage({ after: start, wait: 25 }).finally(() => {
+      hasAnswered = true
+    })
+    await sleep(50)
+    expect(hasAnswered).toBe(false)
+    await send(['awaited'])
+    expect((await page).events.map(({ id }) => id)).toEqual(['awaited'])
+  })
+
+  test('100 wait in a process, and further ones get their empty page at once', async () => {
+    const start = await catchUp()
+    let waiting = 0
+    const pages = times(130, async () => {
+      waiting += 1
+      const page = await readPage({ after: start, wait: 25 })
+      waiting -= 1
+      return page
+    })
+    await expect.poll(() => waiting, { timeout: 20_000 }).toBe(100)
+    await send(['for all'.replace(' ', '-')])
+    const counts = (await Promise.all(pages)).map(({ events }) => events.length)
+    expect(counts.filter((count) => count === 1)).toHaveLength(100)
+  })
+})
+
+describe('a cursor', () => {
+  test.each([
+    [
+      'of another deployment',
+      () => Buffer.from(JSON.stringify([randomUUID(), '1', randomUUID(), 'a'])).toString('base64url'),
+    ],
+    ['of another form', () => 'bm90IGEgY3Vyc29y'],
+    [
+      'of too large a number',
+      () =>
+        Buffer.from(JSON.stringify([randomUUID(), '9'.repeat(30), randomUUID(), 'a'])).toString('base64url'),
+    ],
+    ['that is empty', () => ''],
+  ])('%s is refused', async (_, make) => {
+    const { status, body } = await askFeed({ after: make() })
+    expect([status, body.code]).toEqual([400, 'invalid_request'])
+  })
+
+  test.each(['limit=0', 'limit=1001', 'limit=x', 'wait=26', 'wait=-1', 'after=a&after=b', 'from=x'])(
+    'with %s is refused (ASVS 2.2.1)',
+    async (query) => {
+      const { status } = await service.ask(`/events?${query}`, { method: 'GET', headers: reader })
+      expect(status).toBe(400)
+    },
+  )
+})
+
+describe('retention (ASVS 14.2.7)', () => {
+  beforeEach(() => sql`delete from events`.execute(db).then(() => {}))
+  const prune = () => pruneAcrossCompanies(service.context, clock.now())
+
+  test('deletes what is older, tells readers who have not seen it where to go on, and frees its ids', async () => {
+    const start = await catchUp()
+    await send(['a-1', 'a-2'])
+    const early = await readOn(start, 1, 1)
+    clock.advance(20 * 86_400)
+    await send(['b-1'])
+    clock.advance(11 * 86_400)
+    expect(await prune()).toMatchObject({ events: 2 })
+    const { status, body } = await askFeed({ after: early.next })
+    expect([status, body.code, body.oldest]).toEqual([410, 'cursor_expired', expect.any(String)])
+    expect((await readOn(body.oldest, 1)).ids).toEqual(['b-1'])
+    expect((await readOn(null, 1)).ids).toEqual(['b-1'])
+    await send(['a-1'])
+    expect((await readOn(body.oldest, 2)).ids).toEqual(['b-1', 'a-1'])
+  })
+
+  test('a reader who has seen the newest that was deleted goes on', async () => {
+    await send(['c-1', 'c-2'])
+    const { next } = await readOn(null, 2)
+    clock.advance(31 * 86_400)
+    expect(await prune()).toMatchObject({ events: 2 })
+    expect(await readPage({ after: next })).toEqual({ events: [], next, isCaughtUp: true })
+    expect(await readPage()).toEqual({ events: [], next, isCaughtUp: true })
+  })
+
+  test('what stands behind an event that is younger stays, so that no reader is told to skip that one', async () => {
+    await send(['d-1'])
+    clock.advance(-86_400)
+    await send(['d-2'])
+    clock.advance(30 * 86_400 + 3_600)
+    expect(await prune()).toMatchObject({ events: 0 })
+    clock.advance(86_400)
+    expect(await prune()).toMatchObject({ events: 2 })
+  })
+})
+
+describe('after the database has changed under the service', () => {
+  test('on another timeline, positions go on behind all that readers can have seen', async () => {
+    await send(['before'])
+    const before = await catchUp()
+    // As a standby is that takes over: it does not know which numbers its leader gave last.
+    await sql`update event_feed set timeline = '00000000', position_offset = position_offset - 1000000`.execute(
+      db,
+    )
+    await Promise.all(times(20, (n) => send([`after-${n}`])))
+    const { ids } = await readOn(before, 20)
+    expect(ids.sort()).toEqual(times(20, (n) => `after-${n}`).sort())
+  })
+
+  test('in another cluster, feed and ingest answer 503 and no instance is ready until the operator has settled it', async () => {
+    const { ops } = await processes.start()
+    const probe = async () => {
+      const { statusCode, body } = await request(`${ops}/readyz`)
+      return { status: statusCode, text: await body.text() }
+    }
+    expect((await probe()).status).toBe(200)
+    await sql`update event_feed set system_identifier = '1'`.execute(db)
+    expect(await probe()).toEqual({ status: 503, text: expect.stringContaining('restored') })
+    const refused = await service.send(admin.companyId, secret, { id: 'lost', type: 'a.b', data: {} })
+    expect([refused.status, refused.headers['retry-after']]).toEqual([503, expect.any(String)])
+    const feed = await askFeed()
+    expect([feed.status, feed.headers['retry-after']]).toEqual([503, expect.any(String)])
+    const sealer = createSealer(service.config.masterKeys, clock.randomBytes)
+    await settleRestored({ ...service.context, sealer }, clock.now())
+    expect((await probe()).status).toBe(200)
+    expect((await askFeed()).status).toBe(200)
+    await send(['settled'])
+  })
+})
