@@ -59,5 +59,8 @@ async function scope(app: FastifyInstance, { scope }: { scope: Scope }): Promise
   })
 }
 
-export const clientGuard = fp(plugin, { name: 'client-guard', dependencies: ['observe', 'responses'] })
+export const clientGuard = fp(plugin, {
+  name: 'client-guard',
+  dependencies: ['observe', 'notices', 'responses'],
+})
 export const scopeGuard = fp(scope, { name: 'scope-guard', dependencies: ['client-guard'] })

@@ -7,6 +7,8 @@ import { ingestRoutes } from '../../src/ingest/routes.ts'
 import { signatureGuard } from '../../src/ingest/signature-guard.ts'
 import { accountLinkRoutes, accountRoutes } from '../../src/member/account-routes.ts'
 import { onboardingRoutes } from '../../src/onboarding/routes.ts'
+import { clientGuard, scopeGuard } from '../../src/platform/client-guard.ts'
+import { introspectionRoutes, verifyRoutes } from '../../src/platform/routes.ts'
 import { policyRoutes, secondFactorRoutes } from '../../src/second-factor/routes.ts'
 import { credentialGuard } from '../../src/session/credential-guard.ts'
 import { enrolmentGuard } from '../../src/session/enrolment-guard.ts'
@@ -137,6 +139,8 @@ describe('a plugin outside the guard that it names keeps the service from starti
     'recent-proof-guard',
     'permission-guard',
     'signature-guard',
+    'client-guard',
+    'scope-guard',
   ].map((name) => fp(nothing, { name }))
   const nothingYet = {} as never
   const rows: [string, (app: FastifyInstance) => unknown, RegExp][] = [
@@ -161,6 +165,10 @@ describe('a plugin outside the guard that it names keeps the service from starti
     ['events', (app) => app.register(ingestRoutes, nothingYet), /signature-guard/],
     ['the guard of second factors', (app) => app.register(enrolmentGuard), /session-guard/],
     ['the permission guard', (app) => app.register(permissionGuard, { permission: 'x' }), /enrolment-guard/],
+    ['introspection', (app) => app.register(introspectionRoutes, nothingYet), /client-guard|scope-guard/],
+    ['forward authentication', (app) => app.register(verifyRoutes), /enrolment-guard|session-guard/],
+    ['the scope guard', (app) => app.register(scopeGuard, { scope: 'introspect' }), /client-guard/],
+    ['the client guard', (app) => app.register(clientGuard, nothingYet), /observe/],
     ['the credential guard', (app) => app.register(credentialGuard, nothingYet), /limits/],
     ['the session guard', (app) => app.register(sessionGuard, nothingYet), /limits/],
     ['the signature guard', (app) => app.register(signatureGuard, nothingYet), /limits/],

@@ -125,6 +125,20 @@ describe('a live session', () => {
   })
 })
 
+test('the statement that confirms a session is that of sessions, for whoever asks', async () => {
+  const { accessToken: token } = await service.loginAs(admin)
+  const lookUps = async () => {
+    const text = (await service.registries[0]?.metrics()) ?? ''
+    return Number(/^gatehouse_batch_size_sum\{batch="sessions"\} (\d+)$/m.exec(text)?.[1])
+  }
+  await service.getSession({ token })
+  const before = await lookUps()
+  await ask(token)
+  await service.ask('/verify', { method: 'GET', token })
+  await service.getSession({ token })
+  expect(await lookUps()).toBe(before + 3)
+})
+
 describe('inactive, and nothing else, is', () => {
   test('what is no credential of a session (HARDENING: no 401, no 5xx)', async () => {
     const { accessToken, refreshToken } = await service.loginAs(admin)
