@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { MAX_PREVIOUS_SECONDS } from '../../src/member/service-password-schemas.ts'
 import { ID } from '../../src/system.ts'
 import type { Context, Io } from './context.ts'
 import { UsageError } from './usage.ts'
@@ -22,6 +23,7 @@ const OPTIONS = {
   status: { type: 'string' },
   limit: { type: 'string' },
   'second-factor': { type: 'string' },
+  'previous-valid-seconds': { type: 'string' },
 } as const
 
 type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
@@ -113,4 +115,10 @@ export function userOf({ user, email }: Values): { userId: string } | { email: s
 export function limitOf({ limit = '100' }: Values): number {
   if (/^[1-9]\d{0,5}$/.test(limit)) return Number(limit)
   throw new UsageError('--limit is a number from 1 to 999999')
+}
+
+/** How long the old password of a service member works on. @throws UsageError */
+export function previousValidSecondsOf({ 'previous-valid-seconds': seconds = '0' }: Values): number {
+  if (/^\d{1,6}$/.test(seconds) && Number(seconds) <= MAX_PREVIOUS_SECONDS) return Number(seconds)
+  throw new UsageError(`--previous-valid-seconds is a number from 0 to ${MAX_PREVIOUS_SECONDS}`)
 }

@@ -1,3 +1,4 @@
+import { createOpaque } from '../../src/crypto/opaque.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createIsBreached, generatePassword } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
@@ -39,7 +40,8 @@ export async function openContext(io: Io) {
       ),
     )
     const hasher = await createPasswordHasher()
-    return { db, config, close, system, sealer, isBreached, hasher, io }
+    const opaque = createOpaque(config.cell, system.randomBytes)
+    return { db, config, close, system, sealer, opaque, isBreached, hasher, io }
   } catch (error) {
     await close()
     throw error

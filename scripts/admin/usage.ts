@@ -8,6 +8,7 @@ export const USAGE = `Usage: npm run admin -- <command> [--json]
   user create --company COMPANY --email E --role R [--name N]
   user list --company COMPANY [--limit L]
   user show|disable|enable|unlock|reset-second-factors|delete --company COMPANY (--user U | --email E)
+  user password --company COMPANY (--user U | --email E) [--previous-valid-seconds N]
   user role --company COMPANY (--user U | --email E) --role R
   invite --company COMPANY --email E --role R
   subscription set --company COMPANY --status S [--plan P]
@@ -28,10 +29,12 @@ COMPANY is a handle, such as acme-4821, or an id; CLIENT an id; R is admin, anal
 enterprise; S trialing, active, past_due, canceled or suspended; F optional, admins or everyone. Lists show the newest
 100, or L; users by e-mail.
 
-"user reset-second-factors" is for somebody who lost theirs: the password is void too, and a link is mailed to
-choose another. "company delete" and "user delete" cannot be undone. "keys retire" is for a leaked key: its tokens fail at
-once; a KID that begins with "-" comes last, after "--". "client create" is for a service of the platform, and shows its secret
-once; "client rotate" adds a second one, and "--finish" ends the first. "restored" is for a backup that was restored, before any
+"user password" gives a service account another password, and prints it: the old one, and the sessions that it
+opened, are dead at once, or work for N more seconds, 604800 at most. "user reset-second-factors" is for somebody who
+lost theirs: the password is void too, and a link is mailed to choose another. "company delete" and "user delete"
+cannot be undone. "keys retire" is for a leaked key: its tokens fail at once; a KID that begins with "-" comes last,
+after "--". "client create" is for a service of the platform, and shows its secret once; "client rotate" adds a second
+one, and "--finish" ends the first. "restored" is for a backup that was restored, before any
 instance starts: it ends all sessions, voids links, waiting mails, invitations, challenges and keys of access tokens,
 and says what else to check.
 

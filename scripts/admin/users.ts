@@ -6,11 +6,12 @@ import {
   createUser,
   deleteUser,
   invite,
+  replaceServicePassword,
   requireUser,
   resetSecondFactors,
   unlockUser,
 } from '../../src/operator/users.ts'
-import { type Command, limitOf, userOf } from './command-line.ts'
+import { type Command, limitOf, previousValidSecondsOf, userOf } from './command-line.ts'
 import { choosePassword } from './context.ts'
 
 /** The options that name a user. */
@@ -68,6 +69,15 @@ export const USER_COMMANDS: Record<string, Command> = {
     async run(context, { company: companyId = '', ...values }) {
       const { userId } = await unlockUser(context, companyId, userOf(values), context.system.now())
       return { companyId, userId, status: 'unlocked' }
+    },
+  },
+  'user password': {
+    required: ['company'],
+    optional: ['user', 'email', 'previous-valid-seconds'],
+    async run(context, { company: companyId = '', ...values }) {
+      const previousValidSeconds = previousValidSecondsOf(values)
+      const replacement = { previousValidSeconds, now: context.system.now() }
+      return { companyId, ...(await replaceServicePassword(context, companyId, userOf(values), replacement)) }
     },
   },
   'user reset-second-factors': {

@@ -24,14 +24,20 @@ export function auditIfAny(source: string, companyId: string, entry: AuditEntry)
   return sql`${insertInto} select ${auditValues(companyId, entry)} from ${sql.table(source)} limit 1`
 }
 
-type Expressions = Record<Exclude<keyof AuditEntry, 'subject' | 'details'> | 'companyId', RawBuilder<unknown>>
+type Expressions = Record<
+  Exclude<keyof AuditEntry, 'subject' | 'details'> | 'companyId',
+  RawBuilder<unknown>
+> & {
+  details?: RawBuilder<unknown>
+}
 
 /** An entry for each row of `source`, the part of a statement after `from`. */
 export function auditEach(source: RawBuilder<unknown>, entry: Expressions) {
   const { companyId, auditId, occurredAt, action, outcome, actor, sessionId, ipAddress } = entry
+  const { details = sql`null` } = entry
   return sql`${insertInto}
     select ${companyId}, ${auditId}, ${occurredAt}, ${action}, ${outcome}, ${actor}, null, ${sessionId},
-      ${ipAddress}, null
+      ${ipAddress}, ${details}
     from ${source}`
 }
 

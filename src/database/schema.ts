@@ -75,6 +75,15 @@ export interface Database {
     passkey_handle: Buffer | null
     wrong_codes: Generated<number>
     factor_missing_told_at: Date | null
+    password_epoch: Generated<number>
+    former_password_until: Date | null
+  }
+  service_passwords: OfUser & {
+    password_epoch: Fixed<number>
+    digest: Fixed<Buffer | null>
+    hint: Fixed<string | null>
+    created_at: Fixed<Date | null>
+    last_used_at: Date | null
   }
   /** A view: each user with the permissions, company and subscription of this moment. */
   accounts: OfUser & {
@@ -98,6 +107,8 @@ export interface Database {
     second_factors: FactorKind[]
     second_factor_policy: SecondFactorPolicy
     company_handle: string | null
+    password_epoch: number
+    former_password_until: Date | null
   }
   sessions: OfUser & {
     session_id: Fixed<string>
@@ -122,6 +133,7 @@ export interface Database {
     recent_spent_at: Generated<Date[]>
     auth_time: Date | null
     amr: string[] | null
+    password_epoch: Generated<number>
   }
   known_clients: OfUser & {
     kind: Fixed<'network' | 'device'>

@@ -25,6 +25,8 @@ declare module 'fastify' {
   }
   interface FastifyContextConfig {
     countedAs?: 'sign_ins' | 'refreshes'
+    /** Of a public route that consumes `limits.anonymous` by itself. */
+    hasOwnLimits?: true
   }
 }
 

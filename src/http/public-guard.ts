@@ -7,7 +7,7 @@ async function plugin(app: FastifyInstance): Promise<void> {
     route.schema ??= {}
     route.schema.security = []
     // After the route's own hooks, so that requests that they refuse as overloaded are not counted.
-    route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
+    if (!route.config?.hasOwnLimits) route.onRequest = [route.onRequest ?? [], app.limits.anonymous].flat()
   })
 }
 

@@ -7,8 +7,9 @@ import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { limitHeaders } from '../limits/answer.ts'
 import { ipAddressOf, networkOf } from '../limits/client.ts'
+import type { ClaimedSender } from '../limits/known-senders.ts'
 import { ID } from '../system.ts'
-import { type ClaimedSender, createBadSignatures } from './bad-signatures.ts'
+import { createBadSignatures } from './bad-signatures.ts'
 import { refusalOf } from './refusal.ts'
 import type { Sender } from './service.ts'
 import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
@@ -162,7 +163,7 @@ function readSigned(request: FastifyRequest, now: number, toleranceSeconds: numb
 
 function claimedSenderOf(request: FastifyRequest): ClaimedSender {
   const companyId = headerValues(request.raw, 'x-company-id')[0]?.toLowerCase() ?? ''
-  return { network: networkOf(request), companyId: ID.test(companyId) ? companyId : '' }
+  return { network: networkOf(request), company: ID.test(companyId) ? companyId : '' }
 }
 
 /** There must be one: Node would join two, and a proxy could read only one of them. */

@@ -16,17 +16,23 @@ export function windowAt({ windowSeconds }: Limit, now: number) {
   }
 }
 
-/** If `source` has a row. Locks in the given order, which must be that of their counting. */
-export function refundIfAny(source: string, quotas: Quota[]) {
+/** Of each item whose `ord` is in `source`. Locks in the order of their counting: limit by limit, then counters by name. */
+export function refundEach(source: string, items: Quota[][]) {
+  const refunds = items.flatMap((quotas, index) =>
+    quotas.map((quota, level) => ({ quota, level, ord: index + 1 })),
+  )
   return sql`
-    update rate_counters r set hits = greatest(0, least(r.hits, c.max) - 1)
+    update rate_counters r set hits = greatest(0, least(r.hits, c.max) - c.uses)
     from (
-      select * from unnest(${quotas.map(counterOf)}::text[], ${quotas.map(({ limit }) => limit.max)}::int[])
-        with ordinality as i (name, max, ord)
-      where exists (select from ${sql.table(source)})
-      order by ord
+      select i.name, i.max, count(*)::int as uses
+      from unnest(${refunds.map(({ ord }) => ord)}::int[], ${refunds.map(({ level }) => level)}::int[],
+        ${refunds.map(({ quota }) => counterOf(quota))}::text[],
+        ${refunds.map(({ quota }) => quota.limit.max)}::int[]) as i (ord, level, name, max)
+      join ${sql.table(source)} a on a.ord = i.ord
+      group by i.level, i.name, i.max
+      order by i.level, i.name
     ) i
-    cross join lateral (select counter, i.max from rate_counters where counter = i.name for update) c
+    cross join lateral (select counter, i.max, i.uses from rate_counters where counter = i.name for update) c
     where r.counter = c.counter`
 }
 

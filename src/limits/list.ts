@@ -53,6 +53,7 @@ const DEFAULTS = {
   ingest: limit('ingest', 1000, 1),
   badSignatures: limit('bad-signatures', 60, 60),
   signatureChecks: limit('signature-checks', 20, 1),
+  servicePasswordChecks: limit('service-password-checks', 20, 1),
   refusals: limit('refusals', 120, 60),
   anonymous: limit('anonymous', 600, 60),
   session: limit('session', 6000, 60),
@@ -65,7 +66,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   signInFailures: 'wrong passwords, by company, e-mail and network',
   accountFailures:
     'wrong passwords, by company and e-mail; beyond it, only known networks and browsers sign in',
-  signInAttempts: 'sign-ins, by network',
+  signInAttempts: 'sign-ins, by network; those by a service password are not counted',
   regenerate: 'new signing secrets, by company',
   register: 'registrations, by network',
   passwordChecks: 'passwords of registrations, refused ones too, by network',
@@ -86,6 +87,8 @@ export const COUNTED: Record<keyof Limits, string> = {
   badSignatures: 'requests whose signature does not hold, by network',
   signatureChecks:
     'signatures that are verified beyond that, by company and network, where one held within a day; right ones are given back',
+  servicePasswordChecks:
+    'service passwords that are looked up beyond `refusals`, by company and network, where one held within a day; right ones are given back',
   refusals: 'requests that are refused for their credential, by network',
   anonymous: 'other requests without a credential, by network',
   session: 'requests with a session, by session',

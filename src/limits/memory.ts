@@ -11,12 +11,18 @@ import { type ByNetwork, byNetwork, tightest, widerLimitOf, widerOf } from './su
 /** Limits that protect the machine, so each process counts them by itself, in memory. */
 
 /** Sets the RateLimit headers of `reply`, if given. @throws Problem rate_limited */
-type MemoryLimit = (request: FastifyRequest, reply?: FastifyReply) => Promise<void>
+type MemoryLimit = ((request: FastifyRequest, reply?: FastifyReply) => Promise<void>) & {
+  counter: MemoryCounter
+}
 
 export interface MemoryCounter<Request = FastifyRequest> {
   /** Counts nothing. */
+  read(request: Request): Promise<LimitState>
+  /** The same; undefined if there is a use left. */
   usedUp(request: Request): Promise<LimitState | undefined>
   consume(request: Request): Promise<Consumed>
+  /** Gives a use back. */
+  refund(request: Request): void
 }
 
 interface Consumed {
@@ -48,9 +54,16 @@ interface Window {
 /** `current` is above the limit's `max` if a use was refused. */
 type Answer = Parameters<FastifyRateLimitStore['incr']>[1]
 
-/** The package's own store has a clock of its own, and forgets all but 5 000 keys. */
-export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimitStoreCtor {
-  return class MemoryStore implements FastifyRateLimitStore {
+interface Refundable {
+  refund(key: string): void
+}
+
+/** The package's own store has a clock of its own, and forgets all but 5 000 keys. `onOpen` gets the store of each limit. */
+export function createMemoryStore(
+  { now }: Pick<System, 'now'>,
+  onOpen: (store: Refundable) => void = () => {},
+): FastifyRateLimitStoreCtor {
+  return class MemoryStore implements FastifyRateLimitStore, Refundable {
     readonly #windows = new LruMap<Window>(MAX_KEYS)
 
     incr(key: string, answer: Answer, lengthMs: number, max: number): void {
@@ -75,8 +88,15 @@ export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimi
       )
     }
 
+    refund(key: string): void {
+      const window = this.#windows.get(key)
+      if (window) window.uses = Math.max(0, window.uses - 1)
+    }
+
     child(): MemoryStore {
-      return new MemoryStore()
+      const store = new MemoryStore()
+      onOpen(store)
+      return store
     }
 
     #open(key: string, lengthMs: number, time: number): Window | undefined {
@@ -89,49 +109,40 @@ export function createMemoryStore({ now }: Pick<System, 'now'>): FastifyRateLimi
   }
 }
 
-function createMemoryCounter(app: FastifyInstance, limit: Limit, subjectOf: SubjectOf): MemoryCounter {
-  const own = createCounter(app, limit, subjectOf)
-  const wider = createCounter(app, widerLimitOf(limit), (request) => widerOf(subjectOf(request)) ?? [])
-  const hasWider = (request: FastifyRequest) => widerOf(subjectOf(request)) !== undefined
+type OpenCounter = (limit: Limit, subjectOf: SubjectOf) => Omit<MemoryCounter, 'usedUp'>
 
-  async function findUsedUp(request: FastifyRequest): Promise<LimitState | undefined> {
-    for (const counter of hasWider(request) ? [own, wider] : [own]) {
-      const { state } = await counter(request, { increment: false })
-      if (state.remaining === 0) return state
-    }
-    return undefined
+function createMemoryCounter(open: OpenCounter, limit: Limit, subjectOf: SubjectOf): MemoryCounter {
+  const own = open(limit, subjectOf)
+  const wider = open(widerLimitOf(limit), (request) => widerOf(subjectOf(request)) ?? [])
+  const hasWider = (request: FastifyRequest) => widerOf(subjectOf(request)) !== undefined
+  const countersOf = (request: FastifyRequest) => (hasWider(request) ? [own, wider] : [own])
+
+  async function read(request: FastifyRequest): Promise<LimitState> {
+    return tightest(await Promise.all(countersOf(request).map((counter) => counter.read(request))))
+  }
+
+  async function usedUp(request: FastifyRequest): Promise<LimitState | undefined> {
+    const state = await read(request)
+    return state.remaining === 0 ? state : undefined
   }
 
   async function consumeBoth(request: FastifyRequest): Promise<Consumed> {
     // Both are read before one counts, so that a refused use consumes nothing.
-    const usedUp = await findUsedUp(request)
-    if (usedUp) return { state: usedUp, isExceeded: true }
-    const narrow = await own(request)
+    const state = await usedUp(request)
+    if (state) return { state, isExceeded: true }
+    const narrow = await own.consume(request)
     if (narrow.isExceeded) return narrow
-    const wide = await wider(request)
+    const wide = await wider.consume(request)
     return wide.isExceeded ? wide : { state: tightest([narrow.state, wide.state]), isExceeded: false }
   }
 
   return {
-    usedUp: findUsedUp,
-    consume: (request) => (hasWider(request) ? consumeBoth(request) : own(request)),
-  }
-}
-
-function createCounter(app: FastifyInstance, limit: Limit, subjectOf: SubjectOf) {
-  const ask = app.createRateLimit({
-    max: limit.max,
-    timeWindow: limit.windowSeconds * 1000,
-    keyGenerator(request) {
-      const subject = subjectOf(request)
-      return JSON.stringify('network' in subject ? [...subject.about, subject.network] : subject)
+    read,
+    usedUp,
+    consume: (request) => (hasWider(request) ? consumeBoth(request) : own.consume(request)),
+    refund(request) {
+      for (const counter of countersOf(request)) counter.refund(request)
     },
-  })
-  return async (request: FastifyRequest, options?: { increment: boolean }): Promise<Consumed> => {
-    const answer = await ask(request, options)
-    if (answer.isAllowed) throw new Error('no request is exempt from a limit')
-    const { remaining, ttlInSeconds: resetSeconds, isExceeded } = answer
-    return { state: { ...limit, remaining, resetSeconds }, isExceeded }
   }
 }
 
@@ -139,16 +150,42 @@ async function plugin(
   app: FastifyInstance,
   { limits, system }: { limits: Limits; system: System },
 ): Promise<void> {
+  const stores: Refundable[] = []
   // The package only counts: its own hooks would set other headers than `limitHeaders`.
-  await app.register(rateLimit, { global: false, store: createMemoryStore(system) })
+  await app.register(rateLimit, {
+    global: false,
+    store: createMemoryStore(system, (store) => stores.push(store)),
+  })
+
+  function openCounter(limit: Limit, subjectOf: SubjectOf): Omit<MemoryCounter, 'usedUp'> {
+    const keyGenerator = (request: FastifyRequest) => {
+      const subject = subjectOf(request)
+      return JSON.stringify('network' in subject ? [...subject.about, subject.network] : subject)
+    }
+    const ask = app.createRateLimit({ max: limit.max, timeWindow: limit.windowSeconds * 1000, keyGenerator })
+    const store = stores.at(-1)
+    async function answer(request: FastifyRequest, increment: boolean): Promise<Consumed> {
+      const answer = await ask(request, { increment })
+      if (answer.isAllowed) throw new Error('no request is exempt from a limit')
+      const { remaining, ttlInSeconds: resetSeconds, isExceeded } = answer
+      return { state: { ...limit, remaining, resetSeconds }, isExceeded }
+    }
+    return {
+      read: async (request) => (await answer(request, false)).state,
+      consume: (request) => answer(request, true),
+      refund: (request) => store?.refund(keyGenerator(request)),
+    }
+  }
+  const counter = (limit: Limit, subjectOf: SubjectOf) => createMemoryCounter(openCounter, limit, subjectOf)
 
   function perSubject(limit: Limit, subjectOf: SubjectOf): MemoryLimit {
-    const counter = createMemoryCounter(app, limit, subjectOf)
-    return async (request, reply) => {
-      const { state, isExceeded } = await counter.consume(request)
+    const counted = counter(limit, subjectOf)
+    const consume = async (request: FastifyRequest, reply?: FastifyReply) => {
+      const { state, isExceeded } = await counted.consume(request)
       if (isExceeded) throw rateLimited(state)
       reply?.headers(limitHeaders(state))
     }
+    return Object.assign(consume, { counter: counted })
   }
   const perNetwork = (limit: Limit) => perSubject(limit, (request) => byNetwork(networkOf(request)))
 
@@ -156,7 +193,7 @@ async function plugin(
     anonymous: perNetwork(limits.anonymous),
     refusal: perNetwork(limits.refusals),
     perSubject,
-    counter: (limit, subjectOf) => createMemoryCounter(app, limit, subjectOf),
+    counter,
   })
 }
 

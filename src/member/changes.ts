@@ -15,6 +15,7 @@ import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../sign-in/known-clients-repository.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
+import { deleteServicePasswords } from './service-passwords-repository.ts'
 
 /** What admins and operators do to a member. All of it locks in one order: mails, tokens, users, sessions. */
 
@@ -117,6 +118,7 @@ export async function erase(context: ActContext, actor: Actor | Operator, { user
     // It was changed meanwhile.
     if (email !== before) await forgetMails(tx, companyId, email)
     await deleteFactorsOf(tx, companyId, userId)
+    await deleteServicePasswords(tx, companyId, userId)
     await changeUser(tx, companyId, userId, ERASED)
     await dropInvitationsOf(tx, companyId, userId)
     await endUserSessions(tx, companyId, userId, 'user_deleted')

@@ -2,8 +2,20 @@ import { type RawBuilder, sql } from 'kysely'
 import { searchFormOf } from '../company/repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind, UserKind } from '../database/schema.ts'
+import { isPasswordOver } from '../session/session-fragments.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
+
+/** Times in RFC 3339, as JSON of the database has them. */
+export interface WorkingPassword {
+  /** Its last characters; null, as is `createdAt`, for one from before service passwords had a form of their own. */
+  hint: string | null
+  createdAt: string | null
+  /** To the hour; null if never. */
+  lastUsedAt: string | null
+  /** Null for the one in use. */
+  expiresAt: string | null
+}
 
 export interface Member {
   id: string
@@ -15,14 +27,30 @@ export interface Member {
   status: 'active' | 'disabled'
   emailVerified: boolean
   secondFactors: FactorKind[]
+  /** Of a service member: those that work, the newest first; null for a person. */
+  passwords: WorkingPassword[] | null
   /** To the hour; null if never. */
   lastSignInAt: Date | null
   createdAt: Date
 }
 
+/** That of before the table has no row before it is replaced. */
+const passwords = sql`case u.kind when 'service' then (
+    select coalesce(json_agg(json_build_object('hint', p.hint, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at,
+      'expiresAt', case when p.password_epoch < u.password_epoch then u.former_password_until end)
+      order by p.password_epoch desc), '[]')
+    from (
+      select password_epoch, hint, created_at, last_used_at from service_passwords p
+      where p.company_id = u.company_id and p.user_id = u.user_id
+      union all
+      select 0, null, null, u.last_sign_in_at where u.password_epoch = 0 and u.password_hash <> ''
+    ) p
+    where not ${isPasswordOver(sql`p.password_epoch`, 'u')}
+  ) end`
+
 const columns = sql`u.user_id as id, u.kind, u.email, u.name, u.role, u.assignments, u.status,
   u.email_verified_at is not null as "emailVerified", u.second_factors as "secondFactors", u.last_sign_in_at as "lastSignInAt",
-  u.created_at as "createdAt"`
+  u.created_at as "createdAt", ${passwords} as passwords`
 
 /** The list goes on after this one. */
 export interface Place {

@@ -16,9 +16,9 @@ import {
   MembersReply,
   ServiceMemberBody,
   ServiceMemberReply,
-  ServicePasswordReply,
 } from './schemas.ts'
 import { addServiceMember, replacePassword } from './service-members.ts'
+import { ServicePasswordBody, ServicePasswordReply } from './service-password-schemas.ts'
 
 /** The members of a company, for those who may manage them; behind the permission guard and that of recent proof. */
 const routes: Routes<Context> = async (app, options) => {
@@ -120,7 +120,7 @@ const services: RouteGroup<Context> = (app, { context }) => {
       operationId: 'addServiceMember',
       summary: 'Add a server of the company as a member',
       description:
-        'It signs in by e-mail and password, in token mode alone. It gets no mail and is never asked for a recent proof.',
+        'It signs in by e-mail and password, in token mode alone; right passwords are not counted, so that a fleet can start behind one address. It gets no mail and is never asked for a recent proof.',
       body: ServiceMemberBody,
       response: responses({ 201: ServiceMemberReply }, 'quota_reached'),
     }),
@@ -137,15 +137,20 @@ const services: RouteGroup<Context> = (app, { context }) => {
     operation({
       operationId: 'replaceServicePassword',
       summary: 'Replace the password of a service member',
-      description: 'The old one, and the sessions that it opened, are dead at once.',
+      description:
+        'The old one, and the sessions that it opened, are dead at once. With `previousValidSeconds` both work for so long, so that a fleet is changed without a pause; of three, the oldest is dead.',
       params: MemberParams,
+      body: ServicePasswordBody,
       response: responses({ 200: ServicePasswordReply }, ...problems),
     }),
     async (request, reply) => {
       const id = request.params.id.toLowerCase()
-      const { password, limit } = await replacePassword(context, actorOf(request, context), id)
-      reply.headers(limitHeaders(limit))
-      return { password }
+      const previousValidSeconds = request.body?.previousValidSeconds ?? 0
+      const actor = actorOf(request, context)
+      const replaced = await replacePassword(context, actor, id, previousValidSeconds)
+      reply.headers(limitHeaders(replaced.limit))
+      const { password, previousExpiresAt } = replaced
+      return { password, previousExpiresAt: previousExpiresAt?.toISOString() ?? null }
     },
   )
 }
@@ -190,9 +195,19 @@ function toPlace([name, id]: string[]) {
   return { name, id }
 }
 
-function toReply({ lastSignInAt, createdAt, ...member }: Member) {
+const isoOf = (time: string | null) => (time === null ? null : new Date(time).toISOString())
+
+function toReply({ lastSignInAt, createdAt, passwords, ...member }: Member) {
   return {
     ...member,
+    ...(passwords && {
+      passwords: passwords.map(({ hint, ...times }) => ({
+        hint,
+        createdAt: isoOf(times.createdAt),
+        lastUsedAt: isoOf(times.lastUsedAt),
+        expiresAt: isoOf(times.expiresAt),
+      })),
+    }),
     lastSignInAt: lastSignInAt?.toISOString() ?? null,
     createdAt: createdAt.toISOString(),
   }

@@ -2,6 +2,7 @@ import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
 import { CompanyHandle, Email, field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
+import { ServicePassword, WorkingPasswords } from './service-password-schemas.ts'
 
 const closed = { additionalProperties: false } as const
 
@@ -80,6 +81,7 @@ export const MemberReply = Type.Object(
       'What the member proves besides a password',
       [],
     ),
+    passwords: Type.Optional(WorkingPasswords),
     lastSignInAt: Type.Union([Time, Type.Null()], {
       description: 'To the hour; null if never',
       examples: ['2026-11-20T10:00:00.000Z'],
@@ -132,11 +134,6 @@ export const ServiceMemberBody = Type.Object(
   { ...closed, title: 'ServiceMemberBody', description: 'A server of the company' },
 )
 
-const ServicePassword = field(
-  Type.String(),
-  'Shown this once. Signing in with it gives tokens, not a cookie',
-  'mK0l0pS3v9mI2l6s6K0c1c3sE2nq0tXy1V6b7r8s9t0',
-)
 export const ServiceMemberReply = Type.Object(
   {
     id: field(Uuid, 'The member'),
@@ -145,11 +142,6 @@ export const ServiceMemberReply = Type.Object(
   },
   { title: 'ServiceMemberReply', description: 'What the server signs in with' },
 )
-export const ServicePasswordReply = Type.Object(
-  { password: ServicePassword },
-  { title: 'ServicePasswordReply', description: 'The password that takes the place of the old one' },
-)
-
 export const InvitationParams = Type.Object({ id: field(Id, 'The invitation') })
 export const InvitationsQuery = Type.Object(pageQuery, closed)
 export const InvitationBody = Type.Object(

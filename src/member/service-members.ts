@@ -1,16 +1,17 @@
-import type { Actor } from '../acts.ts'
+import type { ActContext, Actor, Operator } from '../acts.ts'
 import { checkName } from '../company/checks.ts'
-import { updateUser } from '../company/repository.ts'
 import { addUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
+import { generateServicePassword } from '../crypto/service-password.ts'
+import { Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
-import { asManager, countChangeOf, noSuchMember, onMember, requireRoleFor } from './changes.ts'
+import { asManager, countChangeOf, onMember, requireRoleFor } from './changes.ts'
 import { requireRoomForMember } from './quotas.ts'
+import { insertServicePassword, replaceServicePassword } from './service-passwords-repository.ts'
 
 /** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
 
-const PASSWORD_BYTES = 32
 /** Names can be equal, e-mails not. */
 const MAX_TRIES = 20
 
@@ -20,18 +21,20 @@ interface NewServiceMember {
   assignments?: string[] | undefined
 }
 
-/** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited, overloaded */
+/** @throws Problem permission_denied, invalid_request, quota_reached, rate_limited */
 export async function addServiceMember(
   context: Context,
   actor: Actor,
   { role, assignments, ...given }: NewServiceMember,
 ): Promise<{ id: string; email: string; password: string; limit: LimitState }> {
-  const { system, config } = context
+  const { system, config, opaque } = context
   const name = checkName('name', given.name)
   requireRoleFor('service', role)
-  return await withNewPassword(context, actor, async ({ password, passwordHash, limit }) => {
+  return await countNewPassword(context, actor, async (limit) => {
     const at = new Date(actor.now)
-    const member = { kind: 'service', name, role, assignments, passwordHash } as const
+    const { password, ...stored } = generateServicePassword(opaque)
+    // Of instances from before service passwords, none matches an empty hash.
+    const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, companyId, audit }) => {
       await requireRoomForMember(tx, companyId, config.quotas)
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
@@ -39,6 +42,7 @@ export async function addServiceMember(
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }
         const id = await addUser(tx, system, companyId, user)
         if (id === undefined) continue
+        await insertServicePassword(tx, companyId, id, { ...stored, at })
         await audit('service_create', { subject: id, details: { role } })
         return { id, email, password, limit }
       }
@@ -47,38 +51,52 @@ export async function addServiceMember(
   })
 }
 
-/** The sessions that the old one opened are dead. @throws Problem permission_denied, not_found, rate_limited, overloaded */
-export async function replacePassword(context: Context, actor: Actor, memberId: string) {
-  return await withNewPassword(context, actor, async ({ password, passwordHash, limit }) => {
-    await countChangeOf(context, actor, memberId)
-    await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
-      const change = { password_hash: passwordHash, locked_out_at: null }
-      const isReplaced = await updateUser(tx, companyId, memberId, change, { kind: 'service' })
-      if (!isReplaced) throw noSuchMember()
-      await endUserSessions(tx, companyId, memberId, 'password_reset')
-      await audit('service_password', { subject: memberId })
-    })
-    return { password, limit }
-  })
-}
-
-interface NewPassword {
+export interface ReplacedPassword {
   password: string
-  passwordHash: string
-  limit: LimitState
+  /** Null if the one before is dead at once. */
+  previousExpiresAt: Date | null
 }
 
-/** Counts and makes a password. Hashing takes its time, so it comes before the transaction. */
-async function withNewPassword<Result>(
-  { counters, config, hasher, system }: Context,
-  { session: { companyId }, client: { network }, now }: Actor,
-  use: (made: NewPassword) => Promise<Result>,
-): Promise<Result> {
-  return await counters.consumeFor(config.limits.servicePasswords, [companyId], now, async (limit) => {
-    const password = system.randomBytes(PASSWORD_BYTES).toString('base64url')
-    const passwordHash = await hasher.inTurn({ network, isKnown: true }).hash(password)
-    return await use({ password, passwordHash, limit })
+/** @throws Problem permission_denied, not_found, rate_limited */
+export async function replacePassword(
+  context: Context,
+  actor: Actor,
+  memberId: string,
+  previousValidSeconds: number,
+): Promise<ReplacedPassword & { limit: LimitState }> {
+  return await countNewPassword(context, actor, async (limit) => {
+    await countChangeOf(context, actor, memberId)
+    return { ...(await replacePasswordAs(context, actor, memberId, previousValidSeconds)), limit }
   })
+}
+
+/** A password ends with the sessions that it opened. @throws Problem permission_denied, session_ended, not_found */
+export async function replacePasswordAs(
+  context: ActContext & Pick<Context, 'opaque'>,
+  actor: Actor | Operator,
+  memberId: string,
+  previousValidSeconds: number,
+): Promise<ReplacedPassword> {
+  const { password, ...stored } = generateServicePassword(context.opaque)
+  const next = { ...stored, at: new Date(actor.now), previousValidSeconds }
+  return await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
+    const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
+    if (previousExpiresAt === undefined)
+      throw new Problem('not_found', 'This member is a person, who alone chooses a password.')
+    // Instances from before service passwords know of this alone.
+    if (previousExpiresAt === null) await endUserSessions(tx, companyId, memberId, 'password_reset')
+    const details = previousExpiresAt ? { previousExpiresAt } : undefined
+    await audit('service_password', { subject: memberId, details })
+    return { password, previousExpiresAt }
+  })
+}
+
+async function countNewPassword<Result>(
+  { counters, config }: Context,
+  { session: { companyId }, now }: Actor,
+  use: (limit: LimitState) => Promise<Result>,
+): Promise<Result> {
+  return await counters.consumeFor(config.limits.servicePasswords, [companyId], now, use)
 }
 
 /** The words of a name, as far as an e-mail can have them. */

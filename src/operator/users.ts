@@ -12,6 +12,7 @@ import * as changes from '../member/changes.ts'
 import { onMember } from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
 import type { Member } from '../member/repository.ts'
+import { type ReplacedPassword, replacePasswordAs } from '../member/service-members.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 
 /** Acts of operators on users, audited in their transactions. @throws Problem not_found without company or user */
@@ -99,6 +100,18 @@ export async function unlockUser(
     await audit('user_unlock', { subject: userId })
     return { userId }
   })
+}
+
+/** Of a service member, as admins can. The password is shown this once. */
+export async function replaceServicePassword(
+  context: Parameters<typeof replacePasswordAs>[0],
+  companyId: string,
+  user: NamedUser,
+  { previousValidSeconds, now }: { previousValidSeconds: number; now: number },
+): Promise<{ userId: string } & ReplacedPassword> {
+  const { userId } = await requireUser(context.db, companyId, user)
+  const replacing = replacePasswordAs(context, { companyId, now }, userId, previousValidSeconds)
+  return { userId, ...(await replacing) }
 }
 
 /** As admins can do for all members but themselves. */

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { AuditQuery, AuditReply, DailyQuery, DailyReply } from '../audit/schemas.ts'
 import type * as member from '../member/schemas.ts'
+import type * as servicePassword from '../member/service-password-schemas.ts'
 import type * as onboarding from '../onboarding/schemas.ts'
 import type * as factor from '../second-factor/schemas.ts'
 import type * as session from '../session/schemas.ts'
@@ -66,7 +67,10 @@ export interface Routes {
   'POST /auth/members': Route<typeof member.ServiceMemberReply, typeof member.ServiceMemberBody>
   'PATCH /auth/members/:id': Route<typeof member.MemberReply, typeof member.MemberChangeBody>
   'DELETE /auth/members/:id': Route<null>
-  'POST /auth/members/:id/password': Route<typeof member.ServicePasswordReply>
+  'POST /auth/members/:id/password': Route<
+    typeof servicePassword.ServicePasswordReply,
+    typeof servicePassword.ServicePasswordBody
+  >
   'DELETE /auth/members/:id/sessions': Route<null>
   'DELETE /auth/members/:id/second-factors': Route<null>
   'GET /auth/invitations': Route<typeof member.InvitationsReply, null, typeof member.InvitationsQuery>

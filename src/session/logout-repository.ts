@@ -113,7 +113,7 @@ async function logOut(
   const { rows } = await sql<Row>`
     with locked as (
       select s.company_id, s.session_id, s.user_id, s.expires_at, s.ended_at, s.end_reason, s.user_epoch,
-        s.company_epoch, i.now, i.audit_id, i.ip, i.ord
+        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip, i.ord
       from ${items} ${itsSession} ${lock}
     ), found as (
       select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because,

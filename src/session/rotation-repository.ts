@@ -115,7 +115,7 @@ function rotationOf(policy: RotationPolicy, proof?: Proof) {
 
 /** The sessions of the items, locked in key order, so that two statements never deadlock. */
 const lockedSessions = (tokenGeneration = sql`i.token_generation`) => sql`
-  select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.recent_keys,
+  select ${plain('s', SESSION_COLUMNS)}, s.ended_at, s.end_reason, s.user_epoch, s.company_epoch, s.password_epoch, s.recent_keys,
     s.recent_spent_at, s.window_started_at, s.window_rotations,
     ${tokenGeneration} as token_generation, i.key, i.now, i.db_now, i.audit_id, i.ip, i.ord,
     -- At least 0: a rotation that this statement waited for can be later than db_now.

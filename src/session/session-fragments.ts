@@ -1,13 +1,26 @@
 import { type RawBuilder, sql } from 'kysely'
 
-/** A session has the epochs of its user and its company: one write to an epoch ends all sessions of the older one. */
+/**
+ * A session has the epochs of its user, its company and its password: one write to an epoch ends all sessions of the older one.
+ * A password can work for a while beside its successor. Until when, is by the clock of the database: those of instances differ.
+ */
 
 /** A session of a later epoch than its account was changed after the statement's snapshot, so it is live. */
 const isOver = (epoch: 'user_epoch' | 'company_epoch', s: string, a: string) =>
   sql`${sql.ref(`${s}.${epoch}`)} < ${sql.ref(`${a}.${epoch}`)}`
 
+/** Whether the password of that epoch is dead. `a` has the columns of users. */
+export function isPasswordOver(own: RawBuilder<unknown>, a: string) {
+  const epoch = sql.ref(`${a}.password_epoch`)
+  return sql`(${own} < ${epoch}
+    and (${own} < ${epoch} - 1 or coalesce(${sql.ref(`${a}.former_password_until`)} <= clock_timestamp(), true)))`
+}
+
+const isOfOverPassword = (s: string, a: string) => isPasswordOver(sql.ref(`${s}.password_epoch`), a)
+
 export function isOfThisEpoch(s: string, a: string) {
-  return sql`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)}))`
+  return sql`(not (${isOver('user_epoch', s, a)}) and not (${isOver('company_epoch', s, a)})
+    and not ${isOfOverPassword(s, a)})`
 }
 
 /** Why a statement has ended the session; null if none has. Says nothing of expiry. */
@@ -15,7 +28,8 @@ export function endReason(s: string, a: string) {
   return sql`coalesce(
     ${sql.ref(`${s}.end_reason`)},
     case when ${isOver('user_epoch', s, a)} then ${sql.ref(`${a}.user_epoch_reason`)} end,
-    case when ${isOver('company_epoch', s, a)} then ${sql.ref(`${a}.company_epoch_reason`)} end
+    case when ${isOver('company_epoch', s, a)} then ${sql.ref(`${a}.company_epoch_reason`)} end,
+    case when ${isOfOverPassword(s, a)} then 'password_reset' end
   )`
 }
 

@@ -16,25 +16,37 @@ export interface Found {
   /** Null if there is no such company. */
   companyStatus: CompanyStatus | null
   recognized: Recognition
+  /** Null unless the digest is that of a service password of the account that works. */
+  passwordEpoch: number | null
 }
 
 type Named = ReturnType<typeof readNamedCompany>
 
-export type LookUpAccount = (attempt: Attempt & { company: Named; email: string }) => Promise<Found>
+export type LookUpAccount = (
+  attempt: Attempt & { company: Named; email: string },
+  /** Of a password of the form of service passwords. */
+  digest?: Buffer,
+) => Promise<Found>
 
-const NOTHING = { companyId: null, identity: null, companyStatus: null, knownUntil: null }
+const NOTHING = {
+  companyId: null,
+  identity: null,
+  companyStatus: null,
+  knownUntil: null,
+  passwordEpoch: null,
+}
 
 export function createAccountLookUp(context: Context & { knownClients: KnownClients }): LookUpAccount {
   const { db, knownClients, measureBatch } = context
   const find = createBatch<SignInItem, Candidate | null>({
     run: measureBatch('sign_ins', (items) => findCandidates(db, items)),
   })
-  return async (attempt) => {
+  return async (attempt, digest) => {
     const { company, email } = attempt
-    const item = { companyId: null, handle: null, ...company, email }
-    const { identity, companyStatus, knownUntil, ...found } = (await find(item)) ?? NOTHING
+    const item = { companyId: null, handle: null, ...company, email, digest: digest ?? null }
+    const { identity, companyStatus, knownUntil, passwordEpoch, ...found } = (await find(item)) ?? NOTHING
     const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
     const recognized = knownClients.recognize(companyId, knownUntil, attempt)
-    return { companyId, account: identity, companyStatus, recognized }
+    return { companyId, account: identity, companyStatus, recognized, passwordEpoch }
   }
 }

@@ -1,136 +1,245 @@
 import { sql } from 'kysely'
-import type { AuditEntry } from '../audit/entry.ts'
-import { auditEach, auditIfAny } from '../audit/fragments.ts'
+import { auditEach } from '../audit/fragments.ts'
+import type { MemberIds } from '../company/account.ts'
+import { inOrder } from '../database/batch.ts'
+import { itemTable } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
-import { refundIfAny } from '../limits/fragments.ts'
+import { refundEach } from '../limits/fragments.ts'
 import type { Quota } from '../limits/subject.ts'
 import type { Session } from '../session/session.ts'
-import { isNotEnded } from '../session/session-fragments.ts'
+import { isNotEnded, isPasswordOver } from '../session/session-fragments.ts'
 import { type KnownClient, learning } from './known-clients-repository.ts'
 
 export interface NewSession
   extends Pick<
     Session,
-    'sessionId' | 'userId' | 'email' | 'kind' | 'createdAt' | 'expiresAt' | 'maxExpiresAt' | 'amr'
+    | 'companyId'
+    | 'sessionId'
+    | 'userId'
+    | 'userKind'
+    | 'email'
+    | 'kind'
+    | 'createdAt'
+    | 'expiresAt'
+    | 'maxExpiresAt'
+    | 'amr'
   > {
   cookieHash: Buffer | null
   userAgent: string | null
   ipAddress: string
   network: string
-  /** The hash that the password matched; null if the transaction has consumed another proof. */
+  /** The hash that the password matched; null if another credential was proven. */
   passwordHash: string | null
+  /** Of a service password; 0 for what is no such password. */
+  passwordEpoch: number
   /** What becomes known, until `knownUntil`. */
   learns: KnownClient[]
   knownUntil: Date
-  supersededAuditId: string
   refunds: Quota[]
+  auditId: string
+  /** Of the audit entry, in JSON. */
+  details: string | null
+  supersededAuditId: string
 }
+
+const sessionTable = itemTable<NewSession>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  user_id: ['uuid', ({ userId }) => userId],
+  session_id: ['uuid', ({ sessionId }) => sessionId],
+  email: ['text', ({ email }) => email],
+  kind: ['text', ({ kind }) => kind],
+  created_at: ['timestamptz', ({ createdAt }) => createdAt],
+  expires_at: ['timestamptz', ({ expiresAt }) => expiresAt],
+  max_expires_at: ['timestamptz', ({ maxExpiresAt }) => maxExpiresAt],
+  amr: ['text', ({ amr }) => amr?.join(' ') ?? null],
+  cookie_hash: ['bytea', ({ cookieHash }) => cookieHash],
+  user_agent: ['text', ({ userAgent }) => userAgent],
+  ip_address: ['text', ({ ipAddress }) => ipAddress],
+  network: ['text', ({ network }) => network],
+  password_hash: ['text', ({ passwordHash }) => passwordHash],
+  password_epoch: ['int', ({ passwordEpoch }) => passwordEpoch],
+  known_until: ['timestamptz', ({ knownUntil }) => knownUntil],
+  audit_id: ['uuid', ({ auditId }) => auditId],
+  details: ['json', ({ details }) => details],
+  superseded_audit_id: ['uuid', ({ supersededAuditId }) => supersededAuditId],
+})
 
 /**
  * - refused: user or company is not active, or the password that was checked is not enough any more
- * - raced: with another session of the user, so nothing was changed. Call `lockMember` first, in a transaction
+ * - raced: with other sessions of the user, so nothing was changed. Call `lockMembers` first, in a transaction
  */
-type OpeningOutcome = 'opened' | 'refused' | 'raced'
+export type OpeningOutcome = 'opened' | 'refused' | 'raced'
 
-/** The most sessions that one sign-in ends. More than one only after `maxSessions` was lowered. */
+/** The most sessions of a user that one statement ends. More than it opens only after the limit was lowered. */
 const MAX_SUPERSEDED = 1_000
-
-/** The password is enough if it and the e-mail are the same, and the user has no second factor. */
-const isStillEnough = ({ passwordHash, email }: Pick<NewSession, 'passwordHash' | 'email'>) =>
-  passwordHash === null
-    ? sql`true`
-    : sql`u.password_hash = ${passwordHash} and u.email = ${email} and u.second_factors = '{}'`
+/** A fleet signs in as one. */
+const SERVICE_FACTOR = 10
 
 /**
- * Ends the longest unused session of the network that has most, if the user has `maxSessions`. User and company stay locked:
- * what ends all sessions comes before, and its epoch is in the new session, or later, and ends that too.
+ * Opens sessions of many users, or of one, and returns an outcome for each, in order. Ends the longest unused session of the
+ * network that has most, if the user has `maxSessions`. Users and companies stay locked: what ends all sessions comes before,
+ * and its epoch is in the new session, or later, and ends that too.
  */
-export async function insertSession(
+export async function insertSessions(
   db: Executor,
-  companyId: string,
-  session: NewSession,
+  sessions: NewSession[],
   maxSessions: number,
-  audit: AuditEntry,
-): Promise<OpeningOutcome> {
-  const { userId, learns } = session
-  const learnt = learns.length === 0 ? sql`` : sql`, ${learning(sql`alone`, learns, session.knownUntil)}`
-  const { rows } = await sql<{ isAlone: boolean }>`
-    with company as (
-      select company_id, session_epoch from companies
-      where company_id = ${companyId} and status = 'active'
-      for share
+): Promise<OpeningOutcome[]> {
+  const { rows } = await sql<{ ord: number; outcome: OpeningOutcome }>`
+    with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
+    alone as (
+      select * from (
+        select a.*, row_number() over (partition by company_id, user_id order by ord) as place from accepted a where is_alone
+      ) a
+      -- The rest supersedes these, in the next statement.
+      where place <= max_sessions
     ), member as (
-      update users u set sessions_opened = u.sessions_opened + 1,
-        last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', ${session.createdAt}::timestamptz, 'UTC'))
-      from company c
-      where u.company_id = c.company_id and u.user_id = ${userId}
-        and u.status = 'active' and ${isStillEnough(session)}
-      returning u.company_id, u.user_id, u.session_epoch as user_epoch, c.session_epoch as company_epoch,
-        -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
-        u.sessions_opened - 1 = (
-          select seen.sessions_opened from users seen
-          where seen.company_id = u.company_id and seen.user_id = u.user_id
-        ) as is_alone
-    ), alone as (
-      select * from member where is_alone
-    ), live as (${liveSessions(session.createdAt)}), superseded as (${supersede(session, maxSessions)}), opened as (
+      select company_id, user_id, user_epoch, company_epoch, max_sessions, count(*)::int as opening,
+        max(created_at) as now
+      from alone group by company_id, user_id, user_epoch, company_epoch, max_sessions
+    ), counted as (
+      update users u set sessions_opened = u.sessions_opened + m.opening,
+        last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', m.now, 'UTC'))
+      from member m where u.company_id = m.company_id and u.user_id = m.user_id
+    ), live as (${live}), superseded as (${supersede}), opened as (
       insert into sessions (company_id, session_id, user_id, kind, cookie_hash, created_at, issued_at, expires_at,
-        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, auth_time, amr)
-      select company_id, ${session.sessionId}, user_id, ${session.kind}, ${session.cookieHash}::bytea,
-        ${session.createdAt}, ${session.createdAt}, ${session.expiresAt}, ${session.maxExpiresAt},
-        ${session.userAgent}, ${session.ipAddress}, ${session.network}, user_epoch, company_epoch,
-        ${session.createdAt}, ${session.amr}::text[]
+        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, auth_time, amr)
+      select company_id, session_id, user_id, kind, cookie_hash, created_at, created_at, expires_at,
+        max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, created_at,
+        string_to_array(amr, ' ')
       from alone
-      returning session_id
-    ), audited as (${auditIfAny('opened', companyId, audit)}), told as (${auditSuperseded(session)}),
-    refunded as (${refundIfAny('opened', session.refunds)}) ${learnt}
-    select is_alone as "isAlone" from member`.execute(db)
-  const [member] = rows
-  if (!member) return 'refused'
-  return member.isAlone ? 'opened' : 'raced'
+    ), audited as (${audit}), told as (${auditSuperseded}),
+    refunded as (${refundEach(
+      'alone',
+      sessions.map(({ refunds }) => refunds),
+    )}) ${learningOf(sessions)} ${usingOf(sessions)}
+    select i.ord::int, case when o.ord is not null then 'opened' when a.ord is not null then 'raced' else 'refused' end
+      as outcome
+    from item i left join accepted a on a.ord = i.ord left join alone o on o.ord = i.ord`.execute(db)
+  return inOrder(sessions.length, rows).map((row) => row?.outcome ?? 'refused')
 }
 
+/** In key order, so that two statements never deadlock. */
+const lockedMembers = sql`company as (
+    select company_id, session_epoch from companies
+    where company_id in (select company_id from item) and status = 'active'
+    order by company_id
+    for share
+  ), locked as (
+    select u.company_id, u.user_id, u.kind as user_kind, u.email, u.password_hash, u.second_factors, u.password_epoch,
+      u.former_password_until, u.sessions_opened, u.session_epoch as user_epoch, c.session_epoch as company_epoch
+    from (select distinct company_id, user_id from item) i
+    join company c on c.company_id = i.company_id
+    join users u on u.company_id = i.company_id and u.user_id = i.user_id
+    where u.status = 'active'
+    order by u.company_id, u.user_id
+    for no key update of u
+  )`
+
+/** The password is enough if it and the e-mail are the same, and the user has no second factor. */
+const accepted = (maxSessions: number) => sql`
+  select i.*, l.user_epoch, l.company_epoch,
+    ${maxSessions}::int * case l.user_kind when 'service' then ${SERVICE_FACTOR}::int else 1 end as max_sessions,
+    -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
+    l.sessions_opened = (
+      select seen.sessions_opened from users seen where seen.company_id = l.company_id and seen.user_id = l.user_id
+    ) as is_alone
+  from item i
+  join locked l on l.company_id = i.company_id and l.user_id = i.user_id
+  where not ${isPasswordOver(sql`i.password_epoch`, 'l')} and (i.password_hash is null
+    or (l.password_hash = i.password_hash and l.email = i.email and l.second_factors = '{}'))`
+
 /** `place` is 1 for the session of its network that was used last. */
-const liveSessions = (now: Date) => sql`
-  select s.company_id, s.session_id, s.issued_at,
-    row_number() over (partition by coalesce(s.network, s.ip_address) order by s.issued_at desc) as place
-  from alone o
-  join sessions s on s.company_id = o.company_id and s.user_id = o.user_id and s.user_epoch = o.user_epoch
-  where s.ended_at is null and s.expires_at > ${now} and s.company_epoch = o.company_epoch`
+const live = sql`
+  select s.company_id, s.user_id, s.session_id, s.issued_at, m.now, m.opening - m.max_sessions as excess,
+    row_number() over (
+      partition by s.company_id, s.user_id, coalesce(s.network, s.ip_address) order by s.issued_at desc
+    ) as place
+  from member m
+  join locked l on l.company_id = m.company_id and l.user_id = m.user_id
+  join sessions s on s.company_id = m.company_id and s.user_id = m.user_id and s.user_epoch = m.user_epoch
+  where s.ended_at is null and s.expires_at > m.now and s.company_epoch = m.company_epoch
+    and not ${isPasswordOver(sql`s.password_epoch`, 'l')}`
 
 /** In key order, so that two statements never deadlock. */
-const supersede = ({ createdAt: now }: NewSession, maxSessions: number) => sql`
-  update sessions s set ended_at = ${now}, end_reason = 'superseded'
+const supersede = sql`
+  update sessions s set ended_at = l.now, end_reason = 'superseded'
   from (
-    select s.company_id, s.session_id
+    select s.company_id, s.session_id, l.now, l.turn
     from (
-      select * from live order by place desc, issued_at
-      limit greatest(0, least(${MAX_SUPERSEDED}, (select count(*) from live) + 1 - ${maxSessions}::int))
+      select company_id, session_id, now, excess + count(*) over (partition by company_id, user_id) as count,
+        row_number() over (partition by company_id, user_id order by place desc, issued_at) as turn
+      from live
     ) l
     join sessions s on s.company_id = l.company_id and s.session_id = l.session_id
+    where l.turn <= least(${MAX_SUPERSEDED}, l.count)
     order by s.company_id, s.session_id
     for update of s
   ) l
   where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
-  returning s.company_id, s.session_id, s.user_id`
+  returning s.company_id, s.session_id, s.user_id, l.turn`
 
-const auditSuperseded = ({ createdAt, ipAddress, supersededAuditId }: NewSession) =>
-  auditEach(sql`superseded limit 1`, {
-    companyId: sql`company_id`,
-    auditId: sql`${supersededAuditId}::uuid`,
-    occurredAt: sql`${createdAt}::timestamptz`,
+const audit = auditEach(sql`alone`, {
+  companyId: sql`company_id`,
+  auditId: sql`audit_id`,
+  occurredAt: sql`created_at`,
+  action: sql`'sign_in'`,
+  outcome: sql`'done'`,
+  actor: sql`user_id::text`,
+  sessionId: sql`session_id`,
+  ipAddress: sql`ip_address`,
+  details: sql`details`,
+})
+
+/** One for each session that is opened. */
+const auditSuperseded = auditEach(
+  sql`superseded s join alone a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.turn`,
+  {
+    companyId: sql`s.company_id`,
+    auditId: sql`a.superseded_audit_id`,
+    occurredAt: sql`a.created_at`,
     action: sql`'session_end'`,
     outcome: sql`'superseded'`,
-    actor: sql`user_id::text`,
-    sessionId: sql`session_id`,
-    ipAddress: sql`${ipAddress}`,
-  })
+    actor: sql`s.user_id::text`,
+    sessionId: sql`s.session_id`,
+    ipAddress: sql`a.ip_address`,
+  },
+)
 
-/** So that `insertSession` does not race in this transaction. */
-export async function lockMember(tx: Tx, companyId: string, userId: string): Promise<void> {
-  await sql`
-    with company as (select company_id from companies where company_id = ${companyId} for share)
-    select from company c join users u on u.company_id = c.company_id
-    where u.user_id = ${userId}
-    for no key update of u`.execute(tx)
+function learningOf(sessions: NewSession[]) {
+  const learns = sessions.flatMap(({ learns }, index) => learns.map((one) => ({ ...one, ord: index + 1 })))
+  if (learns.length === 0) return sql``
+  return sql`, learnt as (
+      select a.company_id, a.user_id, l.kind, l.digest, max(a.known_until) as known_until
+      from unnest(${learns.map(({ ord }) => ord)}::int[], ${learns.map(({ kind }) => kind)}::text[],
+        ${learns.map(({ digest }) => digest)}::bytea[]) as l (ord, kind, digest)
+      join alone a on a.ord = l.ord
+      group by a.company_id, a.user_id, l.kind, l.digest
+    ), ${learning}`
 }
+
+/** Notes the use of service passwords, to the hour. */
+function usingOf(sessions: NewSession[]) {
+  if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
+  return sql`, used as (
+      update service_passwords p set last_used_at = a.hour
+      from (
+        select company_id, user_id, password_epoch, date_trunc('hour', max(created_at), 'UTC') as hour
+        from alone group by company_id, user_id, password_epoch
+      ) a
+      where p.company_id = a.company_id and p.user_id = a.user_id and p.password_epoch = a.password_epoch
+        and coalesce(p.last_used_at < a.hour, true)
+    )`
+}
+
+/** So that `insertSessions` does not race in this transaction. */
+export async function lockMembers(tx: Tx, members: MemberIds[]): Promise<void> {
+  await sql`
+    with item as (select * from ${memberTable(members)}), ${lockedMembers}
+    select count(*) from locked`.execute(tx)
+}
+
+const memberTable = itemTable<MemberIds>({
+  company_id: ['uuid', ({ companyId }) => companyId],
+  user_id: ['uuid', ({ userId }) => userId],
+})

@@ -1,8 +1,8 @@
 import { actIn } from '../acts.ts'
-import { newEntry } from '../audit/entry.ts'
 import { clearLockout, type Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
-import type { Executor, Tx } from '../database/connect.ts'
+import { type Batch, createBatch } from '../database/batch.ts'
+import type { Tx } from '../database/connect.ts'
 import type { SessionKind } from '../database/schema.ts'
 import { transact } from '../database/transact.ts'
 import type { Client, Received } from '../limits/client.ts'
@@ -27,6 +27,8 @@ interface Opening extends Received {
   amr: string[]
   /** The counters that have counted the right password as a guess. */
   refunds: Quota[]
+  /** Of the service password that was given. */
+  passwordEpoch?: number
 }
 
 export interface Opened {
@@ -38,11 +40,35 @@ export interface SignedIn extends Opened {
   limit: LimitState | undefined
 }
 
-type Insert = (db: Executor) => ReturnType<typeof repository.insertSession>
+/** Sessions that open at the same time share a statement: of one member, too, who can be a fleet. False if it is refused. */
+export type OpenAtOnce = Batch<repository.NewSession, boolean>
+
+export function createOpenings({ db, config, measureBatch }: Context): OpenAtOnce {
+  const { maxSessionsPerMember } = config
+  const run = async (sessions: repository.NewSession[]): Promise<boolean[]> => {
+    const outcomes = await repository.insertSessions(db, sessions, maxSessionsPerMember)
+    const raced = sessions.filter((_, index) => outcomes[index] === 'raced')
+    const opened = raced.length > 0 ? await openRaced(raced) : new Set()
+    return sessions.map((session, index) => outcomes[index] === 'opened' || opened.has(session))
+  }
+  /** Each statement opens at least one of each member. */
+  const openRaced = (sessions: repository.NewSession[]) =>
+    db.transaction().execute(async (tx) => {
+      await repository.lockMembers(tx, sessions)
+      const opened = new Set<repository.NewSession>()
+      for (let left = sessions; left.length > 0; ) {
+        const outcomes = await repository.insertSessions(tx, left, maxSessionsPerMember)
+        for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
+        left = left.filter((_, index) => outcomes[index] === 'raced')
+      }
+      return opened
+    })
+  return createBatch({ run: measureBatch('openings', run) })
+}
 
 /** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */
 export async function openSession(
-  context: Context,
+  context: Context & { openAtOnce: OpenAtOnce },
   account: Identity,
   opening: Opening,
   consume?: Consume,
@@ -50,13 +76,12 @@ export async function openSession(
   const { mode, recognized, now } = opening
   const session = newSession(context, account, opening)
   const cookie = mode === 'cookie' ? context.opaque.generate() : null
-  const passwordHash = consume ? null : account.passwordHash
-  const insert = toInsert(context, session, cookie, passwordHash, opening)
+  const isByHash = !consume && opening.passwordEpoch === undefined
+  const row = toRow(context, session, cookie, isByHash ? account.passwordHash : null, opening)
   const needsMore = consume || formerOf(context, opening) !== null || account.lockedOutAt !== null
-  const outcome = needsMore ? 'raced' : await insert(context.db)
-  const isOpened =
-    outcome === 'opened' ||
-    (outcome === 'raced' && (await openInTransaction(context, account, opening, insert, consume)))
+  const isOpened = needsMore
+    ? await openInTransaction(context, account, opening, row, consume)
+    : await context.openAtOnce(row)
   if (!isOpened) return null
   const credential =
     cookie === null
@@ -70,31 +95,29 @@ function formerOf({ opaque }: Context, { mode, formerCookie }: Opening): Buffer 
   return mode === 'token' || formerCookie === undefined ? null : opaque.hash(formerCookie)
 }
 
-function toInsert(
-  { config, system, opaque }: Context,
+function toRow(
+  { system, opaque }: Context,
   session: Session,
   cookie: string | null,
   passwordHash: string | null,
-  { client, recognized: { learns }, amr, refunds, now }: Opening,
-): Insert {
+  { client, recognized: { learns }, amr, refunds, passwordEpoch = 0, now }: Opening,
+): repository.NewSession {
   const { ipAddress, network } = client
-  const { companyId, userId: actor, sessionId } = session
-  const row = {
+  return {
     ...session,
     cookieHash: cookie === null ? null : opaque.hash(cookie),
     userAgent: userAgentOf(client) ?? null,
     ipAddress,
     network,
     passwordHash,
+    passwordEpoch,
     learns,
     knownUntil: knownUntil(now),
     refunds,
+    auditId: newId(system),
+    details: amr.length > 1 ? JSON.stringify({ methods: amr }) : null,
     supersededAuditId: newId(system),
   }
-  const about = { action: 'sign_in', outcome: 'done', actor, sessionId, ipAddress }
-  const details = amr.length > 1 ? { methods: amr } : undefined
-  const entry = newEntry(system, new Date(now), { ...about, details })
-  return (db) => repository.insertSession(db, companyId, row, config.maxSessionsPerMember, entry)
 }
 
 function userAgentOf({ userAgent }: Client): string | undefined {
@@ -105,17 +128,17 @@ async function openInTransaction(
   context: Context,
   account: Identity,
   opening: Opening,
-  insert: Insert,
+  row: repository.NewSession,
   consume?: Consume,
 ): Promise<boolean> {
-  const { companyId, userId } = account
   const former = formerOf(context, opening)
   return await transact(context.db, async (tx, rollBack) => {
-    await repository.lockMember(tx, companyId, userId)
+    await repository.lockMembers(tx, [row])
     if (consume && !(await consume(tx))) throw rollBack(false)
     // First, so that the new session need not supersede another one.
     if (former !== null) await endFormerSession(context, tx, former, opening)
-    if ((await insert(tx)) !== 'opened') throw rollBack(false)
+    const [outcome] = await repository.insertSessions(tx, [row], context.config.maxSessionsPerMember)
+    if (outcome !== 'opened') throw rollBack(false)
     const isByPassword = opening.amr.includes('pwd')
     if (isByPassword && account.lockedOutAt !== null) await tellOfLockout(context, tx, account, opening)
     return true

@@ -54,7 +54,10 @@ export function logContextOf({ companyId, account }: Found, reason: RefusalReaso
 }
 
 /** Where the right password would have opened no session either, the reason does not say whether it was right. */
-export function reasonOf({ account, companyStatus }: Found, { isBarred }: Guess): RefusalReason {
+export function reasonOf(
+  { account, companyStatus }: Found,
+  { isBarred }: Pick<Guess, 'isBarred'>,
+): RefusalReason {
   if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
   if (companyStatus === 'suspended') return 'company_suspended'
   if (!account) return 'unknown_user'

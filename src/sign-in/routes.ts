@@ -1,5 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../context.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
@@ -19,7 +19,7 @@ import { RefreshHeaders, TokenReply } from '../session/schemas.ts'
 import { logContextOf } from '../session/session.ts'
 import { createAttempts } from './guesses.ts'
 import { createKnownClients } from './known-clients.ts'
-import type { SignedIn } from './opening.ts'
+import { createOpenings, type SignedIn } from './opening.ts'
 import { beginProofByPasskey, createProofBySecondFactor, proveByPassword } from './reauthentication.ts'
 import {
   ChallengeModeHeaders,
@@ -39,6 +39,7 @@ import {
   type SignInRequest,
   signInByPasskey,
 } from './second-step.ts'
+import { companyNamedIn, createServiceLimits } from './service-limits.ts'
 import { createSignIn } from './sign-in.ts'
 
 const operation = operationsOf('authentication')
@@ -50,17 +51,22 @@ const signingIn: Routes<Context> = async (app, options) => {
     ...options.context,
     knownClients: createKnownClients(options.context),
     countAttempt: createAttempts(options.context),
+    openAtOnce: createOpenings(options.context),
   }
   const signIn = createSignIn(context)
+  const serviceLimits = serviceLimitsOf(app, context)
 
   app.post(
     '/auth/login',
     {
-      config: counted,
-      // Before the body is read. A browser with a device cookie is checked later, when it is known whether others of
-      // its network can keep it out.
-      onRequest: async (request) => {
-        if (readDeviceCookie(request) === undefined) context.hasher.requireShare(networkOf(request))
+      config: { ...counted, hasOwnLimits: true },
+      onRequest: (request, reply) => {
+        const network = networkOf(request)
+        return serviceLimits.countArrival(request, network, async () => {
+          // A browser with a device cookie is checked later, when it is known whether others of its network can keep it out.
+          if (readDeviceCookie(request) === undefined) context.hasher.requireShare(network)
+          await app.limits.anonymous(request, reply)
+        })
       },
       ...operation({
         operationId: 'login',
@@ -95,6 +101,7 @@ const signingIn: Routes<Context> = async (app, options) => {
         device: readDeviceCookie(request),
         formerCookie: readSessionCookies(request)[0],
         client: clientOf(request),
+        servicePassword: serviceLimits.of(request),
         now: context.system.now(),
       })
       return answerSignIn(request, reply, signedIn)
@@ -156,6 +163,20 @@ const signingIn: Routes<Context> = async (app, options) => {
         await signInByPasskey(context, request.body, receivedOf(context, request)),
       ),
   )
+}
+
+function serviceLimitsOf({ limits }: Pick<FastifyInstance, 'limits'>, { config, system }: SignInContext) {
+  const senderOf = (request: FastifyRequest) => ({
+    network: networkOf(request),
+    company: companyNamedIn(Object(request.body)),
+  })
+  const checks = limits.counter(config.limits.servicePasswordChecks, (request) => {
+    const { network, company } = senderOf(request)
+    return [company, network]
+  })
+  const { refusal, anonymous } = limits
+  const counters = { refusals: refusal.counter, checks, anonymous: anonymous.counter }
+  return createServiceLimits<FastifyRequest>({ ...counters, senderOf, system })
 }
 
 function receivedOf(

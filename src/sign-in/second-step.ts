@@ -15,7 +15,7 @@ import { type FoundPasskey, findPasskeyAcrossCompanies } from '../second-factor/
 import { newId } from '../system.ts'
 import type { CountAttempt } from './guesses.ts'
 import type { KnownClients } from './known-clients.ts'
-import { openSession, type SignedIn } from './opening.ts'
+import { type OpenAtOnce, openSession, type SignedIn } from './opening.ts'
 import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 
 /** Sign-in with a second factor after the password, and with a passkey in place of both. */
@@ -23,6 +23,7 @@ import { answerChallenge, consumeProof, verifyPasskey } from './proofs.ts'
 export interface SignInContext extends Context {
   knownClients: KnownClients
   countAttempt: CountAttempt
+  openAtOnce: OpenAtOnce
 }
 
 export interface SignInRequest extends Received {

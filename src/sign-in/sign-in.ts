@@ -1,8 +1,10 @@
+import { isActive } from '../company/account.ts'
 import { normalizeEmail } from '../company/checks.ts'
 import { type NamedCompany, readNamedCompany } from '../company/handles.ts'
 import { isTooLong, MAX_LENGTH } from '../crypto/password-policy.ts'
+import { digestServicePassword } from '../crypto/service-password.ts'
 import type { Turn } from '../edge/fair-queue.ts'
-import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
+import { invalidField, Problem, type SecondFactorRequest, withLogContext } from '../errors.ts'
 import type { Client } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
 import { issueSignInChallenge } from '../second-factor/challenges.ts'
@@ -13,11 +15,13 @@ import { type Opened, openSession, type SignedIn } from './opening.ts'
 import { matchPassword } from './passwords.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { SignInContext } from './second-step.ts'
+import type { ServiceLimits } from './service-limits.ts'
 
 /**
  * Sign-in by password: count the attempt, find the account, count a guess, match the password, open a session. Every
  * `invalid_credentials` comes after the same work (one look-up, one verification, one recorded refusal), so that neither
- * answer nor time tells which value was wrong.
+ * answer nor time tells which value was wrong. A password of the form of service passwords has its own way, whosever the e-mail
+ * is: a digest is enough for it, and it is no guess.
  */
 
 interface Parts extends SignInContext {
@@ -30,6 +34,7 @@ interface SignInRequest extends Attempt, NamedCompany {
   password: string
   formerCookie: string | undefined
   client: Client
+  servicePassword: ServiceLimits
 }
 
 type SignInAttempt = Omit<SignInRequest, keyof NamedCompany> & {
@@ -47,6 +52,8 @@ export function createSignIn(context: SignInContext): SignIn {
     const { companyId: _companyId, company: _company, ...rest } = given
     // E-mails have several spellings; limits and audit entries use one.
     const attempt = { ...rest, company: readNamedCompany(given), email: normalizeEmail(given.email) }
+    const digest = digestServicePassword(context.opaque, attempt.password)
+    if (digest) return await signInService(parts, attempt, digest)
     const early = await lookUpEarly(parts, attempt)
     const device = early?.recognized.device
     const logContext = 'companyId' in attempt.company ? attempt.company : {}
@@ -60,6 +67,7 @@ export function createSignIn(context: SignInContext): SignIn {
 /** Before counting, for those whom a flood must not lock out: known devices and, if the queue is full, known networks. */
 async function lookUpEarly({ hasher, lookUp }: Parts, attempt: SignInAttempt): Promise<Found | undefined> {
   const { device, client } = attempt
+  if (device === undefined) hasher.requireShare(client.network)
   if (device === undefined && hasher.hasPlace({ network: client.network, isKnown: false })) return undefined
   const found = await lookUp(attempt)
   hasher.requirePlace(turnOf(attempt, found))
@@ -89,8 +97,7 @@ async function signIn(
   )
   if (result === null) {
     const logContext = await parts.recordRefusal(attempt, found, { reason: reasonOf(found, guess), guess })
-    const detail = 'Company, e-mail address or password is wrong.'
-    throw new Problem('invalid_credentials', detail, { limit: guess.ofPlace, logContext })
+    throw new Problem('invalid_credentials', WRONG, { limit: guess.ofPlace, logContext })
   }
   if (typeof result === 'string') {
     const logContext = await parts.recordRefusal(attempt, found, { reason: result })
@@ -106,11 +113,43 @@ async function signIn(
   return { ...result, limit }
 }
 
+const WRONG = 'Company, e-mail address or password is wrong.'
+
 /** Why the right password opens no session. */
 const NOT_NOW = {
   email_not_verified: ['email_not_verified', 'Open the link in the verification mail first, then sign in.'],
   token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
 } as const
+
+/** One look-up and one digest. */
+async function signInService(
+  parts: Parts,
+  { password: _password, servicePassword, ...attempt }: SignInAttempt,
+  digest: Buffer,
+): Promise<SignedIn> {
+  const named = 'companyId' in attempt.company ? attempt.company : {}
+  await servicePassword.admit().catch((error: unknown) => {
+    throw error instanceof Problem ? withLogContext(error, named) : error
+  })
+  const found = await parts.lookUp(attempt, digest)
+  const { account, passwordEpoch, recognized } = found
+  if (account && passwordEpoch !== null && isActive(account)) {
+    const limit = await servicePassword.noteHeld(account)
+    if (attempt.mode === 'cookie') {
+      const logContext = await parts.recordRefusal(attempt, found, { reason: 'token_mode_only' })
+      const [code, detail] = NOT_NOW.token_mode_only
+      throw new Problem(code, detail, { limit, logContext })
+    }
+    const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
+    const opened = await openSession(parts, account, opening)
+    if (opened) return { ...opened, limit }
+  }
+  const logContext = await parts.recordRefusal(attempt, found, {
+    reason: reasonOf(found, { isBarred: false }),
+  })
+  const limit = await servicePassword.countRefusal()
+  throw new Problem('invalid_credentials', WRONG, { limit, logContext })
+}
 
 /** Null if the password is wrong, or if user, password or factors have changed during the check. */
 async function tryPassword(
@@ -119,7 +158,7 @@ async function tryPassword(
   found: Found,
   { isBarred, uses: refunds }: Guess,
 ): Promise<Opened | SecondFactorRequest | keyof typeof NOT_NOW | null> {
-  const { password, ...request } = attempt
+  const { password, servicePassword: _servicePassword, ...request } = attempt
   const account = await matchPassword(parts, {
     account: found.account,
     find: async () => (await parts.lookUp(attempt)).account,

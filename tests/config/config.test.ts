@@ -85,6 +85,7 @@ const defaults = {
     ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },
     badSignatures: { name: 'bad-signatures', max: 60, windowSeconds: 60 },
     signatureChecks: { name: 'signature-checks', max: 20, windowSeconds: 1 },
+    servicePasswordChecks: { name: 'service-password-checks', max: 20, windowSeconds: 1 },
     refusals: { name: 'refusals', max: 120, windowSeconds: 60 },
     anonymous: { name: 'anonymous', max: 600, windowSeconds: 60 },
     reauthentications: { name: 'reauthentications', max: 30, windowSeconds: 60 },

@@ -432,7 +432,7 @@ describe('a server of a company', () => {
     expect(body).toEqual({
       id: expect.any(String),
       email: expect.stringMatching(/^billing-worker-\d{4}@service\.invalid$/),
-      password: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+      password: expect.stringMatching(/^gsp_[A-Za-z0-9_-]{43}$/),
     })
     const { companyId } = admin
     const signedIn = await service.loginAs({ companyId, email: body.email, password: body.password })

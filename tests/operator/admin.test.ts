@@ -76,6 +76,46 @@ describe('as a process', () => {
   })
 })
 
+describe('user password', () => {
+  const server = async () => {
+    const person = await service.addCompany()
+    const { accessToken: token } = await service.loginAs(person)
+    const json = { name: 'Worker', role: 'viewer' }
+    const { body } = await service.call('/auth/members', { token, json })
+    return { ...person, userId: body.id, email: body.email, password: body.password }
+  }
+  const command = ({ companyId, userId }: Awaited<ReturnType<typeof server>>) =>
+    `user password --company ${companyId} --user ${userId} --json`
+
+  test('gives a service account another one, beside the old one or in its place, and is audited', async () => {
+    const old = await server()
+    const beside = (await admin(`${command(old)} --previous-valid-seconds 3600`)).json()
+    expect(beside).toEqual({
+      companyId: old.companyId,
+      userId: old.userId,
+      password: expect.stringMatching(/^gsp_/),
+      previousExpiresAt: expect.stringMatching(/Z$/),
+    })
+    const next = { ...old, password: beside.password }
+    for (const one of [old, next]) expect((await service.login(one)).status).toBe(200)
+    const { password, previousExpiresAt } = (await admin(command(old))).json()
+    expect(previousExpiresAt).toBeNull()
+    for (const one of [old, next]) expect((await service.login(one)).status).toBe(401)
+    expect((await service.login({ ...old, password })).status).toBe(200)
+    const audit = (await admin(`audit --company ${old.companyId} --json`)).stdout
+    expect(audit.match(/"service_password"/g)).toHaveLength(2)
+    expect(audit).not.toContain(password)
+  })
+
+  test('is for service accounts alone, and for a week at most', async () => {
+    const person = await service.addCompany()
+    const ofPerson = await admin(command(person))
+    expect([ofPerson.code, ofPerson.stderr]).toEqual([1, expect.stringContaining('is a person')])
+    const tooLong = await admin(`${command(await server())} --previous-valid-seconds 604801`)
+    expect([tooLong.code, tooLong.stderr]).toEqual([1, expect.stringContaining('from 0 to 604800')])
+  })
+})
+
 describe('second factors', () => {
   test('company security shows and changes the policy', async () => {
     const { companyId } = await service.addCompany()

@@ -1,0 +1,73 @@
+import { sql } from 'kysely'
+import type { Executor, Tx } from '../database/connect.ts'
+
+/** Passwords of service members. The row of the user says which of them work: see `isPasswordOver`. */
+
+interface NewPassword {
+  digest: Buffer
+  hint: string
+  at: Date
+}
+
+/** The first one of a member. */
+export async function insertServicePassword(
+  db: Executor,
+  companyId: string,
+  userId: string,
+  { digest, hint, at }: NewPassword,
+): Promise<void> {
+  await sql`
+    with member as (
+      update users set password_epoch = 1 where company_id = ${companyId} and user_id = ${userId}
+      returning company_id, user_id, password_epoch
+    )
+    insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at)
+    select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at} from member`.execute(db)
+}
+
+/**
+ * Until when the one before works too, by the clock of the database: null for not at all, undefined if there is no such service
+ * member. Those before it are dead, and with each the sessions that it opened.
+ */
+export async function replaceServicePassword(
+  tx: Tx,
+  companyId: string,
+  userId: string,
+  { digest, hint, at, previousValidSeconds }: NewPassword & { previousValidSeconds: number },
+): Promise<Date | null | undefined> {
+  const { rows } = await sql<{ until: Date | null }>`
+    with former as (
+      select company_id, user_id, password_epoch, password_hash, last_sign_in_at from users
+      where company_id = ${companyId} and user_id = ${userId} and kind = 'service' and status <> 'deleted'
+      for no key update
+    ), member as (
+      update users u set locked_out_at = null, password_epoch = f.password_epoch + 1,
+        former_password_until = case when ${previousValidSeconds}::int > 0
+          then clock_timestamp() + make_interval(secs => ${previousValidSeconds}::int) end,
+        password_hash = case when ${previousValidSeconds}::int > 0 and f.password_epoch = 0 then f.password_hash else '' end
+      from former f where u.company_id = f.company_id and u.user_id = f.user_id
+      returning u.company_id, u.user_id, u.password_epoch, u.password_hash, u.former_password_until
+    ), dropped as (
+      delete from service_passwords p using member m
+      where p.company_id = m.company_id and p.user_id = m.user_id
+        and (p.password_epoch < m.password_epoch - 1 or m.former_password_until is null)
+    ), kept as (
+      insert into service_passwords (company_id, user_id, password_epoch, last_used_at)
+      select f.company_id, f.user_id, 0, f.last_sign_in_at
+      from former f join member m on m.company_id = f.company_id and m.user_id = f.user_id
+      where m.password_hash <> ''
+    ), added as (
+      insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at)
+      select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at} from member
+    )
+    select former_password_until as until from member`.execute(tx)
+  return rows[0]?.until
+}
+
+export async function deleteServicePasswords(tx: Tx, companyId: string, userId: string): Promise<void> {
+  await tx
+    .deleteFrom('service_passwords')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .execute()
+}

@@ -1,0 +1,188 @@
+import pg from 'pg'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import {
+  createCountingHasher,
+  openTestService,
+  PASSWORD,
+  type Person,
+  times,
+} from '../support/test-service.ts'
+
+/** What bounds sign-ins by service passwords, and what they cost. The limits are the defaults, but for new passwords. */
+
+const hasher = await createCountingHasher()
+const service = await openTestService({
+  hasher,
+  env: { TRUST_PROXY: '127.0.0.0/8', RATE_LIMIT_SCALE: '1', LIMIT_SERVICE_PASSWORDS: '2000/3600' },
+})
+const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
+
+let offices = 0
+/** A company with so many servers. */
+async function addFleet(count = 1) {
+  offices += 1
+  const admin = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(admin, from(`203.0.113.${offices}`))
+  const json = { name: 'Worker', role: 'viewer' }
+  const added = await Promise.all(times(count, () => service.call('/auth/members', { token, json })))
+  const servers = added.map(({ body: { id, ...server } }) => ({ ...admin, userId: id, ...server }) as Person)
+  return { admin, token, servers, server: servers[0] ?? admin }
+}
+const WRONG = `gsp_${'A'.repeat(43)}`
+const signIn = (network: string, one: Person) => service.login(one, from(network))
+const guess = (network: string, one: Person) => signIn(network, { ...one, password: WRONG })
+const statusesOf = async (answers: Promise<{ status: number }>[]) => [
+  ...new Set((await Promise.all(answers)).map(({ status }) => status)),
+]
+
+afterEach(() => vi.restoreAllMocks())
+
+describe('500 servers that start at the same time behind one address are all signed in,', () => {
+  test.each([
+    ['one service member', '192.0.2.1', 1],
+    ['fifty service members', '192.0.2.2', 50],
+  ])('as %s, beside people who sign in there', async (_case, network, count) => {
+    const { admin, servers } = await addFleet(count)
+    const people = await Promise.all(times(10, () => service.addUser(admin)))
+    const fleet = times(10, () => Array.from({ length: 500 / count / 10 }, () => servers).flat()).flat()
+    expect(fleet).toHaveLength(500)
+    const starting = fleet.map((one) => signIn(network, one))
+    expect(await statusesOf(people.map((one) => signIn(network, one)))).toEqual([200])
+    const answers = await Promise.all(starting)
+    expect(await statusesOf(starting)).toEqual([200])
+    const sessions = answers.map(({ body }) => service.getSession({ token: body.accessToken }))
+    expect(await statusesOf(sessions)).toEqual([200])
+    // And once more in the same minute, when little is left for others if they counted.
+    expect(await statusesOf(fleet.map((one) => signIn(network, one)))).toEqual([200])
+    const { headers } = await service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })
+    const [, left] = /"anonymous";r=(\d+);/.exec(String(headers['ratelimit'])) ?? []
+    expect(Number(left)).toBeGreaterThan(580)
+  })
+
+  test('and are not more sessions than ten times those of a person', async () => {
+    const few = await openTestService({ env: { MAX_SESSIONS_PER_MEMBER: '2' } })
+    const admin = await few.addCompany()
+    const { accessToken: token } = await few.loginAs(admin)
+    const { body } = await few.call('/auth/members', { token, json: { name: 'Worker', role: 'viewer' } })
+    const server = { ...admin, email: body.email, password: body.password }
+    const opened = await Promise.all(times(50, () => few.loginAs(server)))
+    const sessions = await Promise.all(
+      opened.map(({ accessToken }) => few.getSession({ token: accessToken })),
+    )
+    expect(sessions.filter(({ status }) => status === 200)).toHaveLength(20)
+    const superseded = await selectAudit(few.db)
+      .select('session_id')
+      .where('outcome', '=', 'superseded')
+      .execute()
+    expect(new Set(superseded.map(({ session_id }) => session_id)).size).toBe(30)
+  })
+})
+
+test('a sign-in takes two statements and no hash, right or wrong, whosever the address is', async () => {
+  const { admin, server } = await addFleet()
+  const network = '192.0.2.3'
+  await signIn(network, server)
+  const verified = hasher.verified
+  const statementsOf = async (act: () => Promise<{ status: number }>, status: number) => {
+    const spy = vi.spyOn(pg.Client.prototype, 'query')
+    expect((await act()).status).toBe(status)
+    const texts = spy.mock.calls.map(([query]) => String(Object(query).text ?? query))
+    spy.mockRestore()
+    return texts.filter((text) => !/^set |leased_until/.test(text))
+  }
+  expect(await statementsOf(() => signIn(network, server), 200)).toHaveLength(2)
+  const wrong = [server, admin, { ...admin, email: 'nobody@company.example' }]
+  const statements: string[][] = []
+  for (const one of wrong) statements.push(await statementsOf(() => guess(network, one), 401))
+  expect(statements[0]).toHaveLength(2)
+  expect(statements).toEqual(times(3, () => statements[0]))
+  expect(hasher.verified).toBe(verified)
+})
+
+describe('a wrong service password', () => {
+  test('is a refused credential: past 120 a minute its network is refused before any look-up', async () => {
+    const { server } = await addFleet()
+    const [network, other] = ['192.0.2.10', '192.0.2.11']
+    for (const _ of times(120, () => {})) expect((await guess(network, server)).status).toBe(401)
+    const spy = vi.spyOn(pg.Client.prototype, 'query')
+    const refused = await signIn(network, server)
+    expect(spy.mock.calls.filter(([query]) => String(Object(query).text).includes('password_epoch'))).toEqual(
+      [],
+    )
+    expectProblem(refused, [429, 'rate_limited'])
+    expect(refused.headers['ratelimit-policy']).toBe('"refusals";q=120;w=60')
+    expect((await service.getSession({ token: 'none', ...from(network) })).status).toBe(429)
+    expect((await signIn(other, server)).status).toBe(200)
+    // People have a limit of their own.
+    expect((await signIn(network, await addPerson())).status).toBe(200)
+    service.clock.advance(60)
+    expect((await signIn(network, server)).status).toBe(200)
+  })
+  const addPerson = async () => (await addFleet(0)).admin
+
+  test('keeps nobody out whose servers were there: 20 a second that name the company are looked up', async () => {
+    const [{ admin, server }, stranger] = [await addFleet(), await addFleet()]
+    const network = '192.0.2.12'
+    await signIn(network, server)
+    for (const _ of times(120, () => {})) expect((await guess(network, stranger.server)).status).toBe(401)
+    expect((await signIn(network, stranger.server)).status).toBe(429)
+    expect(await statusesOf(times(30, () => signIn(network, server)))).toEqual([200])
+    const company = await service.handleOf(admin)
+    const { email, password } = server
+    const byHandle = await service.call('/auth/login', {
+      json: { company, email, password },
+      ...from(network),
+    })
+    expect(byHandle.status).toBe(200)
+    for (const _ of times(20, () => {})) expect((await guess(network, server)).status).toBe(401)
+    const refused = await signIn(network, server)
+    expectProblem(refused, [429, 'rate_limited'])
+    expect(refused.headers['ratelimit-policy']).toBe('"service-password-checks";q=20;w=1')
+    service.clock.advance(1)
+    expect((await signIn(network, server)).status).toBe(200)
+    // Nor does what else comes from there.
+    await Promise.all(
+      times(700, () => service.call('/.well-known/jwks.json', { method: 'GET', ...from(network) })),
+    )
+    expect((await signIn(network, server)).status).toBe(200)
+    service.clock.advance(24 * 3600)
+    for (const _ of times(120, () => {})) await guess(network, stranger.server)
+    expect((await signIn(network, server)).status).toBe(429)
+  })
+
+  test('neither counts as a guess of an account, nor locks it', async () => {
+    const { server } = await addFleet()
+    for (const n of times(60, (n) => n)) await guess(`198.51.100.${n}`, server)
+    expect((await signIn('198.51.100.200', server)).status).toBe(200)
+  })
+
+  test('is in the audit trail, with its reason', async () => {
+    const { admin, token, server } = await addFleet()
+    const network = '192.0.2.13'
+    for (const one of [server, server, admin, { ...admin, email: 'nobody@company.example' }])
+      await guess(network, one)
+    const { body } = await service.call('/auth/audit?action=sign_in', { method: 'GET', token })
+    const summed = body.entries.filter(({ outcome }: { outcome: string }) => outcome === 'refused')
+    expect(summed).toHaveLength(3)
+    expect(summed).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ subject: server.userId, reason: 'wrong_password', count: 2 }),
+        expect.objectContaining({ subject: admin.userId, reason: 'wrong_password', count: 1 }),
+        expect.objectContaining({ subject: null, reason: 'unknown_user', count: 1 }),
+      ]),
+    )
+  })
+})
+
+test('passwords of people go on being counted where servers sign in', async () => {
+  const { admin, server } = await addFleet()
+  const network = '192.0.2.14'
+  for (const _ of times(40, () => {})) expect((await signIn(network, server)).status).toBe(200)
+  const wrong = { ...admin, password: `not ${PASSWORD}` }
+  for (const _ of times(9, () => {})) await signIn(network, wrong)
+  for (const _ of times(21, () => {})) expect((await signIn(network, admin)).status).toBe(200)
+  expectProblem(await signIn(network, admin), [429, 'rate_limited'])
+  expect((await signIn(network, server)).status).toBe(200)
+})
