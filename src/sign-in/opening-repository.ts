@@ -87,16 +87,15 @@ export async function insertSessions(
 ): Promise<OpeningOutcome[]> {
   const { rows } = await sql<{ ord: number; outcome: OpeningOutcome }>`
     with item as (select * from ${sessionTable(sessions)}), ${lockedMembers}, accepted as (${accepted(maxSessions)}),
-    alone as (
-      select * from (
-        select a.*, row_number() over (partition by company_id, user_id order by ord) as place from accepted a where is_alone
-      ) a
+    placed as (
+      select a.*, row_number() over (partition by company_id, user_id order by ord) as place from accepted a
+    ), alone as (
       -- The rest supersedes these, in the next statement.
-      where place <= max_sessions
+      select * from placed where is_alone and place <= max_sessions
     ), member as (
-      select company_id, user_id, user_epoch, company_epoch, max_sessions, count(*)::int as opening,
+      select company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions, count(*)::int as opening,
         max(created_at) as now
-      from alone group by company_id, user_id, user_epoch, company_epoch, max_sessions
+      from alone group by company_id, user_id, user_epoch, company_epoch, password_floor, max_sessions
     ), counted as (
       update users u set sessions_opened = u.sessions_opened + m.opening,
         last_sign_in_at = greatest(u.last_sign_in_at, date_trunc('hour', m.now, 'UTC'))
@@ -113,9 +112,8 @@ export async function insertSessions(
       'alone',
       sessions.map(({ refunds }) => refunds),
     )}) ${learningOf(sessions)} ${usingOf(sessions)}
-    select i.ord::int, case when o.ord is not null then 'opened' when a.ord is not null then 'raced' else 'refused' end
-      as outcome
-    from item i left join accepted a on a.ord = i.ord left join alone o on o.ord = i.ord`.execute(db)
+    select ord::int, case when is_alone and place <= max_sessions then 'opened' else 'raced' end as outcome
+    from placed`.execute(db)
   return inOrder(sessions.length, rows).map((row) => row?.outcome ?? 'refused')
 }
 
@@ -139,6 +137,8 @@ const lockedMembers = sql`company as (
 /** The password is enough if it and the e-mail are the same, and the user has no second factor. */
 const accepted = (maxSessions: number) => sql`
   select i.*, l.user_epoch, l.company_epoch,
+    case when l.former_password_until > clock_timestamp() then l.password_epoch - 1 else l.password_epoch end
+      as password_floor,
     ${maxSessions}::int * case l.user_kind when 'service' then ${SERVICE_FACTOR}::int else 1 end as max_sessions,
     -- What this statement's snapshot shows. It shows the user's other sessions as of the same moment.
     l.sessions_opened = (
@@ -156,10 +156,13 @@ const live = sql`
       partition by s.company_id, s.user_id, coalesce(s.network, s.ip_address) order by s.issued_at desc
     ) as place
   from member m
-  join locked l on l.company_id = m.company_id and l.user_id = m.user_id
-  join sessions s on s.company_id = m.company_id and s.user_id = m.user_id and s.user_epoch = m.user_epoch
-  where s.ended_at is null and s.expires_at > m.now and s.company_epoch = m.company_epoch
-    and not ${isPasswordOver(sql`s.password_epoch`, 'l')}`
+  -- The offset keeps the planner from all sessions there are, to these members.
+  cross join lateral (
+    select * from sessions s
+    where s.company_id = m.company_id and s.user_id = m.user_id and s.user_epoch = m.user_epoch and s.ended_at is null
+      and s.expires_at > m.now and s.company_epoch = m.company_epoch and s.password_epoch >= m.password_floor
+    offset 0
+  ) s`
 
 /** In key order, so that two statements never deadlock. */
 const supersede = sql`
@@ -167,14 +170,19 @@ const supersede = sql`
   from (
     select s.company_id, s.session_id, l.now, l.turn
     from (
-      select company_id, session_id, now, excess + count(*) over (partition by company_id, user_id) as count,
-        row_number() over (partition by company_id, user_id order by place desc, issued_at) as turn
-      from live
+      select * from (
+        select company_id, session_id, now, excess + count(*) over (partition by company_id, user_id) as count,
+          row_number() over (partition by company_id, user_id order by place desc, issued_at) as turn
+        from live
+      ) l
+      where turn <= least(${MAX_SUPERSEDED}, count)
+      order by company_id, session_id
     ) l
-    join sessions s on s.company_id = l.company_id and s.session_id = l.session_id
-    where l.turn <= least(${MAX_SUPERSEDED}, l.count)
-    order by s.company_id, s.session_id
-    for update of s
+    cross join lateral (
+      select company_id, session_id from sessions s
+      where s.company_id = l.company_id and s.session_id = l.session_id
+      for update
+    ) s
   ) l
   where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
   returning s.company_id, s.session_id, s.user_id, l.turn`

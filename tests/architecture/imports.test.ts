@@ -82,7 +82,7 @@ const DOORS: Record<string, string[]> = {
   'sign-in': ['passwords.ts', 'known-clients.ts', 'known-clients-repository.ts'],
   ingest: [],
   platform: ['clients.ts', 'repository.ts', 'feed.ts'],
-  member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts'],
+  member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts', 'service-members.ts'],
   onboarding: [],
   operator: ['companies.ts', 'retention.ts'],
 }
@@ -110,6 +110,7 @@ const MODELS = [
   'signing-secret/refusal-reasons.ts',
   'second-factor/factor.ts',
   'second-factor/passkey-schemas.ts',
+  'member/service-password-schemas.ts',
 ]
 
 /** Layers: models, repositories, services, guards and plugins, routes. None imports from a higher one. */

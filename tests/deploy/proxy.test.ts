@@ -442,6 +442,38 @@ describe('an instance', () => {
   })
 })
 
+test('500 servers that start at the same time behind one address are all signed in, beside people', async () => {
+  const started = await openTestService({ env: { TRUST_PROXY: HOST, RATE_LIMIT_SCALE: '1' } })
+  // Room for them, and no waits that a busy machine could make too long. The limits of a network are those that are shipped.
+  const room = {
+    MAX_CONNECTIONS: '1200',
+    STRANGERS_CONNECTIONS: '1100',
+    INSTANCE_REQUESTS: '600',
+    ANSWER_WITHIN: '100s',
+  }
+  const { url } = await openProxy(room, [started.addresses[0] ?? ''])
+  const { companyId, ...owner } = await started.addCompany()
+  const { accessToken: token } = await started.loginAs({ companyId, ...owner })
+  const json = { name: 'Worker', role: 'viewer' }
+  const fleet = await Promise.all(times(10, () => started.call('/auth/members', { token, json })))
+  const people = await Promise.all(times(10, () => started.addUser({ companyId })))
+  const dispatcher = new Agent({ connections: 510 })
+  onTestFinished(() => dispatcher.destroy())
+  const signIn = async ({ email, password }: { email: string; password: string }) => {
+    const { statusCode, body } = await request(`${url}/api/auth/login`, {
+      method: 'POST',
+      dispatcher,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ companyId, email, password }),
+    })
+    await body.dump()
+    return statusCode
+  }
+  const servers = times(50, () => fleet.map(({ body }) => body)).flat()
+  const statuses = await Promise.all([...servers, ...people].map(signIn))
+  expect(statuses).toEqual(times(510, () => 200))
+})
+
 test('a proxy that is told to stop accepts no more, and finishes what has begun', async () => {
   const begun = Promise.withResolvers<void>()
   const held = Promise.withResolvers<void>()
