@@ -12,6 +12,7 @@ import { migrate } from '../src/database/migrate.ts'
 import { createRegistry } from '../src/http/metrics.ts'
 import { createLimitedHasher } from '../src/limits/hashing.ts'
 import { startEmbeddedPostgres } from '../src/local/postgres/server.ts'
+import { insertServicePassword } from '../src/member/service-passwords-repository.ts'
 import { changeCompanyStatus, createCompany } from '../src/operator/companies.ts'
 import { changeUserStatus, createUser } from '../src/operator/users.ts'
 import { giveHandle, insertPasskey } from '../src/second-factor/repository.ts'
@@ -85,6 +86,19 @@ async function withFactor(kind: 'totp' | 'passkey') {
   return user
 }
 const [byTotp, byPasskey] = [await withFactor('totp'), await withFactor('passkey')]
+/** Servers, whose passwords are asked for by a form that none of these have. */
+const servicePassword = (byte: number) => `gsp_${Buffer.alloc(32, byte).toString('base64url')}`
+async function withServicePassword(email: string) {
+  const { userId } = await createUser(context, open.companyId, { email, role: 'viewer', password: PASSWORD })
+  const first = { digest: sha256(email), hint: 'AAAA', at: new Date(system.now()) }
+  await insertServicePassword(db, open.companyId, userId, first)
+  await db
+    .updateTable('users')
+    .set({ kind: 'service', password_hash: '' })
+    .where('user_id', '=', userId)
+    .execute()
+  return { companyId: open.companyId, email, password: servicePassword(1) }
+}
 const nobody = { companyId: open.companyId, email: 'nobody@open.example' }
 const nowhere = { companyId: randomUUID(), email: open.email }
 /** By a handle, which strangers can guess; the unknown one has the form of those that the service makes. */
@@ -94,6 +108,10 @@ const atNoHandle = { ...atHandle, company: 'nobody-4821' }
 const idsOf = ({ companyId, email }: { companyId: string; email: string }) => ({ companyId, email })
 
 const sha256 = (bytes: Buffer | string) => createHash('sha256').update(bytes).digest()
+
+const server = await withServicePassword('worker-1234@service.invalid')
+const disabledServer = await withServicePassword('worker-4321@service.invalid')
+await changeUserStatus(context, open.companyId, disabledServer, 'disabled')
 
 /** A sign-in with a passkey of that id, signed by a key that nobody has stored. */
 function signInBy(credentialId: Buffer, challenge: string) {
@@ -147,6 +165,17 @@ const ENDPOINTS: [path: string, status: number, cases: [name: string, body: obje
       ['with a passkey', byPasskey],
       ['disabled user', disabled],
       ['suspended company', suspended],
+    ],
+  ],
+  [
+    '/auth/login',
+    401,
+    [
+      ['server', server],
+      ['disabled server', disabledServer],
+      ['person', { ...open, password: servicePassword(2) }],
+      ['nobody', { ...nobody, password: servicePassword(3) }],
+      ['no company', { ...nowhere, password: servicePassword(4) }],
     ],
   ],
   [

@@ -65,6 +65,13 @@ ${MIN_GUESSES.toLocaleString('en')} guesses by the estimate of zxcvbn, which kno
 refused with what makes it weak${config.breachedPasswordsUrl ? ', as is one that is known from a breach' : ''}. What begins with
 \`${SERVICE_PREFIX}\` is refused, too: that is kept for servers.
 
+## Servers
+
+A server is a member with a password of its own (\`POST /auth/members\`), and signs in as people do, in token mode. Right passwords
+are not counted, so that a fleet can start behind one address; wrong ones are counted as refused credentials. To replace a
+password without a pause, ask for the next one with \`previousValidSeconds\` (\`POST /auth/members/{id}/password\`), give it to all
+servers, and sign in again with it before the old one ends with its sessions, at \`previousExpiresAt\`.
+
 ## Limits
 
 A network is an IPv4 address or an IPv6 /64. Beyond a limit the answer is 429 with \`Retry-After\`; limited routes tell in

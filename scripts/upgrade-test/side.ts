@@ -40,6 +40,8 @@ const Reply = Type.Object({
   /** The session cookie that was set. */
   cookie: text,
   id: text,
+  email: text,
+  password: text,
   secret: text,
   challenge: text,
   recoveryCodes: Type.Optional(Type.Array(Type.String())),

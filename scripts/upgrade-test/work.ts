@@ -116,6 +116,25 @@ export const WORK: Record<string, Work> = {
     await there.ask(REGENERATE, { by: proven })
   },
 
+  async 'a server'(here, there, { admin }) {
+    const by = await signIn(here, admin)
+    const json = { name: 'Worker', role: 'viewer' }
+    const { id, email = '', password = '' } = await here.ask('POST /auth/members', { by, json }, '201')
+    const server = { companyId: admin.companyId, email, password }
+    const first = await refresh(there, await signIn(here, server))
+    // A version from before service passwords had a form of their own refuses them.
+    const isOfThisForm = password.startsWith('gsp_')
+    await there.ask('POST /auth/login', { json: server }, isOfThisForm ? '401 invalid_credentials' : '200')
+    const newer = isOfThisForm ? here : there
+    const replaced = await newer.ask(`POST /auth/members/${id}/password`, { by })
+    for (const side of [here, there]) {
+      await side.ask('GET /auth/session', { by: first }, '401 session_ended')
+      await side.ask('POST /auth/login', { json: server }, '401 invalid_credentials')
+    }
+    const next = await signIn(newer, { ...server, password: replaced.password ?? '' })
+    for (const side of [here, there]) await side.ask('GET /auth/session', { by: next })
+  },
+
   async 'an authenticator app'(here, there, { connection }) {
     await letSend(connection, there)
     const person = await register(here, there, there)

@@ -23,6 +23,7 @@ const FILLED = [
   'second_factor_challenges',
   'used_passkey_challenges',
   'refused_sign_ins',
+  'service_passwords',
 ]
 
 /** 50 companies, 5 000 users with factors and challenges, 200 000 sessions and 100 000 events, which nothing has analysed. */
@@ -48,6 +49,8 @@ async function fill(): Promise<void> {
       select md5('c' || (n % 50 + 1))::uuid, ${id('f')}, ${id('u')}, 'passkey', 'Key', now(), now(), sha256(n::text::bytea),
         '', 0, true, '{}'
       from generate_series(1, 5000) n`,
+    sql`insert into service_passwords (company_id, user_id, password_epoch, digest)
+      select md5('c' || (n % 50 + 1))::uuid, ${id('u')}, 1, sha256(n::text::bytea) from generate_series(1, 5000) n`,
     sql`insert into recovery_codes (company_id, user_id, digest, key_id)
       select md5('c' || (n % 5000 % 50 + 1))::uuid, md5('u' || (n % 5000))::uuid, sha256(n::text::bytea), 'k'
       from generate_series(1, 50000) n where n % 5000 > 0`,
@@ -84,6 +87,14 @@ async function collect(): Promise<[what: string, text: string][]> {
   await during('sign-in', () => service.login(admin), 200)
   await during('sign-in by cookie', () => service.login(admin, { headers: cookieMode }), 200)
   await during('wrong password', () => service.login(wrong), 401)
+  const { id, ...server } = (
+    await service.call('/auth/members', { token, json: { name: 'W', role: 'viewer' } })
+  ).body
+  await during('sign-in of a server', () => service.login({ ...admin, ...server }), 200)
+  const unknown = { ...server, password: server.password.replaceAll(/[a-z]/g, 'x').replace('xxx_', 'gsp_') }
+  await during('wrong service password', () => service.login({ ...admin, ...unknown }), 401)
+  const replacing = { token, json: { previousValidSeconds: 60 } }
+  await during('next service password', () => service.call(`/auth/members/${id}/password`, replacing), 200)
   await during('session check', () => service.getSession({ token }), 200)
   await during('session check by cookie', () => service.getSession({ cookie }), 200)
   await during('refresh', () => service.refresh(refreshToken), 200)
