@@ -65,6 +65,7 @@ export interface Routes {
 
   'GET /auth/members': Route<typeof member.MembersReply, null, typeof member.MembersQuery>
   'POST /auth/members': Route<typeof member.ServiceMemberReply, typeof member.ServiceMemberBody>
+  'GET /auth/members/:id': Route<typeof member.MemberReply>
   'PATCH /auth/members/:id': Route<typeof member.MemberReply, typeof member.MemberChangeBody>
   'DELETE /auth/members/:id': Route<null>
   'POST /auth/members/:id/password': Route<

@@ -39,7 +39,7 @@ interface Act {
 }
 
 /** What an admin does to a member, each by a button. */
-export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onDeleted }: DetailsProps) {
+export function MemberActs({ member, sent, onDropped, onChanged, onDeleted }: DetailsProps) {
   const { id, kind, name, email, status, secondFactors } = member
   const isService = kind === 'service'
   const enabling = useChange()
@@ -54,20 +54,6 @@ export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onD
   const setStatus = (next: 'active' | 'disabled') =>
     call('PATCH /auth/members/:id', { id, body: { status: next } })
 
-  const replacePassword: Act = {
-    label: 'Replace password',
-    full: `Replace password of ${name}`,
-    effect: (
-      <p>
-        Every program that signs in as {whom} is signed out at once, and can't sign in until you give it the
-        new password. That is shown once.
-      </p>
-    ),
-    async perform() {
-      const { password } = await call('POST /auth/members/:id/password', { id })
-      return () => onPassword({ name, email, password })
-    },
-  }
   const disable: Act = {
     label: 'Disable',
     full: `Disable ${name}`,
@@ -162,7 +148,6 @@ export function MemberActs({ member, sent, onPassword, onDropped, onChanged, onD
     <div class="member-acts">
       {enabling.shown}
       <div class="choices">
-        {isService && asking(replacePassword)}
         {status === 'active'
           ? asking(disable)
           : button({ label: 'Enable', full: `Enable ${name}` }, () => void enable())}

@@ -4,6 +4,7 @@ import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
 import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
+import { ServicePasswords } from './service-passwords.tsx'
 
 /** What an admin sees of a member besides the row, and can change. */
 export function MemberDetails(props: DetailsProps) {
@@ -25,6 +26,7 @@ export function MemberDetails(props: DetailsProps) {
       ) : (
         <>
           <Rights {...props} />
+          {props.member.kind === 'service' && <ServicePasswords {...props} />}
           <MemberActs {...props} />
         </>
       )}

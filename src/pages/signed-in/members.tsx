@@ -21,7 +21,7 @@ export function MembersPage({ session }: { session: Session }) {
   const [added, setAdded] = useState(0)
   const [passwords, setPasswords] = useState<NewPassword[]>([])
   const [said, setSaid] = useState<Said | null>(null)
-  /** The former one of the same account is dead. */
+  /** In place of the former one of the same account. */
   const show = (password: NewPassword) =>
     setPasswords((all) => [password, ...all.filter(({ email }) => email !== password.email)])
   return (

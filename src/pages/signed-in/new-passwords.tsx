@@ -1,5 +1,5 @@
 import { useLoss } from '../leaving.tsx'
-import { Copied, Section } from '../parts.tsx'
+import { Copied, Section, Time } from '../parts.tsx'
 import type { Session } from '../routes.ts'
 
 /** Of a service account. */
@@ -7,6 +7,8 @@ export interface NewPassword {
   name: string
   email: string
   password: string
+  /** Until when the one before works; null if it does not. */
+  previousExpiresAt: string | null
 }
 
 interface Props {
@@ -27,6 +29,11 @@ export function NewPasswords({ session, passwords, onStored }: Props) {
           This is the only time it is shown. Put these into the configuration of your program, which signs in
           with them by <code>POST /api/auth/login</code>.
         </p>
+        {shown.previousExpiresAt && (
+          <p>
+            The password before it works until <Time at={shown.previousExpiresAt} />.
+          </p>
+        )}
         <dl class="facts">
           <dt>Company ID</dt>
           <dd>

@@ -12,7 +12,7 @@ export function AddServiceAccount({ onAdded }: { onAdded: (password: NewPassword
   async function add({ name, role }: Values): Promise<void> {
     const { email, password } = await call('POST /auth/members', { body: { name, role } })
     setCount(count + 1)
-    onAdded({ name: name.trim(), email, password })
+    onAdded({ name: name.trim(), email, password, previousExpiresAt: null })
   }
   return (
     <Section id="service-account" title="Add a service account">

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest'
+import { enter, go, heading, openPages, press } from '../support/browser.ts'
+
+/** Service accounts in the pages: their passwords, and how one takes the place of another. */
+
+const { origin, service, openPage } = await openPages()
+
+test('a service account gets its next password while the current one works, and then another one at once', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openPage(origin)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  await go(page, 'Members')
+  const section = page.getByRole('region', { name: 'Add a service account' })
+  await section.getByLabel('Name').fill('Billing worker')
+  await press(section, 'Add service account')
+  const fresh = page.getByRole('region', { name: 'Password of Billing worker' })
+  const shown = async () => {
+    await fresh.waitFor()
+    const texts = await fresh.locator('dd code').allTextContents()
+    await press(page, "I've stored it")
+    const [companyId = '', email = '', password = ''] = texts
+    return { companyId, email, password }
+  }
+  const first = await shown()
+  const statusOf = async (server: typeof first) => (await service.login(server)).status
+  expect(await statusOf(first)).toBe(200)
+
+  await press(page, 'Manage Billing worker')
+  const passwords = page.getByRole('list', { name: 'Passwords' })
+  await passwords.getByText(`gsp_…${first.password.slice(-4)}`).waitFor()
+  const dialog = page.getByRole('dialog')
+  const replace = async (stops: string) => {
+    await press(page, 'Replace password of Billing worker')
+    await dialog.getByLabel('The current password stops working').selectOption(stops)
+    await press(dialog, 'Replace password')
+  }
+  await replace('in 24 hours')
+  await fresh.getByText('The password before it works until').waitFor()
+  const second = await shown()
+  expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
+  await passwords.getByText('being replaced').waitFor()
+  expect(await passwords.getByRole('listitem').count()).toBe(2)
+
+  await replace('in 1 hour')
+  const third = await shown()
+  expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([401, 200, 200])
+  await replace('now')
+  const fourth = await shown()
+  await expect.poll(() => passwords.getByRole('listitem').count()).toBe(1)
+  expect([await statusOf(second), await statusOf(third), await statusOf(fourth)]).toEqual([401, 401, 200])
+  expectClean()
+})
