@@ -27,7 +27,7 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
     onChanged(await call('GET /auth/members/:id', { id }))
   }
   return (
-    <div>
+    <div class="member-passwords">
       <h3 id={headingId}>Passwords</h3>
       <ul class="sessions" aria-labelledby={headingId}>
         {passwords.map((password) => (
