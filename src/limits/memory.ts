@@ -199,15 +199,12 @@ async function plugin(
 
 /** For services of the platform, in the place of the limits: whose request it is decides who asks. */
 async function unlimited(app: FastifyInstance): Promise<void> {
-  const none: MemoryLimit = async () => {}
-  app.decorate('limits', {
-    anonymous: none,
-    refusal: none,
-    perSubject: () => none,
-    counter() {
-      throw new Error('nothing is counted here')
-    },
-  })
+  const nothing = () => {
+    throw new Error('nothing is counted here')
+  }
+  const counter = { read: nothing, usedUp: nothing, consume: nothing, refund: nothing }
+  const none: MemoryLimit = Object.assign(async () => {}, { counter })
+  app.decorate('limits', { anonymous: none, refusal: none, perSubject: () => none, counter: nothing })
 }
 
 export const memoryLimitsPlugin = fp(plugin, { name: 'memory-limits' })
