@@ -307,6 +307,7 @@ describe('the database itself', () => {
       'plans',
       'signing_keys',
       'platform_clients',
+      'event_feed',
       'rate_counters',
       'used_passkey_challenges',
       'company_handles',
