@@ -1,0 +1,77 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { changeCompanyStatus, companySecurity } from '../../src/operator/companies.ts'
+import { changeUserRole, changeUserStatus } from '../../src/operator/users.ts'
+import { addClient, introspect } from '../support/platform.ts'
+import { openTestService, type Person, times } from '../support/test-service.ts'
+
+/** What the platform's other services are told while it changes: never what was, once the change is acknowledged. */
+
+const service = await openTestService({ instances: 2 })
+const { context, clock } = service
+const client = await addClient(service)
+
+type Credential = { token: string } | { cookie: string }
+
+const CHANGES: Record<string, (person: Person, credential: Credential) => Promise<unknown>> = {
+  'a logout': async (_, credential) => {
+    const headers = { 'sec-fetch-site': 'same-origin' }
+    expect((await service.call('/auth/logout', { ...credential, headers })).status).toBe(204)
+  },
+  'disabling a user': (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
+  'another role': (person) => changeUserRole(context, person.companyId, person, 'viewer', clock.now()),
+  'a policy on second factors': (person) =>
+    companySecurity(context, person.companyId, 'everyone', clock.now()),
+  'suspending a company': ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
+}
+
+/** Whether a service that asks would let an analyst's request through. */
+const ASKING: ((credential: Credential, at: number) => Promise<boolean>)[] = [
+  async (credential, at) => {
+    const token = 'token' in credential ? credential.token : credential.cookie
+    const { body } = await introspect(service, client, token, at)
+    return body.active && body.scope.includes('risk:assess')
+  },
+  async (credential, at) => {
+    const path = '/verify?permission=risk:assess'
+    const headers = { 'x-original-method': 'GET' }
+    return (await service.ask(path, { method: 'GET', headers, ...credential, at })).status === 200
+  },
+]
+
+/** Asks without a pause, until the change was acknowledged and for some turns more. Counts who was let through too late. */
+async function countLate(credential: Credential, change: () => Promise<unknown>) {
+  let acknowledged = 0
+  let early = 0
+  let late = 0
+  const asking = times(8, async (n) => {
+    const ask = ASKING[n % 2]
+    for (let turns = 0; turns < 3; await nextTurn()) {
+      const isAfter = acknowledged === 1
+      const isLetThrough = await ask?.(credential, (n >> 1) % 2)
+      if (!isAfter && isLetThrough) early += 1
+      if (isAfter && isLetThrough) late += 1
+      if (isAfter) turns += 1
+    }
+  })
+  await expect.poll(() => early).toBeGreaterThan(8)
+  await change()
+  acknowledged = 1
+  await Promise.all(asking)
+  return late
+}
+
+test.each(Object.entries(CHANGES))(
+  'after %s nobody is let through, in 30 rounds by token and 30 by cookie, under load',
+  async (_, change) => {
+    for (const round of times(60, (n) => n)) {
+      const company = await service.addCompany()
+      const person = await service.addUser(company, 'analyst')
+      const credential =
+        round % 2 === 0
+          ? { token: (await service.loginAs(person)).accessToken }
+          : { cookie: await service.cookieOf(person) }
+      expect(await countLate(credential, () => change(person, credential))).toBe(0)
+    }
+  },
+)
