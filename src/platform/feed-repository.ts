@@ -12,8 +12,9 @@ export interface Place {
 
 export interface FeedEvent extends Place {
   type: string
-  occurredAt: Date | null
-  receivedAt: Date
+  /** As Postgres writes a time of UTC: 2026-11-20 10:15:00.5 */
+  occurredAt: string | null
+  receivedAt: string
   /** JSON text, as it is stored. */
   data: string
 }
@@ -119,8 +120,9 @@ async function readPage(
   events: RawBuilder<unknown>,
 ): Promise<Page> {
   const { rows } = await sql<FeedEvent & { found: number }>`
-    select feed_position as position, company_id as "companyId", event_id as "eventId", type, occurred_at as "occurredAt",
-      received_at as "receivedAt", data::text as data, found
+    select feed_position as position, company_id as "companyId", event_id as "eventId", type,
+      (occurred_at at time zone 'UTC')::text as "occurredAt", (received_at at time zone 'UTC')::text as "receivedAt",
+      data::text as data, found
     from (
       select e.*, row_number() over ordered as number, count(*) over ()::int as found,
         sum(octet_length(e.data::text)) over ordered as bytes
