@@ -66,8 +66,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         return feed.position_offset + pg_current_xact_id()::text::bigint;
       end $$`,
 
-    // The constant rewrites no row: it marks what was stored before. Earlier instances fill the column by the default too.
+    sql`create function is_feed_settled() returns boolean language sql as $$
+      select system_identifier = split_part(this_timeline(), '/', 1) from event_feed
+    $$`,
+
+    // Last, since ingest waits for the lock. The constant rewrites no row: it marks what was stored before. Earlier instances
+    // fill the column by the default too.
     sql`alter table events add feed_position bigint not null default 0`,
+    sql`alter table events alter feed_position set default next_feed_position()`,
     // Of the last of so many events. Postgres would take a range for few rows, and sort all that are in it.
     sql`create function last_feed_position(after bigint, before bigint, count int) returns bigint language sql stable
       set enable_bitmapscan = off set enable_sort = off as $$
@@ -76,9 +82,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       $$`,
 
     sql`insert into event_feed (system_identifier, timeline, position_offset)
-      select split_part(this_timeline(), '/', 1), '', 0`,
-    sql`select begin_event_era('')`,
-    sql`alter table events alter feed_position set default next_feed_position()`,
+      select split_part(this_timeline(), '/', 1), split_part(this_timeline(), '/', 2),
+        extract(epoch from clock_timestamp()) * 1000000 - pg_current_xact_id()::text::bigint`,
   ]
   for (const statement of statements) await statement.execute(db)
 }

@@ -88,7 +88,7 @@ interface Extras {
   /** A cursor from which all that is left follows. */
   oldest?: string
   headers?: Record<string, string>
-  /** In place of that of the code, where a proxy understands no other: see platform/routes.ts. */
+  /** In place of that of the code, where a proxy understands no other: see platform/forwarding.ts. */
   status?: number
   /** For the log line alone: what the client is not told. */
   logContext?: RefusalContext

@@ -28,7 +28,7 @@ export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) 
   }
 }
 
-/** Nothing if another instance does. Its lock is not waited for: an index waits for all that wait. */
+/** Nothing if another instance does. To wait for its lock in a transaction would be a deadlock: the build waits for all that are open. */
 async function build(db: Kysely<Database>, index: Index): Promise<void> {
   await db.connection().execute(async (one) => {
     const { rows } = await sql<{ isOurs: boolean; lockTimeout: string }>`

@@ -86,6 +86,6 @@ export async function readConnectionCapacity(db: Executor): Promise<number | nul
 /** Whether the database is in the cluster where it was last settled: a dump that was restored elsewhere is not. */
 export async function isSettled(db: Executor): Promise<boolean> {
   const { rows } = await sql<{ isSettled: boolean }>`
-    select system_identifier = split_part(this_timeline(), '/', 1) as "isSettled" from event_feed`.execute(db)
+    select is_feed_settled() as "isSettled"`.execute(db)
   return rows[0]?.isSettled ?? false
 }

@@ -13,7 +13,7 @@ import { invalidSignature } from './signature.ts'
 
 /** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
 
-/** The next try sees what a concurrent transaction stored; events are not deleted. */
+/** The next try sees what a concurrent transaction stored. */
 const MAX_TRIES = 5
 /** In characters. Larger events have their own transaction: shared statements and the queue stay small. */
 const MAX_SHARED_LENGTH = 8_192

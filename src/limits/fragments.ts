@@ -16,10 +16,13 @@ export function windowAt({ windowSeconds }: Limit, now: number) {
   }
 }
 
-/** Of each item whose `ord` is in `source`. Locks in the order of their counting: limit by limit, then counters by name. */
+/**
+ * Of each item whose `ord` is in `source`. Locks in the order of their counting: limit by limit, then counters by name. An IPv6
+ * network has one limit more than others, before the last one, so they are numbered from the end.
+ */
 export function refundEach(source: string, items: Quota[][]) {
   const refunds = items.flatMap((quotas, index) =>
-    quotas.map((quota, level) => ({ quota, level, ord: index + 1 })),
+    quotas.map((quota, place) => ({ quota, level: place - quotas.length, ord: index + 1 })),
   )
   return sql`
     update rate_counters r set hits = greatest(0, least(r.hits, c.max) - c.uses)

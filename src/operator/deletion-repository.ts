@@ -177,6 +177,7 @@ export async function deleteEventsAcrossCompanies(
           select * from front where is_due
           order by feed_position desc, company_id desc, event_id collate "C" desc limit 1
         ) l
+        where (f.deleted_position, f.deleted_company_id, f.deleted_event_id collate "C") < (l.feed_position, l.company_id, l.event_id)
       ), due as (
         select company_id, event_id from old where is_due union all select company_id, event_id from front where is_due
       ), gone as (
@@ -223,5 +224,7 @@ export async function maintainAuditTrail(db: Executor, retentionDays: number): P
 
 /** So that events to come are behind all that readers have seen, and belong to this cluster. */
 export async function beginEventEra(tx: Tx): Promise<void> {
+  // Whoever stores events of the era before has committed then, or does so in this one.
+  await sql`lock table events in share mode`.execute(tx)
   await sql`select begin_event_era(timeline) from event_feed`.execute(tx)
 }

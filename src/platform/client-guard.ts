@@ -11,6 +11,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Which of the platform's services asks. Set by the client guard. */
     platformClient: PlatformClient
+    /** Once more, for what has waited. @throws Problem invalid_client */
+    confirmClient(): Promise<void>
   }
 }
 
@@ -23,13 +25,18 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
   })
   app.addHook('onRoute', ({ schema }) => addProblems(schema, ['invalid_client']))
   app.decorateRequest('platformClient')
-  app.addHook('onRequest', async (request: FastifyRequest) => {
+  app.decorateRequest('confirmClient', function (this: FastifyRequest) {
+    return authenticate(this)
+  })
+  app.addHook('onRequest', authenticate)
+
+  async function authenticate(request: FastifyRequest): Promise<void> {
     const given = readBasic(request)
     const client = given && (await clients.authenticate(given.id, given.secret, system.now()))
     if (!client) throw new Problem('invalid_client', 'Send id and secret of a platform client as HTTP Basic.')
     request.platformClient = client
     request.logContext.clientId = client.id
-  })
+  }
 }
 
 /** Null without exactly one such header. */

@@ -17,7 +17,8 @@ const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
         response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
       },
     },
-    async ({ query: { after, limit = '100', wait = '0' } }, reply) => {
+    async (request, reply) => {
+      const { after, limit = '100', wait = '0' } = request.query
       const left = new AbortController()
       reply.raw.once('close', () => left.abort())
       const page = await feed.read({
@@ -25,6 +26,7 @@ const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
         limit: Number(limit),
         waitSeconds: Number(wait),
         signal: left.signal,
+        confirm: () => request.confirmClient(),
       })
       reply.type('application/json; charset=utf-8').serializer(toText)
       return page

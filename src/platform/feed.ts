@@ -25,6 +25,8 @@ interface Asked {
   waitSeconds: number
   /** Aborts when nobody waits for the answer any more. */
   signal: AbortSignal
+  /** Called after a wait, before anything is read. @throws where the reader may not read any more */
+  confirm(): Promise<void>
 }
 
 export interface FeedPage {
@@ -58,12 +60,14 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
   }
 
   return {
-    async read({ after, limit, waitSeconds, signal }) {
+    async read({ after, limit, waitSeconds, signal, confirm }) {
       const cursor = after === undefined ? undefined : decode(after)
       const page = await readPage(cursor, limit)
       if (page.events.length > 0 || !page.isCaughtUp || waitSeconds === 0) return page
       const hasArrived = await arrivals.wait(cursor?.place.position, waitSeconds * 1000, signal)
-      return hasArrived ? await readPage(cursor, limit) : page
+      if (!hasArrived) return page
+      await confirm()
+      return await readPage(cursor, limit)
     },
     drain: arrivals.drain,
   }
@@ -138,7 +142,8 @@ function encode({ feedId, place: { position, companyId, eventId } }: Cursor): st
 }
 
 const POSITION = /^(?:0|[1-9]\d{0,17})$/
-const EVENT_ID = /^[A-Za-z0-9_.-]{0,128}$/
+/** The id of an event in a batch can be longer than one that is chosen: it has the webhook-id in it. */
+const EVENT_ID = /^[A-Za-z0-9_.-]{0,140}$/
 
 /** @throws Problem invalid_request */
 function decode(text: string): Cursor {

@@ -45,25 +45,31 @@ export type OpenAtOnce = Batch<repository.NewSession, boolean>
 
 export function createOpenings({ db, config, measureBatch }: Context): OpenAtOnce {
   const { maxSessionsPerMember } = config
-  const run = async (sessions: repository.NewSession[]): Promise<boolean[]> => {
-    const outcomes = await repository.insertSessions(db, sessions, maxSessionsPerMember)
-    const raced = sessions.filter((_, index) => outcomes[index] === 'raced')
-    const opened = raced.length > 0 ? await openRaced(raced) : new Set()
-    return sessions.map((session, index) => outcomes[index] === 'opened' || opened.has(session))
+  const open = createBatch<repository.NewSession, repository.OpeningOutcome>({
+    run: measureBatch('openings', (sessions) =>
+      repository.insertSessions(db, sessions, maxSessionsPerMember),
+    ),
+  })
+  // In a batch of their own: what has opened is committed, whatever becomes of these. Each statement opens at least one of each
+  // member.
+  const openRaced = createBatch<repository.NewSession, boolean>({
+    run: measureBatch('raced_openings', (sessions) =>
+      db.transaction().execute(async (tx) => {
+        await repository.lockMembers(tx, sessions)
+        const opened = new Set<repository.NewSession>()
+        for (let left = sessions; left.length > 0; ) {
+          const outcomes = await repository.insertSessions(tx, left, maxSessionsPerMember)
+          for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
+          left = left.filter((_, index) => outcomes[index] === 'raced')
+        }
+        return sessions.map((session) => opened.has(session))
+      }),
+    ),
+  })
+  return async (session) => {
+    const outcome = await open(session)
+    return outcome === 'raced' ? await openRaced(session) : outcome === 'opened'
   }
-  /** Each statement opens at least one of each member. */
-  const openRaced = (sessions: repository.NewSession[]) =>
-    db.transaction().execute(async (tx) => {
-      await repository.lockMembers(tx, sessions)
-      const opened = new Set<repository.NewSession>()
-      for (let left = sessions; left.length > 0; ) {
-        const outcomes = await repository.insertSessions(tx, left, maxSessionsPerMember)
-        for (const [index, session] of left.entries()) if (outcomes[index] === 'opened') opened.add(session)
-        left = left.filter((_, index) => outcomes[index] === 'raced')
-      }
-      return opened
-    })
-  return createBatch({ run: measureBatch('openings', run) })
 }
 
 /** Without `consume`, one statement confirms password, factors and status. Null if one of them is not valid any more. */

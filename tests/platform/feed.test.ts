@@ -5,9 +5,10 @@ import { request } from 'undici'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { storeEvents } from '../../src/ingest/repository.ts'
+import { deleteClient } from '../../src/operator/clients.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
-import { addReader } from '../support/platform.ts'
+import { addClient, addReader, basic } from '../support/platform.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
@@ -184,18 +185,26 @@ test('events of before there were positions come first, by their keys, and then 
     select ${companyId}, 'old-' || lpad(n::text, 3, '0'), 'a.b', now(), '{}', 0 from generate_series(1, 25) n`.execute(
     service.db,
   )
+  // More keys between old events than a statement looks at.
+  await sql`
+    insert into events (company_id, event_id, type, received_at, data, feed_position)
+    select ${companyId}, 'old-010.' || n, 'a.b', now(), '{}', 1 from generate_series(1, 11000) n`.execute(
+    service.db,
+  )
   for (const id of ['new-1', 'old-005.new']) {
     const { status } = await service.send(companyId, secret, { id, type: 'a.b', data: {} })
     expect(status).toBe(202)
   }
   const ids: string[] = []
-  for (let next: string | undefined; ids.length < 27; ) {
-    const query = new URLSearchParams({ limit: '4', ...(next && { after: next }) })
+  for (let next: string | undefined; ids.length < 11_027; ) {
+    const query = new URLSearchParams({ limit: ids.length < 25 ? '4' : '1000', ...(next && { after: next }) })
     const { body } = await service.ask(`/events?${query}`, { method: 'GET', headers: reader })
     ids.push(...body.events.map(({ id }: { id: string }) => id))
     next = body.next
   }
-  expect(ids).toEqual([...times(25, (n) => `old-${String(n + 1).padStart(3, '0')}`), 'new-1', 'old-005.new'])
+  expect(ids.slice(0, 25)).toEqual(times(25, (n) => `old-${String(n + 1).padStart(3, '0')}`))
+  expect(ids.slice(-2)).toEqual(['new-1', 'old-005.new'])
+  expect(new Set(ids).size).toBe(11_027)
 })
 
 describe('with wait', () => {
@@ -227,7 +236,33 @@ describe('with wait', () => {
   })
 })
 
+test('a client that is deleted while it waits gets nothing any more', async () => {
+  const start = await catchUp()
+  const other = await addClient(service, ['events:read'])
+  clock.advance(2)
+  const headers = { authorization: basic(other) }
+  const waiting = service.ask(`/events?wait=25&after=${start}`, { method: 'GET', headers })
+  await sleep(50)
+  await deleteClient(service.context, other.id, clock.now())
+  clock.advance(2)
+  await send(['too-late'])
+  expect(await waiting).toMatchObject({ status: 401, body: { code: 'invalid_client' } })
+})
+
 describe('a cursor', () => {
+  test('of the longest id that an event can have leads on', async () => {
+    const start = await catchUp()
+    const payload = {
+      events: [
+        { type: 'a.b', data: {} },
+        { type: 'a.b', data: {} },
+      ],
+    }
+    const { status } = await service.send(admin.companyId, secret, payload, { id: 'i'.repeat(128) })
+    expect(status).toBe(202)
+    expect((await readOn(start, 2, 1)).ids).toEqual([`${'i'.repeat(128)}.0`, `${'i'.repeat(128)}.1`])
+  })
+
   test.each([
     [
       'of another deployment',
