@@ -61,7 +61,7 @@ export const LINKED_LETTERS = {
       name: undefined,
       subject: `Your invitation to ${companyName}`,
       paragraphs: [
-        `${invitedBy ?? 'An operator'} invites you to the account of ${companyName}, with the role ${role}.`,
+        `${invitedBy ?? 'An operator'} invites you to ${companyName}, with the role ${role}.`,
         `The link works once, until ${toText(link.until)}. If you do not know ${companyName}, do nothing.`,
       ],
       links: [{ label: 'Accept the invitation', url: link.url }],
@@ -77,7 +77,7 @@ export const LINKED_LETTERS = {
         `${factorOf(context)} was added to your account, ${requestedFrom(context)}. It is your first one, and your other sessions have ended. If that was you, do nothing. If not, undo it at once:`,
         undoneBy(link),
       ],
-      links: [{ label: 'That was not me: undo it', url: link.url }],
+      links: [{ label: "This wasn't me: undo it", url: link.url }],
     }),
   },
   email_changed_without_factor: {
@@ -90,7 +90,7 @@ export const LINKED_LETTERS = {
         `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it. If that was you, do nothing. If not, undo it at once:`,
         undoneBy(link),
       ],
-      links: [{ label: 'That was not me: undo it', url: link.url }],
+      links: [{ label: "This wasn't me: undo it", url: link.url }],
     }),
   },
   email_change: {

@@ -41,7 +41,7 @@ export function requestedFrom({
   ipAddress,
   requestedAt,
 }: Pick<LetterContext, 'ipAddress' | 'requestedAt'>): string {
-  return `${ipAddress === undefined ? '' : `from the address ${ipAddress} `}on ${toText(requestedAt)}`
+  return `${ipAddress === undefined ? '' : `from IP address ${ipAddress} `}on ${toText(requestedAt)}`
 }
 
 /** 2026-11-20 10:15 UTC */
@@ -70,14 +70,14 @@ export const NOTICES = {
     subject: `Somebody is guessing your password for ${context.companyName}`,
     paragraphs: [
       `There were many wrong passwords for your account within a few minutes, from different networks. The last one came ${requestedFrom(context)}. For a while, only networks and browsers from which you signed in before can sign in.`,
-      `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell an admin of ${context.companyName}.`,
+      `If you cannot sign in, reset your password: that works from everywhere. If you do not know why, tell ${adminOf(context)}.`,
     ],
   }),
   refresh_reuse: (context) => ({
     subject: `A session of yours at ${context.companyName} was ended to be safe`,
     paragraphs: [
       `A refresh token of yours was used twice, the second time ${requestedFrom(context)}. A token is copied when that happens, or a program is at fault, so the session was ended. Your other sessions go on.`,
-      `If you do not know why, reset your password, and tell an admin of ${context.companyName}.`,
+      `If you do not know why, reset your password, and tell ${adminOf(context)}.`,
     ],
   }),
   email_change_requested: (context) => ({
@@ -91,21 +91,21 @@ export const NOTICES = {
     subject: `The email address of your account at ${context.companyName} was changed`,
     paragraphs: [
       `The email address of your account was changed, ${requestedFrom(context)}. You sign in with the new one now, and email goes to it.`,
-      `If that was not you, tell an admin of ${context.companyName} at once.`,
+      `If that was not you, tell ${adminOf(context)}, at once.`,
     ],
   }),
   email_restored: (context) => ({
     subject: `This address was removed from an account at ${context.companyName}`,
     paragraphs: [
       `An account at ${context.companyName} had this email address. The owner of its former address has taken the change back, ${requestedFrom(context)}. The account has its former address again, and no password and no second factor until its owner chooses new ones.`,
-      `If you do not know why, tell an admin of ${context.companyName}.`,
+      `If you do not know why, tell ${adminOf(context)}.`,
     ],
   }),
   second_factor_added: (context) => ({
     subject: `A second factor was added to your account at ${context.companyName}`,
     paragraphs: [
       `${factorOf(context)} was added to your account, ${requestedFrom(context)}. Your other sessions have ended.`,
-      `If that was not you, tell an admin of ${context.companyName} at once: they can reset your second factors and your password. Another password alone does not remove it.`,
+      `If that was not you, tell ${adminOf(context)}, at once: they can reset your second factors and your password. Another password alone does not remove it.`,
     ],
   }),
   second_factor_removed: (context) => ({
@@ -133,7 +133,7 @@ export const NOTICES = {
     subject: `Your sign-in to ${context.companyName} was reset`,
     paragraphs: [
       `An admin has removed your second factors and your password, on ${toText(context.requestedAt)}, and your sessions have ended. Another email has a link to choose a new password. Then sign in, and add a second factor again.`,
-      `If you did not ask for this, ask an admin of ${context.companyName} who did.`,
+      `If you did not ask for this, tell ${adminOf(context)}.`,
     ],
   }),
   code_guessing: (context) => ({
@@ -169,8 +169,8 @@ export const NOTICES = {
   security_policy_changed: ({ policy = 'optional', ...context }) => ({
     subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
     paragraphs: [
-      `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. It holds at once.`,
-      'People it is required of, who have none, add one before they go on. You get this email because you are an admin. If you do not know why it was changed, look at the audit log, and ask the other admins.',
+      `The policy of your company was changed, on ${toText(context.requestedAt)}. A second factor is now ${POLICIES[policy]}. This applies immediately.`,
+      'Anyone who needs one and does not have one yet must add it before they go on. You get this email because you are an admin. If you do not know why it was changed, look at the audit log, and ask the other admins, or whoever runs gatehouse for you.',
     ],
   }),
   companies: ({ companies = [], isJustVerified, ...context }) => ({
@@ -180,7 +180,7 @@ export const NOTICES = {
       isJustVerified
         ? 'Your email address is confirmed. You can sign in with it here:'
         : `Somebody asked which companies this email address belongs to, ${requestedFrom(context)}. Choose where to sign in:`,
-      'Where you are asked for the company, type what is in brackets.',
+      'Where you are asked for the company, type the part in brackets.',
       ...(isJustVerified ? [] : ['If it was not you, do nothing: nobody else was told.']),
     ],
     links: companies.map(({ name, signInName, url }) => ({ label: `${name} (${signInName})`, url })),
@@ -212,9 +212,12 @@ function codeRule(context: LetterContext): string {
 
 function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string[] {
   if (count === 0) return []
-  const were = count === 1 ? 'One invitation of yours was' : `${count} invitations of yours were`
+  const [were, them] =
+    count === 1
+      ? ['An invitation you had sent was', 'it']
+      : [`${count} invitations you had sent were`, 'them']
   return [
-    `${were} withdrawn with it, since somebody else could have sent them. You can send them again under Members.`,
+    `${were} withdrawn, in case somebody else sent ${them} in your name. You can send ${them} again from Members.`,
   ]
 }
 
@@ -227,6 +230,11 @@ function deviceOf({ userAgent }: LetterContext): string {
   return userAgent ? ` The device calls itself “${userAgent}”.` : ''
 }
 
-function ifNotYou({ companyName }: LetterContext): string {
-  return `If that was not you, reset your password at once, and tell an admin of ${companyName}.`
+function ifNotYou(context: LetterContext): string {
+  return `If that was not you, reset your password at once, and tell ${adminOf(context)}.`
+}
+
+/** Who can help: the recipient can be the only admin. */
+function adminOf({ companyName }: Pick<LetterContext, 'companyName'>): string {
+  return `an admin of ${companyName}, or whoever runs gatehouse for you`
 }

@@ -66,7 +66,7 @@ describe('every letter', async () => {
     const at = new Date(service.clock.now()).toISOString().slice(0, 10)
     for (const words of wordsOf(letter)) {
       expect(words).toContain('Hello Ada,')
-      expect(words).toContain(`from the address 127.0.0.1 on ${at}`)
+      expect(words).toContain(`from IP address 127.0.0.1 on ${at}`)
       expect(words).toMatch(/works once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC/)
       expect(words).toContain('If it was not you, do nothing')
     }
@@ -217,7 +217,7 @@ describe('mail to an e-mail that nobody has proven has no word of who gave it', 
     const admin = await service.addCompany({ name: 'Acme Inc.', adminName: 'Ada Lovelace' })
     const email = newEmail()
     await invite(service.context, admin.companyId, { email, role: 'analyst' })
-    const sentence = 'invites you to the account of Acme Inc., with the role analyst.'
+    const sentence = 'invites you to Acme Inc., with the role analyst.'
     for (const words of wordsOf(await mailbox.mailTo(email)))
       expect(words).toContain(`An operator ${sentence}`)
     service.clock.advance(1)
@@ -250,7 +250,7 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
     expect(signIns.map(({ status }) => status)).toEqual([200, 200])
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('after too many wrong passwords')
-    for (const words of wordsOf(letter)) expect(words).toContain('from the address 198.51.100.7')
+    for (const words of wordsOf(letter)) expect(words).toContain('from IP address 198.51.100.7')
     expect(letter.email.text).toContain(`“Curious/1.${HAIR_SPACE}0 <b>”`)
     expect((await service.login(person, { headers })).status).toBe(200)
     const row = await service.db
@@ -295,7 +295,7 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
     expect((await service.refresh(first)).body.reason).toBe('refresh_reuse')
     const letter = await mailbox.mailTo(person.email)
     expect(letter.email.subject).toContain('was ended to be safe')
-    for (const words of wordsOf(letter)) expect(words).toContain('from the address 127.0.0.1')
+    for (const words of wordsOf(letter)) expect(words).toContain('from IP address 127.0.0.1')
   })
 
   test('of a changed password, whether by change or by reset', async () => {

@@ -431,7 +431,7 @@ test('a reset withdraws the invitations that its owner had sent, and the mail ab
   }
   expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
   const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
-  expect(told.text).toContain('2 invitations of yours were withdrawn')
+  expect(told.text).toContain('2 invitations you had sent were withdrawn')
   const [first = '', second = '', others = ''] = invited
   for (const dead of [first, second]) expectNoSuchToken(await use('invite', dead))
   expect((await use('invite', others)).status).toBe(201)
