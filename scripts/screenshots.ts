@@ -75,7 +75,7 @@ async function takeStates(page: Page, origin: string, save: Save): Promise<void>
   await page.goto(`${origin}/members`)
   await press(page, 'Manage Billing worker')
   await save('members-open')
-  await press(page, 'Replace password of Billing worker')
+  await press(page, 'Replace password for Billing worker')
   await page.locator('dialog[open] select').selectOption('in 24 hours')
   await save('members-password')
   await press(page, 'Cancel')
@@ -133,7 +133,7 @@ async function takeFactors(
   await press(page, 'Create passkey')
   await page.locator('.codes').waitFor()
   await save('account-codes')
-  await press(page, 'I have stored them')
+  await press(page, "I've stored them")
   await press(page, 'Add an app')
   await page.locator('.qr').waitFor()
   await save('account-app')
@@ -170,7 +170,7 @@ async function takeFactors(
   await page.getByRole('button', { name: 'Remove… Authenticator app' }).waitFor({ state: 'detached' })
   await page.getByRole('button', { name: /^Remove… / }).click()
   await save('account-last')
-  await press(page, 'Remove the last one')
+  await page.locator('dialog[open] .danger').click()
   await page.getByText("You don't have one yet").waitFor()
 }
 
@@ -220,7 +220,7 @@ async function live(page: Page, origin: string): Promise<void> {
   await account.getByLabel('Name').fill('Billing worker')
   await press(page, 'Add service account')
   await page.locator('.fresh').waitFor()
-  await press(page, "I've stored it")
+  await press(page, "I've stored them")
 }
 
 const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-screenshots-'))

@@ -34,7 +34,7 @@ export async function changeCompany(context: Context, actor: Actor, change: Comp
       if (after.name !== before.name) await renameCompany(tx, companyId, after.name)
       const isOther = handle !== undefined && handle !== before.handle
       if (isOther && !(await claimHandle(tx, companyId, handle, new Date(actor.now))))
-        throw new Problem('handle_taken', 'Another company has this handle, or had it until lately.')
+        throw new Problem('handle_taken', 'Another company has this handle, or had it recently.')
       const details = changesOf(before, after)
       if (details) await audit('company_change', { details })
       return { id: companyId, ...after }

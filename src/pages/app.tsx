@@ -22,7 +22,6 @@ import { Enrolment } from './signed-in/enrolment.tsx'
 import { MembersPage } from './signed-in/members.tsx'
 import { ProofDialog } from './signed-in/proof-dialog.tsx'
 import { type PageProps, Shell } from './signed-in/shell.tsx'
-import { UsedRecoveryCode } from './signed-in/used-recovery-code.tsx'
 import { ENDED } from './words.ts'
 
 /** Which page is at which path, and who is signed in. */
@@ -185,6 +184,7 @@ function Pages() {
   if (!isAt(SIGNED_IN, path)) return isAtHome ? null : <NotFound />
   const { needs } = SIGNED_IN_PAGES[path]
   const isHeld = held === session.session.id
+  const onRecovered = recovered === session.session.id ? () => setRecovered(null) : undefined
   const isAllowed = needs === undefined || session.permissions.includes(needs)
   return (
     // Nothing of one session is shown in another.
@@ -200,7 +200,6 @@ function Pages() {
           {fault}
         </p>
       )}
-      {path === '/account' && recovered === session.session.id && <UsedRecoveryCode />}
       {isHeld ? (
         <Enrolment
           session={session}
@@ -210,7 +209,7 @@ function Pages() {
           }}
         />
       ) : isAllowed ? (
-        SIGNED_IN[path]({ session, onChanged: change })
+        SIGNED_IN[path]({ session, onChanged: change, onRecovered })
       ) : (
         <p class="notice">Your role, {session.user.role}, doesn't include this page. Ask an admin.</p>
       )}

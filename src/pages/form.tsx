@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
+import { ASKED } from './words.ts'
 
 /** Fields, and forms that say what is wrong. */
 
@@ -25,6 +26,8 @@ const NAMES = [
 export type FieldName = (typeof NAMES)[number]
 /** Whether the first field of a page takes the focus: where that opens no keyboard over the page. */
 export const TAKES_FOCUS = matchMedia('(pointer: fine)').matches
+/** The fault of an empty field, as the service calls it. */
+const MISSING = 'is missing'
 /** What was typed; empty where the form has no such field. */
 export type Values = Readonly<Record<FieldName, string>>
 /** What is wrong, by the name of a field. */
@@ -96,7 +99,7 @@ export function Field(props: FieldProps) {
       )}
       {error && (
         <p class="error" id={`${id}-error`}>
-          {label} {error}.
+          {error === MISSING ? `Enter ${ASKED[name] ?? label.toLowerCase()}` : `${label} ${error}`}.
         </p>
       )}
     </div>
@@ -124,7 +127,7 @@ type NewPasswordProps = Pick<FieldProps, 'label' | 'error' | 'hasFocus'> & {
 
 const MIN_LENGTH = 8
 
-/** A password that somebody chooses. What is strong enough, the service decides: this only says what is surely not. */
+/** A password that somebody chooses. What is strong enough, the service decides: this only says what looks weak. */
 export function NewPassword(props: NewPasswordProps) {
   const [typed, setTyped] = useState('')
   return (
@@ -148,10 +151,8 @@ export function NewPassword(props: NewPasswordProps) {
 function strengthOf(password: string): string {
   if (password === '') return ''
   if (password.length < MIN_LENGTH) return `${MIN_LENGTH - password.length} more to go`
-  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^a-zA-Z\d]/].filter((kind) => kind.test(password)).length
-  const different = new Set(password).size
-  if (different < 6 || (kinds < 2 && password.length < 12)) return 'Easy to guess'
-  return password.length < 14 ? 'Fair' : 'Strong'
+  const isOneWord = password.length < 12 && /^(?:[a-z]*\d*|\d*[a-z]*)[^a-z\d]?$/i.test(password)
+  return isOneWord || new Set(password).size < 6 ? 'Weak' : ''
 }
 
 interface FormProps {
@@ -196,7 +197,7 @@ export function Form(props: FormProps) {
       ({ value }) => !value.trim(),
     )
     if (missing.length > 0) {
-      const fields = Object.fromEntries(missing.map(({ name }) => [name, 'is missing']))
+      const fields = Object.fromEntries(missing.map(({ name }) => [name, MISSING]))
       return setError(new ApiError('invalid_request', 'Fill in what is missing.', { fields }))
     }
     setBusy(true)

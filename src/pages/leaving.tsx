@@ -71,11 +71,11 @@ export function LeaveDialog() {
     <Dialog title="Leave this page?" onClose={stay}>
       <p>{losses.at(-1)?.loss}</p>
       <div class="choices">
-        <button type="button" class="primary" autofocus onClick={stay}>
-          Stay
-        </button>
         <button type="button" class="danger" onClick={confirm}>
           Leave
+        </button>
+        <button type="button" autofocus onClick={stay}>
+          Stay
         </button>
       </div>
     </Dialog>

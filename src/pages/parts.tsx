@@ -102,7 +102,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
         onBlur={() => setCopied(null)}
         aria-label={`Copy ${what}`}
       >
-        {isCopied === null ? 'Copy' : isCopied ? <span class="tick">✓ Copied</span> : COPY_YOURSELF}
+        {isCopied === null ? 'Copy' : isCopied ? <span class="tick">Copied</span> : COPY_YOURSELF}
       </button>
       {/* A screen reader says the name of a button alone. */}
       <span class="hidden" role="status">
@@ -115,9 +115,10 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
 const COPY_YOURSELF = "Couldn't copy – press Ctrl+C"
 
 /** A value that is given to programs, with a button to copy it. */
-export function Copied({ text, what }: { text: string; what: string }) {
+export function Copied({ text, what, method }: { text: string; what: string; method?: string }) {
   return (
     <span class="copied">
+      {method && <span class="quiet">{method} </span>}
       <code>{text}</code> <CopyButton text={text} what={what} />
     </span>
   )

@@ -1,8 +1,12 @@
 import type { RefusalReason, ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
+import type { FieldName } from './form.tsx'
 
 /** What the interface names, in words for people. A name that is new there does not compile here without its words. */
+
+/** Who can help: a reader can be the only admin. */
+export const ADMIN = 'an admin of your company, or whoever runs gatehouse for you'
 
 export const ENDED: Record<EndReason, string> = {
   logout: "You're signed out.",
@@ -13,7 +17,7 @@ export const ENDED: Record<EndReason, string> = {
   superseded: 'You have signed in so often elsewhere that this session was ended. Sign in again.',
   user_disabled: 'Your account is disabled. Ask an admin of your company.',
   user_deleted: 'Your account was deleted. Ask an admin of your company.',
-  company_suspended: 'Your company is suspended. Ask an admin of your company.',
+  company_suspended: `Your company is suspended. Ask ${ADMIN}.`,
   ended_by_user:
     'This session was ended from another one of yours, or your second factors changed there. Sign in again.',
   ended_by_admin: 'An admin of your company ended this session. Sign in again.',
@@ -22,6 +26,21 @@ export const ENDED: Record<EndReason, string> = {
 
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export type Role = (typeof ROLES)[number]
+
+/** What an empty field asks for. */
+export const ASKED: Partial<Record<FieldName, string>> = {
+  code: 'the code',
+  company: 'your company',
+  companyName: 'the name of the company',
+  currentPassword: 'your current password',
+  email: 'your email',
+  handle: 'a handle',
+  mailCode: 'the code from the email',
+  name: 'a name',
+  newEmail: 'your new email',
+  newPassword: 'a new password',
+  password: 'your password',
+}
 
 /** What each role can do. */
 export const CAN: Record<Role, string> = {

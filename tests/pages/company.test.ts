@@ -79,6 +79,17 @@ test('a changed handle says first whom it concerns, and names that are changed a
   await go(page, 'Company')
   const section = page.getByRole('region', { name: 'Handle' })
   const dialog = page.getByRole('dialog', { name: 'Change the handle to renamed-1234?' })
+  // One that cannot be is refused before anybody is asked.
+  for (const wrong of ['4821-acme', 'ab', 'acme-']) {
+    await section.getByLabel('Handle').fill(wrong)
+    await press(section, 'Save handle')
+    await section.locator('[aria-invalid=true]').waitFor()
+    await section.getByText('begin with a letter and end with a letter or digit').waitFor()
+    expect(await page.getByRole('dialog').count()).toBe(0)
+  }
+  await section.getByLabel('Handle').fill('')
+  await press(section, 'Save handle')
+  await section.getByText('Enter a handle.').waitFor()
   await section.getByLabel('Handle').fill(' Renamed-1234 ')
   await press(section, 'Save handle')
   await dialog.getByText('2 members').waitFor()
@@ -138,13 +149,13 @@ test('what is copied is said on its button, and what becomes of the first event 
   await button.getByText('Copy', { exact: true }).waitFor()
   await context.grantPermissions(['clipboard-write'], { origin })
   await button.click()
-  await button.getByText('✓ Copied').waitFor()
+  await button.getByText('Copied', { exact: true }).waitFor()
   await secret.getByRole('status').getByText('Copied the secret').waitFor()
 
   await service.send(admin.companyId, `whsec_${btoa('another secret of 32 bytes, or so')}`, '{}')
   await send.getByText(`the current one ends in …${shown.slice(-4)}`).waitFor()
   await service.send(admin.companyId, shown, { type: 'a.b', data: {} })
-  await send.getByText('First event signed with it received.').waitFor()
+  await send.getByText('First event received.').waitFor()
   expectClean()
 })
 

@@ -15,7 +15,7 @@ export async function storeCodes(page: Page): Promise<string[]> {
   const shown = page.locator('.codes code')
   await shown.nth(9).waitFor()
   const codes = await shown.allTextContents()
-  await press(page, 'I have stored them')
+  await press(page, "I've stored them")
   await shown.first().waitFor({ state: 'detached' })
   return codes
 }

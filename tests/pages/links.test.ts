@@ -1,10 +1,12 @@
 import { expect, test } from 'vitest'
 import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
+import { signOut, useFactors } from './factor-steps.ts'
 
 /** Links that were mailed: whose they are, what they say if they are dead, and who is signed in meanwhile. */
 
 const { origin, service, mailbox, openPage, openMailed } = await openPages()
+const { addApp, giveCode } = useFactors(service)
 
 /** A link to reset a password. */
 async function forget(email: string, companyId: string): Promise<string> {
@@ -23,13 +25,21 @@ test('a link that is dead says so before a password is typed, and offers no try 
   await forget(admin.email, admin.companyId)
   for (const token of [used, replaced, 'reset_nonsense']) {
     await page.goto(`${origin}/reset-password#token=${token}`)
+    await heading(page, 'Link expired')
     await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
     expect(await page.locator('input').count()).toBe(0)
     expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
     await page.getByRole('link', { name: 'Get another link' }).waitFor()
   }
   await page.goto(`${origin}/accept-invitation#token=invite_nonsense`)
-  await say(page, 'Ask the person who invited you to send a new one.')
+  await say(
+    page,
+    "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
+  )
+  // A page that acts when its button is pressed finds it out then.
+  await page.goto(`${origin}/confirm-email#token=confirm_nonsense`)
+  await press(page, 'Use this email')
+  await heading(page, 'Link expired')
   // Opened again, a page has no token: it is kept nowhere.
   const token = await forget(admin.email, admin.companyId)
   await page.goto(`${origin}/reset-password#token=${token}`)
@@ -37,6 +47,7 @@ test('a link that is dead says so before a password is typed, and offers no try 
   expect(await tracesIn(page)).not.toContain(token)
   await page.reload()
   await say(page, 'Please open the link in the email again.')
+  await heading(page, 'Choose a new password')
   // A link can be opened twice, as long as it was not used.
   await page.goto(`${origin}/reset-password#token=${token}`)
   await fill(page, { 'New password': PASSWORD })
@@ -93,6 +104,23 @@ test('who joins, or has a second factor, lands signed in with the password that 
   await say(page, 'Signing in to Joined')
   await fill(page, { Email: email, Password: PASSWORD })
   await press(page, 'Sign in')
+  await heading(page, 'Your account')
+
+  // What the second step comes after is said, there and on the way back.
+  const { secret } = await addApp(page)
+  await signOut(page)
+  await page.goto(`${origin}/reset-password#token=${await forget(email, admin.companyId)}`)
+  await say(page, 'you can send them again from Members')
+  const password = 'another correct horse'
+  await fill(page, { 'New password': password })
+  await press(page, 'Change password')
+  await heading(page, "Verify it's you")
+  await say(page, 'Your password is changed')
+  await press(page, 'Back to sign-in')
+  await say(page, 'Your password is changed, and you were signed out everywhere else. Sign in.')
+  await fill(page, { Email: email, Password: password })
+  await press(page, 'Sign in')
+  await giveCode(page, secret)
   await heading(page, 'Your account')
   expectClean()
 })

@@ -15,11 +15,11 @@ test('a service account gets its next password while the current one works, and 
   const section = page.getByRole('region', { name: 'Add a service account' })
   await section.getByLabel('Name').fill('Billing worker')
   await press(section, 'Add service account')
-  const fresh = page.getByRole('region', { name: 'Password of Billing worker' })
+  const fresh = page.getByRole('region', { name: 'Password for Billing worker' })
   const shown = async () => {
     await fresh.waitFor()
     const texts = await fresh.locator('dd code').allTextContents()
-    await press(page, "I've stored it")
+    await press(page, "I've stored them")
     const [companyId = '', email = '', password = ''] = texts
     return { companyId, email, password }
   }
@@ -32,7 +32,7 @@ test('a service account gets its next password while the current one works, and 
   await passwords.getByText(`gsp_…${first.password.slice(-4)}`).waitFor()
   const dialog = page.getByRole('dialog')
   const replace = async (stops: string) => {
-    await press(page, 'Replace password of Billing worker')
+    await press(page, 'Replace password for Billing worker')
     await dialog.getByLabel('The current password stops working').selectOption(stops)
     await press(dialog, 'Replace password')
   }

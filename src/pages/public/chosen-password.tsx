@@ -6,7 +6,7 @@ import { Time } from '../parts.tsx'
 import { rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import { Frame } from './frame.tsx'
-import { DEAD, explain, type LinkProps } from './mailed-links.tsx'
+import { explain, isFinal, type LinkProps, titleOf } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
 import type { Credentials } from './password-step.tsx'
 import { SignIn, useSignIn } from './sign-in.tsx'
@@ -20,16 +20,20 @@ function useEntry({ onSignedIn }: LinkProps) {
     rememberCompany({ id, handle, name })
     onSignedIn(session, byRecoveryCode)
   })
-  const [said, setSaid] = useState<string | null>(null)
-  async function enter(credentials: Credentials, done: string): Promise<void> {
+  const [done, setDone] = useState('')
+  const [ended, setEnded] = useState<{ why: string | null } | null>(null)
+  async function enter(credentials: Credentials, what: string): Promise<void> {
+    setDone(what)
     fragment.set('email', credentials.email)
     fragment.set('company', credentials.companyId ?? credentials.company ?? '')
-    await givePassword(credentials).catch(() => setSaid(done))
+    await givePassword(credentials).catch(() => setEnded({ why: null }))
   }
   return {
     enter,
     /** In place of the page, once the password is chosen. */
-    next: secondStep(setSaid) ?? (said && <SignIn notice={said} onSignedIn={onSignedIn} />),
+    next:
+      secondStep((why) => setEnded({ why }), done) ??
+      (ended && <SignIn notice={ended.why ?? `${done} Sign in.`} onSignedIn={onSignedIn} />),
   }
 }
 
@@ -44,8 +48,10 @@ export function ResetPassword(props: LinkProps) {
     await call('POST /auth/password/reset', { body: { token, newPassword: password } }).catch(advice)
     if (!value) return
     const { companyHandle: company, email } = value
-    const done = 'Your password is changed, and you were signed out everywhere. Sign in with the new one.'
-    await enter({ ...(company && { company }), email, password }, done)
+    await enter(
+      { ...(company && { company }), email, password },
+      'Your password is changed, and you were signed out everywhere else.',
+    )
   }
 
   if (next) return next
@@ -57,8 +63,8 @@ export function ResetPassword(props: LinkProps) {
   )
   if (!value)
     return (
-      <Frame title="Choose a new password">
-        <Waiting of={loaded} isFinal={loaded.code === DEAD} />
+      <Frame title={titleOf(loaded.code, 'Choose a new password')}>
+        <Waiting of={loaded} isFinal={isFinal(loaded.code)} />
         {again}
       </Frame>
     )
@@ -68,7 +74,7 @@ export function ResetPassword(props: LinkProps) {
       <Frame title="Choose a new password">
         <p>
           For <strong>{email}</strong> at <strong>{companyName}</strong>. You'll be signed out everywhere
-          else.
+          else, and open invitations you've sent are withdrawn: you can send them again from Members.
         </p>
         <Form action="Change password" onSubmit={reset}>
           {(faults) => (
@@ -91,7 +97,10 @@ export function ResetPassword(props: LinkProps) {
 
 export function AcceptInvitation(props: LinkProps) {
   const [token] = useState(fragment.get('token') ?? '')
-  const advice = explain(token, 'Ask the person who invited you to send a new one.')
+  const advice = explain(
+    token,
+    "If you've already joined, sign in. If not, ask the person who invited you to send a new one.",
+  )
   const loaded = useLoaded(() => call('POST /auth/invitations/preview', { body: { token } }).catch(advice))
   const { value } = loaded
   const { enter, next } = useEntry(props)
@@ -102,14 +111,14 @@ export function AcceptInvitation(props: LinkProps) {
   async function accept({ name, password }: Values): Promise<void> {
     const body = { token, name, password }
     const { companyId, email } = await call('POST /auth/invitations/accept', { body }).catch(advice)
-    await enter({ companyId, email, password }, `You are a member of ${value?.companyName} now. Sign in.`)
+    await enter({ companyId, email, password }, `You are a member of ${value?.companyName} now.`)
   }
 
   if (next) return next
   if (!value)
     return (
-      <Frame title="Your invitation">
-        <Waiting of={loaded} isFinal={loaded.code === DEAD} />
+      <Frame title={titleOf(loaded.code, 'Your invitation')}>
+        <Waiting of={loaded} isFinal={isFinal(loaded.code)} />
         <p class="links">
           <a href="/sign-in">Sign in</a>
         </p>
@@ -123,7 +132,7 @@ export function AcceptInvitation(props: LinkProps) {
           <dd>{value.email}</dd>
           <dt>Role</dt>
           <dd>{value.role}</dd>
-          <dt>Open until</dt>
+          <dt>Expires</dt>
           <dd>
             <Time at={value.expiresAt} />
           </dd>

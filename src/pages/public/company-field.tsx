@@ -59,7 +59,8 @@ export function useCompany(given: Company | null, { typed = '', at = 'Signing in
           error={faults['company'] ?? faults['companyId']}
           hint={
             <>
-              Such as acme-4821. It's in any email from us, or <a href="/companies">find your company</a>.
+              Such as acme-4821. It's in any email from us, but your company may have changed it: if it
+              doesn't work, <a href="/companies">find your company</a>.
             </>
           }
         />

@@ -29,12 +29,17 @@ export function explain(token: string, advice: string, taken = TAKEN) {
     if (!(error instanceof ApiError) || !error.fields['token']) throw error
     const isTaken = error.fields['token'].includes('another member')
     const message = token === '' ? NO_LINK : isTaken ? taken : `${DEAD_LINK} ${advice}`
-    throw new ApiError(DEAD, message)
+    throw new ApiError(token === '' || isTaken ? UNUSABLE : DEAD, message)
   }
 }
 
-/** The code of a link that no other try helps. */
-export const DEAD = 'dead_link'
+/** The codes of links that no other try helps. */
+const DEAD = 'dead_link'
+const UNUSABLE = 'unusable_link'
+export const isFinal = (code: string | null) => code === DEAD || code === UNUSABLE
+
+/** The title of a page, unless its link is dead. */
+export const titleOf = (code: string | null, title: string) => (code === DEAD ? 'Link expired' : title)
 
 interface LinkPageProps {
   title: string
@@ -48,19 +53,28 @@ interface LinkPageProps {
 /** Does nothing before its button is pressed. */
 export function LinkPage({ title, action, use, children, links }: LinkPageProps) {
   const [token] = useState(fragment.get('token') ?? '')
+  const [code, setCode] = useState<string | null>(null)
+  async function submit(): Promise<void> {
+    await use(token).catch((error: unknown) => {
+      setCode(error instanceof ApiError ? error.code : null)
+      throw error
+    })
+  }
   return (
-    <Frame title={title}>
+    <Frame title={titleOf(code, title)}>
       {children}
-      <Form action={action} onSubmit={() => use(token)} />
+      <Form action={action} onSubmit={submit} />
       <p class="links">{links ?? <a href="/sign-in">Sign in</a>}</p>
     </Frame>
   )
 }
 
+const TITLE = 'Confirm your email'
+
 export function VerifyEmail({ session, onSignedIn }: LinkProps) {
   const [verified, setVerified] = useState<Company | null>(null)
-  const [dead, setDead] = useState<string | null>(null)
-  if (dead) return <LinkWanted why={dead} />
+  const [failed, setFailed] = useState<ApiError | null>(null)
+  if (failed) return <LinkWanted title={titleOf(failed.code, TITLE)} why={failed.message} />
   if (verified)
     return <SignIn notice="Your email is confirmed. Sign in." company={verified} onSignedIn={onSignedIn} />
   const use = async (token: string) => {
@@ -75,13 +89,13 @@ export function VerifyEmail({ session, onSignedIn }: LinkProps) {
       fragment.set('email', email)
       setVerified({ id, handle, name: handle ?? id })
     } catch (error) {
-      if (!(error instanceof ApiError && error.code === DEAD)) throw error
-      setDead(error.message)
+      if (!(error instanceof ApiError && isFinal(error.code))) throw error
+      setFailed(error)
     }
   }
   return (
     <OtherAccount session={session}>
-      <LinkPage title="Confirm your email" action="Confirm my email" use={use}>
+      <LinkPage title={TITLE} action="Confirm my email" use={use}>
         <p>This confirms that the email you registered with is yours. Then you can sign in.</p>
       </LinkPage>
     </OtherAccount>

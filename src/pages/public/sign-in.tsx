@@ -32,8 +32,8 @@ export function useSignIn(onSignedIn: OnSignedIn) {
     onSignedIn(session, body.method === 'recovery_code')
   }
 
-  /** The second step, if one is asked for. */
-  const secondStep = (onEnd: (why: string | null) => void) => {
+  /** The second step, if one is asked for, below what was done before it. */
+  const secondStep = (onEnd: (why: string | null) => void, notice = '') => {
     if (!asked) return null
     const end = (why: string | null) => {
       setAsked(null)
@@ -41,6 +41,11 @@ export function useSignIn(onSignedIn: OnSignedIn) {
     }
     return (
       <Frame title="Verify it's you">
+        {notice && (
+          <p class="notice" role="status">
+            {notice}
+          </p>
+        )}
         <SecondStep
           asked={asked}
           send={giveFactor}

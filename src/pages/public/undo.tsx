@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { fragment } from '../router.ts'
+import { ADMIN } from '../words.ts'
 import { Done, Frame } from './frame.tsx'
 import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
 import { OtherAccount } from './other-account.tsx'
@@ -20,15 +21,15 @@ export function Undo({ session }: LinkProps) {
             Everybody is signed out of the account. We've emailed a link to <strong>{undone}</strong>: choose
             a new password, one that you use nowhere else.
           </p>
-          <p>Then tell an admin of your company what happened.</p>
+          <p>Then tell {ADMIN}, what happened.</p>
         </Done>
       </Frame>
     )
   const use = async (token: string) => {
     const failed = explain(
       token,
-      'If somebody else still has your account, tell an admin of your company.',
-      'Another member of your company has this email by now. Tell an admin of your company.',
+      `If somebody else still has your account, tell ${ADMIN}.`,
+      `Another member of your company has this email by now. Tell ${ADMIN}.`,
     )
     setUndone((await call('POST /auth/undo', { body: { token } }).catch(failed)).email)
   }

@@ -48,13 +48,13 @@ export function LinkAwaited({ account, title = 'Check your email', text, onBack 
 }
 
 /** For who has a link that does not work. */
-export function LinkWanted({ why }: { why: string }) {
+export function LinkWanted({ title, why }: { title: string; why: string }) {
   const [asked, setAsked] = useState<Account | null>(null)
   const company = useCompany(null, { at: 'Account at' })
   if (asked)
     return <LinkAwaited account={asked} text="If it isn't confirmed yet, we've emailed a new link to" />
   return (
-    <Frame title="Confirm your email">
+    <Frame title={title}>
       <p class="error box" role="alert">
         {why}
       </p>

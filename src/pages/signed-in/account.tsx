@@ -10,15 +10,17 @@ import { Change } from './change.tsx'
 import { EmailSection } from './email-section.tsx'
 import { SecondFactorSection } from './second-factors.tsx'
 import type { PageProps } from './shell.tsx'
+import { UsedRecoveryCode } from './used-recovery-code.tsx'
 
 /** Who one is and what one may do; one's own name, email, password, second factors and sessions. */
-export function Account({ session, onChanged }: PageProps) {
+export function Account({ session, onChanged, onRecovered }: PageProps) {
   const { user } = session
   // Changes when the other sessions have ended.
   const [turn, setTurn] = useState(0)
   return (
     <>
       <Title>Your account</Title>
+      {onRecovered && <UsedRecoveryCode onClose={onRecovered} />}
       <Rights session={session} />
       <Section id="name" title="Your name">
         <Change
@@ -60,7 +62,7 @@ export function Account({ session, onChanged }: PageProps) {
           )}
         </Change>
       </Section>
-      <SecondFactorSection session={session} onChanged={() => setTurn(turn + 1)} />
+      <SecondFactorSection session={session} onAdded={onRecovered} onChanged={() => setTurn(turn + 1)} />
       <OwnSessionList turn={turn} />
     </>
   )

@@ -96,7 +96,7 @@ function SignIn({ session }: { session: Session }) {
       <dl class="facts">
         <dt>Sign in</dt>
         <dd>
-          <Copied text={`POST ${origin}/api/auth/login`} what="the address of sign-in" />
+          <Copied method="POST" text={`${origin}/api/auth/login`} what="the URL of sign-in" />
           <p class="quiet">
             with <code>companyId</code> or <code>company</code> ({companyHandle ?? 'no handle yet'}),{' '}
             <code>email</code> and <code>password</code>
@@ -104,12 +104,12 @@ function SignIn({ session }: { session: Session }) {
         </dd>
         <dt>Check a token</dt>
         <dd>
-          <Copied text={`GET ${origin}/api/auth/session`} what="the address of the session" />
+          <Copied method="GET" text={`${origin}/api/auth/session`} what="the URL of the session" />
           <p class="quiet">tells who somebody is and what they may do at this moment</p>
         </dd>
         <dt>Key set</dt>
         <dd>
-          <Copied text={`${origin}/api/.well-known/jwks.json`} what="the address of the key set" />
+          <Copied text={`${origin}/api/.well-known/jwks.json`} what="the URL of the key set" />
           <p class="quiet">
             to verify access tokens offline: ES256, issuer <code>{origin}/api</code>, audience{' '}
             <code>gatehouse</code>; claims <code>sub</code> user, <code>cid</code> company, <code>sid</code>{' '}

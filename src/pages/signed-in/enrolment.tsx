@@ -27,7 +27,7 @@ export function Enrolment({ session, onDone }: Props) {
 
   return (
     <>
-      <Title>Your company requires a second factor</Title>
+      <Title>{codes ? 'Second factor added' : 'Your company requires a second factor'}</Title>
       <Waiting of={loaded} />
       {codes && (
         <Section id="added" title="Second factor added">

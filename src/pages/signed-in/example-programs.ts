@@ -19,7 +19,7 @@ export const EXAMPLES: Example[] = [
     run: 'bash send.sh',
     write: ({ companyId, url }) => `#!/bin/bash
 # Needs openssl.
-: "\${SIGNING_SECRET:?is not set}"
+[[ $SIGNING_SECRET == whsec_* ]] || { echo 'Set SIGNING_SECRET to your secret, whsec_…' >&2; exit 1; }
 id="msg_$(openssl rand -hex 12)"
 timestamp="$(date +%s)"
 body='{"type":"payment.created","data":{"amount":42}}'
@@ -43,7 +43,7 @@ curl -sS '${url}' \\
     write: ({ companyId, url }) => `import { createHmac, randomUUID } from 'node:crypto'
 
 const secret = process.env.SIGNING_SECRET
-if (!secret) throw new Error('SIGNING_SECRET is not set')
+if (!secret?.startsWith('whsec_')) throw new Error('Set SIGNING_SECRET to your secret, whsec_…')
 const key = Buffer.from(secret.replace('whsec_', ''), 'base64')
 const id = \`msg_\${randomUUID()}\`
 const timestamp = String(Math.floor(Date.now() / 1000))
@@ -73,9 +73,9 @@ console.log(answer.status, await answer.text())
       url,
     }) => `import base64, hashlib, hmac, json, os, time, urllib.error, urllib.request, uuid
 
-secret = os.environ.get("SIGNING_SECRET")
-if not secret:
-    raise SystemExit("SIGNING_SECRET is not set")
+secret = os.environ.get("SIGNING_SECRET", "")
+if not secret.startswith("whsec_"):
+    raise SystemExit("Set SIGNING_SECRET to your secret, whsec_…")
 key = base64.b64decode(secret.removeprefix("whsec_"))
 id = f"msg_{uuid.uuid4()}"
 timestamp = str(int(time.time()))
@@ -118,10 +118,11 @@ import (
 )
 
 func main() {
-	if os.Getenv("SIGNING_SECRET") == "" {
-		panic("SIGNING_SECRET is not set")
+	secret := os.Getenv("SIGNING_SECRET")
+	if !strings.HasPrefix(secret, "whsec_") {
+		panic("Set SIGNING_SECRET to your secret, whsec_…")
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("SIGNING_SECRET"), "whsec_"))
+	key, err := base64.StdEncoding.DecodeString(secret[len("whsec_"):])
 	if err != nil {
 		panic(err)
 	}

@@ -60,7 +60,8 @@ export function FactorList({ factors: { secondFactors, required }, onBegin, onRe
       )}
       {chosen && (
         <Confirm
-          action={isLast ? 'Remove the last one' : `Remove ${chosen.name}`}
+          title={`Remove ${chosen.name}${isLast ? ', your last second factor' : ''}?`}
+          action={`Remove ${chosen.name}`}
           onConfirm={() => remove(chosen.id)}
           onCancel={() => setLeaving(null)}
         >

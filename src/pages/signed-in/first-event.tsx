@@ -19,10 +19,9 @@ export function FirstEvent({ status, fresh, refusals }: Props) {
   return (
     <div role="status">
       {lastUsedAt ? (
-        <p class="done">
-          ✓{' '}
+        <p class="done tick">
           {isFirst ? (
-            'First event signed with it received.'
+            'First event received.'
           ) : (
             <>
               Last event received <Time at={lastUsedAt} />.

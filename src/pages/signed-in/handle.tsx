@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { call } from '../api.ts'
+import { ApiError, call } from '../api.ts'
 import { useLoaded } from '../data.tsx'
 import { Field, Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
@@ -11,6 +11,10 @@ interface Props {
   onSaved: (company: Answer<'PATCH /auth/company'>) => void
 }
 
+/** As the service checks it, so that nobody is asked about a handle that cannot be. */
+const FORM = /^[a-z][a-z0-9-]{1,38}[a-z0-9]$/
+const NOT_OF_FORM = 'must have 3 to 40 of a-z, 0-9 and -, begin with a letter and end with a letter or digit'
+
 /** The handle, by which people and programs name the company when they sign in. A former one signs nobody in. */
 export function HandleSection({ current, onSaved }: Props) {
   const [asked, setAsked] = useState<{ handle: string; answer: (isSure: boolean) => void } | null>(null)
@@ -20,6 +24,8 @@ export function HandleSection({ current, onSaved }: Props) {
     setDone('')
     const handle = typed.trim().toLowerCase()
     if (handle === current) return setDone('Nothing has changed.')
+    if (!FORM.test(handle))
+      throw new ApiError('invalid_request', NOT_OF_FORM, { fields: { handle: NOT_OF_FORM } })
     const isSure = current === null || (await new Promise((answer) => setAsked({ handle, answer })))
     setAsked(null)
     if (!isSure) return
@@ -37,7 +43,7 @@ export function HandleSection({ current, onSaved }: Props) {
             label="Handle"
             name="handle"
             value={current ?? ''}
-            hint="3 to 40 letters, digits and hyphens. Five changes a day."
+            hint="3 to 40 letters, digits and hyphens, beginning with a letter. Five changes a day."
             error={faults['handle']}
           />
         )}

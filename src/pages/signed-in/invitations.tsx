@@ -134,7 +134,7 @@ function Row({ invitation, isBusy, onResend, onWithdraw }: RowProps) {
         <span class={mail === 'failed' ? 'error' : undefined}>{MAIL[mail]}</span>
         {expiresAt && (
           <span class="quiet list-email">
-            open until <Time at={expiresAt} />
+            expires <Time at={expiresAt} />
           </span>
         )}
       </td>

@@ -33,7 +33,7 @@ export function MembersPage({ session }: { session: Session }) {
         passwords={passwords}
         onStored={(stored) => {
           setPasswords((all) => all.filter((one) => one !== stored))
-          setSaid({ text: `The password of ${stored.name} is no longer shown.` })
+          setSaid({ text: `The password for ${stored.name} is no longer shown.` })
         }}
       />
       <MemberList

@@ -20,10 +20,15 @@ interface Props {
 /** Passwords that nobody can see again. They stay, whatever becomes of the list, until they are stored. */
 export function NewPasswords({ session, passwords, onStored }: Props) {
   const names = passwords.map(({ name }) => name)
-  const loss = `The password of ${names.join(' and that of ')} is shown only once. Store it first.`
+  const loss = `The password for ${names.join(' and that for ')} is shown only once. Store it first.`
   useLoss(names.length > 0 ? loss : null)
   return passwords.map((shown) => (
-    <Section key={shown.password} id={`password-${shown.email}`} title={`Password of ${shown.name}`} hasFocus>
+    <Section
+      key={shown.password}
+      id={`password-${shown.email}`}
+      title={`Password for ${shown.name}`}
+      hasFocus
+    >
       <div class="fresh secret">
         <p>
           This is the only time it is shown. Put these into the configuration of your program, which signs in
@@ -48,8 +53,8 @@ export function NewPasswords({ session, passwords, onStored }: Props) {
             <Copied text={shown.password} what="the password" />
           </dd>
         </dl>
-        <button type="button" onClick={() => onStored(shown)}>
-          I've stored it
+        <button type="button" class="primary" onClick={() => onStored(shown)}>
+          I've stored them
         </button>
       </div>
     </Section>

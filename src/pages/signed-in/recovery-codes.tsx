@@ -45,7 +45,7 @@ export function RecoveryCodes({ codes, session, onStored }: Props) {
       </div>
       <div class="choices">
         <button type="button" class="primary" onClick={onStored}>
-          I have stored them
+          I've stored them
         </button>
       </div>
     </div>

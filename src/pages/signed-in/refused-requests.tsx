@@ -15,7 +15,8 @@ const MEANING: Record<Refusal['reason'], (refusal: Refusal, hint: string | undef
   previous_secret: () => 'Signed with the secret before the current one. Give this sender the new one.',
   subscription_inactive: () => 'The subscription is not active. Renew it to send events.',
   feature_not_in_plan: () => "Your plan doesn't include events. A larger one does.",
-  malformed_body: () => 'Invalid JSON (duplicate key, or not UTF-8).',
+  malformed_body: () =>
+    "Invalid JSON: it ends too early, has a syntax error, a duplicate key, or isn't UTF-8.",
   invalid_request: () =>
     'The body has a field that is missing, unknown or of the wrong form. The answer names it.',
   event_id_conflict: () =>

@@ -13,12 +13,13 @@ const FEW_CODES = 3
 
 interface Props {
   session: Session
+  onAdded: (() => void) | undefined
   /** The other sessions have ended. */
   onChanged: () => void
 }
 
 /** One's own second factors and recovery codes. */
-export function SecondFactorSection({ session, onChanged }: Props) {
+export function SecondFactorSection({ session, onAdded, onChanged }: Props) {
   const loaded = useLoaded(() => call('GET /auth/second-factors'))
   const [codes, setCodes] = useState<string[] | null>(null)
   const [done, setDone] = useState<string | null>(null)
@@ -31,6 +32,7 @@ export function SecondFactorSection({ session, onChanged }: Props) {
   const { value } = loaded
   const add = (first: string[] | undefined) => {
     settle('Second factor added. Your other sessions have ended.', first ?? null)
+    onAdded?.()
     onChanged()
   }
   const needsMailCode = value?.mailCodeRequired === true && !codes
@@ -58,7 +60,12 @@ export function SecondFactorSection({ session, onChanged }: Props) {
           {done}
         </p>
         {codes && <RecoveryCodes codes={codes} session={session} onStored={() => setCodes(null)} />}
-        {value && !codes && !needsMailCode && <AddFactor onBegin={() => setDone(null)} onAdded={add} />}
+        {value && !codes && !needsMailCode && (
+          <>
+            {value.secondFactors.length > 0 && <h3>Add another one</h3>}
+            <AddFactor onBegin={() => setDone(null)} onAdded={add} />
+          </>
+        )}
       </Section>
       {needsMailCode && (
         <AddFirst email={session.user.email} needsMailCode onStale={loaded.reload} onAdded={add} />

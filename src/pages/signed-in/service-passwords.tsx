@@ -39,7 +39,7 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
       <button
         type="button"
         class="small"
-        aria-label={`Replace password of ${name}`}
+        aria-label={`Replace password for ${name}`}
         onClick={() => {
           setSeconds(0)
           setAsked(true)
@@ -49,7 +49,7 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
       </button>
       {isAsked && (
         <Confirm
-          title={`Replace password of ${name}?`}
+          title={`Replace password for ${name}?`}
           action="Replace password"
           onConfirm={replace}
           onCancel={() => setAsked(false)}

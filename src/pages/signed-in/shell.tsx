@@ -8,6 +8,8 @@ export interface PageProps {
   session: Session
   /** What the session says was changed: it says so now. */
   onChanged: (changed: Session) => void
+  /** What the session's recovery code asks for is done, or dismissed. Undefined where none was used. */
+  onRecovered: (() => void) | undefined
 }
 
 interface Props {
