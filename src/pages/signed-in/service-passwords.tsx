@@ -28,25 +28,21 @@ export function ServicePasswords({ member, onPassword, onChanged }: DetailsProps
   }
   return (
     <div class="member-passwords">
-      <h3 id={headingId}>Passwords</h3>
-      <ul class="sessions" aria-labelledby={headingId}>
-        {passwords.map((password) => (
-          <li key={password.hint}>
-            <About password={password} />
-          </li>
-        ))}
-      </ul>
-      <button
-        type="button"
-        class="small"
-        aria-label={`Replace password for ${name}`}
-        onClick={() => {
-          setSeconds(0)
-          setAsked(true)
-        }}
-      >
-        Replace password
-      </button>
+      <div class="heading">
+        <h3 id={headingId}>Passwords</h3>
+        <button
+          type="button"
+          class="small"
+          aria-label={`Replace password for ${name}`}
+          onClick={() => {
+            setSeconds(0)
+            setAsked(true)
+          }}
+        >
+          Replace password
+        </button>
+      </div>
+      <PasswordTable passwords={passwords} headingId={headingId} />
       {isAsked && (
         <Confirm
           title={`Replace password for ${name}?`}
@@ -94,32 +90,34 @@ function PreviousSelect({ seconds, onChange }: { seconds: number; onChange: (sec
   )
 }
 
-type Password = NonNullable<Member['passwords']>[number]
+interface TableProps {
+  passwords: NonNullable<Member['passwords']>
+  headingId: string
+}
 
-function About({ password: { hint, createdAt, lastUsedAt, expiresAt } }: { password: Password }) {
+function PasswordTable({ passwords, headingId }: TableProps) {
   return (
-    <div>
-      <strong>{hint === null ? 'Older password' : <code>gsp_…{hint}</code>}</strong>{' '}
-      {expiresAt && <span class="tag">being replaced</span>}
-      <p class="quiet">
-        {createdAt && (
-          <>
-            created <Time at={createdAt} />,{' '}
-          </>
-        )}
-        {lastUsedAt ? (
-          <>
-            last used <Time at={lastUsedAt} isToTheHour />
-          </>
-        ) : (
-          'not used yet'
-        )}
-        {expiresAt && (
-          <>
-            , works until <Time at={expiresAt} />
-          </>
-        )}
-      </p>
-    </div>
+    <table class="list" aria-labelledby={headingId}>
+      <thead class="list-head">
+        <tr>
+          <th scope="col">Password</th>
+          <th scope="col">Created</th>
+          <th scope="col">Last used</th>
+          <th scope="col">Expires</th>
+        </tr>
+      </thead>
+      <tbody>
+        {passwords.map(({ hint, createdAt, lastUsedAt, expiresAt }) => (
+          <tr key={hint} class="list-row">
+            <th scope="row" class="list-first">
+              {hint === null ? 'Older password' : <code>gsp_…{hint}</code>}
+            </th>
+            <td data-label="Created">{createdAt ? <Time at={createdAt} /> : 'unknown'}</td>
+            <td data-label="Last used">{lastUsedAt ? <Time at={lastUsedAt} isToTheHour /> : 'never'}</td>
+            <td data-label="Expires">{expiresAt ? <Time at={expiresAt} /> : 'never'}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   )
 }
