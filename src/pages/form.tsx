@@ -1,7 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { ApiError } from './api.ts'
-import { ASKED } from './words.ts'
 
 /** Fields, and forms that say what is wrong. */
 
@@ -31,6 +30,21 @@ const MISSING = 'is missing'
 /** What was typed; empty where the form has no such field. */
 export type Values = Readonly<Record<FieldName, string>>
 /** What is wrong, by the name of a field. */
+/** What an empty field asks for. */
+const ASKED: Partial<Record<FieldName, string>> = {
+  code: 'the code',
+  company: 'your company',
+  companyName: 'the name of the company',
+  currentPassword: 'your current password',
+  email: 'your email',
+  handle: 'a handle',
+  mailCode: 'the code from the email',
+  name: 'a name',
+  newEmail: 'your new email',
+  newPassword: 'a new password',
+  password: 'your password',
+}
+
 export type Faults = Readonly<Partial<Record<string, string>>>
 
 interface FieldProps {

@@ -1,7 +1,6 @@
 import type { RefusalReason, ACTIONS as SERVICE_ACTIONS } from '../audit/entry.ts'
 import type { PERMISSIONS } from '../company/account.ts'
 import type { EndReason } from '../errors.ts'
-import type { FieldName } from './form.tsx'
 
 /** What the interface names, in words for people. A name that is new there does not compile here without its words. */
 
@@ -26,21 +25,6 @@ export const ENDED: Record<EndReason, string> = {
 
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 export type Role = (typeof ROLES)[number]
-
-/** What an empty field asks for. */
-export const ASKED: Partial<Record<FieldName, string>> = {
-  code: 'the code',
-  company: 'your company',
-  companyName: 'the name of the company',
-  currentPassword: 'your current password',
-  email: 'your email',
-  handle: 'a handle',
-  mailCode: 'the code from the email',
-  name: 'a name',
-  newEmail: 'your new email',
-  newPassword: 'a new password',
-  password: 'your password',
-}
 
 /** What each role can do. */
 export const CAN: Record<Role, string> = {
