@@ -150,22 +150,24 @@ export async function deleteEventsAcrossCompanies(
 ): Promise<number> {
   let deleted = 0
   while (!signal?.aborted) {
-    const { rows } = await sql<{ old: number; gone: number }>`
+    // The first statement also finds those that others had locked. For the rest, what is deleted would be read again.
+    const start = deleted === 0 ? sql`1` : sql`(select greatest(1, deleted_position) from event_feed)`
+    const { rows } = await sql<{ gone: number }>`
       with feed as (select from event_feed for update skip locked), old as (
         -- Stored before there were positions. With equal positions, the index is in the order of storage.
-        select company_id, event_id, received_at < ${before} as is_due
+        select row_id, received_at < ${before} as is_due
         from feed cross join lateral (
-          select company_id, event_id, received_at from events where feed_position = 0 limit ${EVENTS} for update skip locked
+          select ctid as row_id, received_at from events where feed_position = 0 limit ${EVENTS} for update skip locked
         ) e
       ), front as (
-        select company_id, event_id, feed_position, bool_and(received_at < ${before}) over (
+        select row_id, company_id, event_id, feed_position, bool_and(received_at < ${before}) over (
           order by feed_position, company_id, event_id collate "C" rows unbounded preceding
         ) as is_due
         from feed cross join lateral (
-          select company_id, event_id, received_at, feed_position from events
-          where not exists (select from old) and feed_position > 0 and feed_position <= (
+          select ctid as row_id, company_id, event_id, received_at, feed_position from events
+          where not exists (select from old) and feed_position >= ${start} and feed_position <= (
             select max(feed_position) from (
-              select feed_position from events where feed_position > 0 order by feed_position limit ${EVENTS}
+              select feed_position from events where feed_position >= ${start} order by feed_position limit ${EVENTS}
             ) first
           )
           for update skip locked
@@ -178,10 +180,11 @@ export async function deleteEventsAcrossCompanies(
           order by feed_position desc, company_id desc, event_id collate "C" desc limit 1
         ) l
         where (f.deleted_position, f.deleted_company_id, f.deleted_event_id collate "C") < (l.feed_position, l.company_id, l.event_id)
-      ), due as (
-        select company_id, event_id from old where is_due union all select company_id, event_id from front where is_due
       ), gone as (
-        delete from events e using due d where e.company_id = d.company_id and e.event_id = d.event_id returning 1
+        -- Locked rows stay where they are. Their keys would be read all over their index.
+        delete from events where ctid = any(array(
+          select row_id from old where is_due union all select row_id from front where is_due
+        )) returning 1
       )
       select count(*)::int as gone from gone`.execute(db)
     const gone = rows[0]?.gone ?? 0
