@@ -30,8 +30,8 @@ export async function openEventInserts(
 function insertEvent(companyId: string, eventId: string | undefined): Statement {
   return {
     name: 'insert',
-    text: `insert into load_test_events (company_id, event_id, type, occurred_at, received_at, data)
-      values ($1, $2, $3, $4, $5, $6)`,
+    text: `insert into load_test_events (company_id, event_id, type, occurred_at, received_at, data, feed_position)
+      values ($1, $2, $3, $4, $5, $6, 1)`,
     values: [companyId, eventId, SAMPLE_EVENT.type, SAMPLE_EVENT.occurredAt, new Date(), DATA],
     rows: 1,
   }
@@ -40,8 +40,8 @@ function insertEvent(companyId: string, eventId: string | undefined): Statement 
 function insertEvents(companyId: string, eventIds: string[]): Statement {
   return {
     name: 'insert many',
-    text: `insert into load_test_events (company_id, event_id, type, occurred_at, received_at, data)
-      select $1, i.id, i.type, i.at, $2, i.data
+    text: `insert into load_test_events (company_id, event_id, type, occurred_at, received_at, data, feed_position)
+      select $1, i.id, i.type, i.at, $2, i.data, 1
       from unnest($3::text[], $4::text[], $5::timestamptz[], $6::json[]) as i (id, type, at, data)`,
     values: [
       companyId,
