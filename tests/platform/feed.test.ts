@@ -230,7 +230,7 @@ describe('with wait', () => {
       return page
     })
     await expect.poll(() => waiting, { timeout: 20_000 }).toBe(100)
-    await send(['for all'.replace(' ', '-')])
+    await send(['for-all'])
     const counts = (await Promise.all(pages)).map(({ events }) => events.length)
     expect(counts.filter((count) => count === 1)).toHaveLength(100)
   })
