@@ -20,6 +20,8 @@ function openStorage(): Storage | null {
 // Neither event bubbles, and one of the kind "load" does not reach the window.
 document.addEventListener('error', ({ target }) => isOurs(target) && fail(), { capture: true })
 document.addEventListener('load', ({ target }) => isApplication(target) && begin(), { capture: true })
+// Comes after these, once for all files: a stylesheet that cannot be had may be told after the application has been run.
+addEventListener('load', () => hasFailed || storage?.removeItem(RELOADED))
 
 /** Extensions of the browser add files of their own. */
 function isOurs(target: EventTarget | null): boolean {
@@ -36,7 +38,6 @@ function isApplication(target: EventTarget | null): boolean {
 function begin(): void {
   document.querySelector('.starting')?.remove()
   if (!document.getElementById('app')?.hasChildNodes()) fail()
-  else if (!hasFailed) storage?.removeItem(RELOADED)
 }
 
 function fail(): void {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
@@ -255,6 +255,17 @@ describe('a change of the password', () => {
   test('by two at once has one winner, and the other no longer knows the current one', async () => {
     const person = await service.addUser(admin)
     const sessions = [await service.loginAs(person), await service.loginAs(person)]
+    // The winner's change ends the other session: its request is let in before.
+    const bothVerify = Promise.withResolvers<void>()
+    let verifying = 0
+    hasher.beforeVerifying = async () => {
+      verifying += 1
+      if (verifying === sessions.length) bothVerify.resolve()
+      await bothVerify.promise
+    }
+    onTestFinished(() => {
+      hasher.beforeVerifying = undefined
+    })
     const answers = await Promise.all(
       sessions.map(({ accessToken }, at) =>
         change({ token: accessToken }, { ...json, newPassword: `password of number ${at}` }, { at }),

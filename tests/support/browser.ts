@@ -36,8 +36,11 @@ export const go = (page: Page, name: string) => page.getByRole('link', { name, e
 
 /** Signs in, also where another company is remembered. */
 export async function enter(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
-  await page.getByLabel('Password', { exact: true }).first().waitFor()
   const other = page.getByRole('button', { name: 'Not your company?' })
+  await other
+    .or(page.getByLabel('Company', { exact: true }))
+    .first()
+    .waitFor()
   if (await other.isVisible()) await other.click()
   await fill(page, { Company: companyId, Email: email, Password: password })
   await press(page, 'Sign in')
