@@ -1,0 +1,104 @@
+import { findDivided } from './batches.ts'
+import { eventRule } from './event.ts'
+import { factorRule } from './factor.ts'
+import type { Operation, Part } from './history.ts'
+import { memberRule } from './member.ts'
+import { findUnexplained, type Rule, type Step, UndecidedError } from './search.ts'
+import { secretRule } from './secret.ts'
+import { AWAY } from './seen.ts'
+import { findSharedLater, type SessionPart, type SessionsPart, sessionRule } from './session.ts'
+import { tokenRule } from './token.ts'
+
+/** What no legal order explains, with the history of its subject. */
+export interface Violation {
+  what: string
+  operations: Operation[]
+}
+
+interface Record<P> extends Step<P> {
+  operation: Operation
+}
+
+/** Judges each subject by itself: an order of all would give one of each. Empty: all that clients saw is explained. */
+export function check(operations: readonly Operation[]): Violation[] {
+  const history = operations.map(withSessions(operations))
+  return [
+    ...judge(history, 'session', sessionRule),
+    ...judge(history, 'event', eventRule),
+    ...judge(history, 'secret', secretRule),
+    ...judge(history, 'token', tokenRule),
+    ...judge(history, 'member', memberRule),
+    ...judge(history, 'factor', factorRule),
+    ...sharedLater(history),
+    ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
+    ...history.filter(isAnothers).map((one) => ({ what: 'an answer is that to another', operations: [one] })),
+    ...history
+      .filter(({ status }) => status >= 500 && !AWAY.includes(status))
+      .map((one) => ({ what: `${one.what} was answered ${one.status}`, operations: [one] })),
+  ]
+}
+
+/** Says of each session of a member what is meant for all of them. */
+function withSessions(history: readonly Operation[]): (operation: Operation) => Operation {
+  const opened = history.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.kind === 'session' && part.act === 'open' ? [part] : [])),
+  )
+  const byOwner = Map.groupBy(opened, ({ owner }) => owner)
+  const endsOf = (part: SessionsPart): SessionPart[] =>
+    (byOwner.get(part.id) ?? [])
+      .filter(({ id }) => id !== part.kept)
+      .map(({ id }) => ({ kind: 'session', id, act: 'end', isOwn: false }))
+  return (operation) => {
+    const parts = operation.parts.flatMap((part) => (part.kind === 'sessions' ? endsOf(part) : [part]))
+    return { ...operation, parts }
+  }
+}
+
+function isAnothers({ outcome, asked, answered }: Operation): boolean {
+  return outcome === 'ok' && asked !== answered
+}
+
+function judge<Kind extends Part['kind'], State>(
+  history: readonly Operation[],
+  kind: Kind,
+  rule: Rule<State, Extract<Part, { kind: Kind }>>,
+): Violation[] {
+  return [...subjectsOf(history, kind)].flatMap(([id, records]) => {
+    const operations = records.map(({ operation }) => operation)
+    try {
+      const found = findUnexplained(rule, records)
+      return found ? [{ what: `${kind} ${id}: ${toText(found.operation)}`, operations }] : []
+    } catch (error) {
+      if (!(error instanceof UndecidedError)) throw error
+      return [{ what: `${kind} ${id}: ${error.message}`, operations }]
+    }
+  })
+}
+
+function sharedLater(history: readonly Operation[]): Violation[] {
+  return [...subjectsOf(history, 'session')].flatMap(([id, records]) => {
+    const found = findSharedLater<Record<SessionPart>>(records)
+    if (!found) return []
+    return [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }]
+  })
+}
+
+function subjectsOf<Kind extends Part['kind']>(history: readonly Operation[], kind: Kind) {
+  const isOfKind = (part: Part): part is Extract<Part, { kind: Kind }> => part.kind === kind
+  const subjects = new Map<string, Record<Extract<Part, { kind: Kind }>>[]>()
+  for (const operation of history) {
+    const { begin, end, outcome, code, parts } = operation
+    for (const part of parts.filter(isOfKind)) {
+      const records = subjects.get(part.id) ?? []
+      records.push({ begin, end, outcome, code, part, operation })
+      subjects.set(part.id, records)
+    }
+  }
+  return subjects
+}
+
+/** One line, such as `12.034–12.080 s  person-3  POST /auth/refresh: refused session_ended`. */
+export function toText({ begin, end, client, what, outcome, code }: Operation): string {
+  const [from, to] = [begin, end].map((at) => (at / 1000).toFixed(3))
+  return `${from}–${to} s  ${client}  ${what}: ${outcome} ${code}`.trimEnd()
+}
