@@ -6,8 +6,9 @@ import { parseArgs } from 'node:util'
 import { COMMANDS, carryOut, describe } from './cluster/commands.ts'
 import { sendCommand } from './cluster/control.ts'
 import { openCluster } from './cluster/open-cluster.ts'
-import { FAULTS, rollingUpgrade } from './cluster/trial/faults.ts'
-import { type Outcome, runTrial } from './cluster/trial/run-trial.ts'
+import { openStage } from './fault-test/run/open-stage.ts'
+import { runFaults } from './fault-test/run/run-faults.ts'
+import { toText } from './fault-test/run/text.ts'
 import { UsageError } from './load-test/usage-error.ts'
 import { checkOut, findCommit, LAST_RELEASE } from './upgrade-test/checkout.ts'
 
@@ -19,7 +20,8 @@ import { checkOut, findCommit, LAST_RELEASE } from './upgrade-test/checkout.ts'
  *   database.ts      three of them           instance.ts    the service, its proxies
  *   control.ts       from another terminal   open-cluster.ts all of it
  *   commands.ts      what can be done to it
- *   trial/           faults under load, and whether what clients were told is stored
+ *
+ * What breaks it under load, and judges what its clients saw, is the fault test.
  */
 
 const USAGE = `Usage: npm run cluster                       starts it; Ctrl-C ends it, and nothing stays
@@ -28,48 +30,33 @@ const USAGE = `Usage: npm run cluster                       starts it; Ctrl-C en
        npm run cluster -- heal                  undoes these
        npm run cluster -- switchover
        npm run cluster -- stop|start            both instances, for a restore
-       npm run cluster -- try [FAULT…] [--times N]
-       npm run cluster -- upgrade [COMMIT] [--times N]
+       npm run cluster -- upgrade [COMMIT]
 
 Three machines with etcd, Patroni and Postgres, each in a network of its own; two instances of the service with two workers,
 and the HAProxy of each for its database; two public HAProxy. It needs root and Debian's packages.
 
-try starts a cluster of its own, puts a steady load on it, and does each FAULT to it, by default all of them, N times (1).
-Afterwards it compares what clients were told with what is stored; the exit status is 1 if something was lost. upgrade does
-the same while each instance of COMMIT, by default of the last release (${LAST_RELEASE}), is replaced by one of this
-checkout, and then by one of COMMIT again.
-
-${Object.entries(FAULTS)
-  .map(([name, { what }]) => `  ${name.padEnd(22)} ${what}`)
-  .join('\n')}
+upgrade starts a cluster of its own, and runs the fault test on it while each instance of COMMIT, by default of the last release
+(${LAST_RELEASE}), is replaced by one of this checkout, by one of COMMIT again, and by one of this checkout; the exit status is 1
+if what clients saw is not explained. \`npm run fault-test -- --cluster\` breaks such a cluster.
 `
 
 async function main(): Promise<void> {
-  const { help, times, words } = readOptions()
+  const { help, words } = readOptions()
   const [command, ...rest] = words
   if (help) console.log(USAGE)
   else if (command === undefined) await untilStopped(start)
   else if (COMMANDS.includes(command)) console.log(await sendCommand(words))
-  else if (command === 'try') {
-    const faults = readFaults(rest)
-    await untilStopped((session) => tryFaults(faults, times, session))
-  } else if (command === 'upgrade') {
+  else if (command === 'upgrade') {
     const commit = await readCommit(rest)
-    await untilStopped((session) => tryUpgrade(commit, times, session))
+    await untilStopped((session) => tryUpgrade(commit, session))
   } else throw new UsageError(`There is no \`${command}\`.`)
 }
 
 function readOptions() {
   try {
-    const options = {
-      help: { type: 'boolean', default: false },
-      times: { type: 'string', default: '1' },
-    } as const
+    const options = { help: { type: 'boolean', default: false } } as const
     const { values, positionals } = parseArgs({ options, allowPositionals: true })
-    const times = Number(values.times)
-    if (!Number.isInteger(times) || times < 1 || times > 100)
-      throw new Error('--times takes a number from 1 to 100.')
-    return { help: values.help, times, words: positionals }
+    return { help: values.help, words: positionals }
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
@@ -107,30 +94,16 @@ async function start({ cleanup, signal }: Session): Promise<void> {
   await once(signal, 'abort')
 }
 
-async function tryFaults(names: string[], times: number, { cleanup, signal }: Session): Promise<void> {
-  const cluster = await openCluster({ say: console.log, signal }, cleanup)
-  await cluster.healthy()
-  for (const name of names) {
-    const fault = FAULTS[name]
-    for (let time = 0; fault && time < times; time += 1) report(await runTrial(cluster, name, fault))
-  }
-}
-
-async function tryUpgrade(commit: string, times: number, { cleanup, signal }: Session): Promise<void> {
+async function tryUpgrade(commit: string, { cleanup, signal }: Session): Promise<void> {
   const parent = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
   cleanup.defer(() => rm(parent, { recursive: true, force: true }))
-  const checkout = await checkOut(commit, parent, signal)
-  const cluster = await openCluster({ say: console.log, signal, checkout }, cleanup)
-  await cluster.healthy()
-  const upgrade = { run: rollingUpgrade(checkout), restarts: true }
-  for (let time = 0; time < times; time += 1) report(await runTrial(cluster, 'upgrade', upgrade))
-}
-
-/** All of them by default. @throws UsageError for one that does not exist */
-function readFaults(names: string[]): string[] {
-  const unknown = names.filter((name) => !(name in FAULTS))
-  if (unknown.length > 0) throw new UsageError(`There is no fault ${unknown.join(', ')}.`)
-  return names.length > 0 ? names : Object.keys(FAULTS)
+  const project = await checkOut(commit, parent, signal)
+  const given = { isCluster: true, workers: 2, project, faultSeconds: undefined, say: console.log, signal }
+  const stage = await openStage(given, cleanup)
+  const plan = { seed: commit, seconds: 1, faults: ['upgrade'], isOverlapping: false }
+  const result = await runFaults({ ...given, ...plan }, stage, cleanup)
+  console.log(toText(result))
+  if (result.violations.length > 0) process.exitCode = 1
 }
 
 async function readCommit([name = LAST_RELEASE, ...more]: string[]): Promise<string> {
@@ -138,20 +111,6 @@ async function readCommit([name = LAST_RELEASE, ...more]: string[]): Promise<str
   const commit = await findCommit(name)
   if (!commit) throw new UsageError(`This repository has no commit ${name}.`)
   return commit
-}
-
-function report(outcome: Outcome): void {
-  console.log(toText(outcome))
-  if (outcome.violations.length > 0) process.exitCode = 1
-}
-
-function toText({ fault, secondsWithoutWrite, acknowledged, attempts, failed, violations }: Outcome): string {
-  const failures = Object.entries(failed).map(([what, count]) => `${what} ${count}`)
-  return [
-    `${fault}: ${secondsWithoutWrite.toFixed(1)} s without a write; ${acknowledged} changes acknowledged,`,
-    `${attempts} attempts, of which failed: ${failures.join(', ') || 'none'};`,
-    violations.length === 0 ? 'nothing lost' : `VIOLATED:\n  ${violations.slice(0, 10).join('\n  ')}`,
-  ].join(' ')
 }
 
 await main().catch((error: unknown) => {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { request } from 'undici'
@@ -41,6 +42,9 @@ const Health = TypeCompiler.Compile(Type.Object({ health: Type.Literal('true') }
 
 const ROLES = resolve(import.meta.dirname, '../../deploy/roles.sql')
 const PROBE_MS = 2_000
+const NO_STANDBY = 412
+const PATIENCE_MS = 30_000
+const POLL_MS = 500
 
 export const newPassword = () => randomBytes(24).toString('base64url')
 
@@ -85,14 +89,19 @@ export async function openDatabase(
       return roles.join() === 'leader,replica,sync_standby'
     },
     async switchOver() {
-      const leader = await primary()
-      const { statusCode, body } = await request(`${patroniOf(leader)}/switchover`, {
-        method: 'POST',
-        headers: { authorization: `Basic ${Buffer.from(`patroni:${secrets.restApi}`).toString('base64')}` },
-        body: JSON.stringify({ leader: nameOf(leader) }),
-      })
-      const text = await body.text()
-      if (statusCode !== 200) throw new UsageError(`Patroni answered ${statusCode}: ${text}`)
+      for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(POLL_MS)) {
+        const leader = await primary()
+        const { statusCode, body } = await request(`${patroniOf(leader)}/switchover`, {
+          method: 'POST',
+          headers: { authorization: `Basic ${Buffer.from(`patroni:${secrets.restApi}`).toString('base64')}` },
+          body: JSON.stringify({ leader: nameOf(leader) }),
+        })
+        const text = await body.text()
+        if (statusCode === 200) return
+        // Patroni chooses the synchronous standby anew when a machine has come back.
+        if (statusCode !== NO_STANDBY || performance.now() > deadline)
+          throw new UsageError(`Patroni answered ${statusCode}: ${text}`)
+      }
     },
     async createRoles(owner, service) {
       const psql = [join(programs.postgres, 'psql'), '--quiet', '--no-psqlrc', `--file=${ROLES}`]

@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 import { childrenOf } from '../load-test/process-usage.ts'
 import { startService } from '../load-test/target/start-service.ts'
 import { postgresOf } from './machine.ts'
-import { MACHINES } from './network.ts'
+import { MACHINES, sendSignal } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'
 
 /** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */
@@ -11,11 +11,16 @@ export interface Instance {
   /** host:port of its listeners. */
   address: string
   ops: string
+  opsUrl: string
+  /** Whether it should answer: false from its end until it has started again. */
+  isUp(): boolean
   /** Drains it. */
   stop(): Promise<void>
-  /** Of another checkout, by default of this one. Nothing happens if it runs. */
-  start(checkout?: string): Promise<void>
-  /** The ids of its processes. */
+  /** All of its processes. */
+  kill(): Promise<void>
+  /** Of another checkout, by default of this one, with these variables besides its own. Nothing happens if it runs. */
+  start(checkout?: string, extra?: Record<string, string>): Promise<void>
+  /** The ids of its processes, that of its primary first. */
   processes(): number[]
 }
 
@@ -45,7 +50,7 @@ export async function openInstance(
   const name = `instance-${n}`
   let running: { pid: number | undefined; stop(): Promise<void> } | undefined
   let starts = 0
-  async function start(from?: string): Promise<void> {
+  async function start(from?: string, extra: Record<string, string> = {}): Promise<void> {
     if (running) return
     const opened = cleanup.use(new AsyncDisposableStack())
     starts += 1
@@ -56,21 +61,32 @@ export async function openInstance(
       PLATFORM_PORT: String(ports.platform),
     }
     const logFile = join(folder, `${name}-${starts}.log`)
-    const service = await startService({ variables: { ...variables, ...own }, logFile, folder: from }, opened)
+    const service = await startService(
+      { variables: { ...variables, ...own, ...extra }, logFile, folder: from },
+      opened,
+    )
     running = { ...service, stop: () => opened.disposeAsync() }
   }
   async function stop(): Promise<void> {
-    await running?.stop()
+    const stopping = running
     running = undefined
+    await stopping?.stop()
   }
+  const processes = () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)])
   await start(checkout)
   return {
     name,
     address: `${HOST}:${ports.http}`,
     ops: `${HOST}:${ports.ops}`,
+    opsUrl: `http://${HOST}:${ports.ops}`,
+    isUp: () => running !== undefined,
     stop,
+    async kill() {
+      for (const pid of processes()) sendSignal(pid, 'SIGKILL')
+      await stop()
+    },
     start,
-    processes: () => [running?.pid ?? 0, ...childrenOf(running?.pid)],
+    processes,
   }
 }
 

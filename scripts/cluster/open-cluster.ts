@@ -39,7 +39,7 @@ export interface Cluster {
   folder: string
   /** Runs a command of operators, such as `company list`, and returns what it prints. */
   admin(...command: string[]): Promise<string>
-  /** To the tables of this checkout. */
+  /** To the tables of this checkout, whose commands `admin` runs from then on. */
   migrate(): Promise<unknown>
   readiness(): Promise<{ name: string; isReady: boolean }[]>
   /** Resolves when each machine has its role and both instances are ready. */
@@ -51,16 +51,17 @@ interface Options {
   signal: AbortSignal
   /** The service of another checkout, to begin with. */
   checkout?: string | undefined
+  /** Of the environment of the instances. */
+  variables?: Record<string, string>
 }
 
 const PROJECT = resolve(import.meta.dirname, '../..')
 const POLL_MS = 250
 const PATIENCE_MS = 180_000
-const WORKERS = 2
 const LINES = 10
 
 export async function openCluster(
-  { say, signal, checkout = PROJECT }: Options,
+  { say, signal, checkout = PROJECT, variables: given = {} }: Options,
   cleanup: AsyncDisposableStack,
 ): Promise<Cluster> {
   const programs = findPrograms()
@@ -103,22 +104,24 @@ export async function openCluster(
     PGPASSWORD: owner,
     PGDATABASE: 'gatehouse',
   }
-  const admin = (project: string, ...command: string[]) =>
+  let project = checkout
+  const admin = (...command: string[]) =>
     runProgram([process.execPath, join(project, 'scripts/admin.ts'), ...command], operator)
   const { DATABASE_URL: url } = operator
   await until('a way to the primary', () => succeeds(() => runStatement(url, 'select')))
-  await admin(checkout, 'migrate')
+  await admin('migrate')
   const openOne = (n: number) => {
     const variables = {
       MASTER_KEYS: operator.MASTER_KEYS,
       PUBLIC_URL: operator.PUBLIC_URL,
       DATABASE_URL: urlFor('gatehouse', service, n),
       TRUST_PROXY: '127.0.0.1',
-      WORKERS: String(WORKERS),
+      WORKERS: '2',
       DRAIN_DELAY_SECONDS: '3',
       DATA_DIR: join(folder, 'data'),
       // All requests come from one network.
-      RATE_LIMIT_SCALE: '1000',
+      RATE_LIMIT_SCALE: '100000',
+      ...given,
     }
     return openInstance(n, { folder, variables, checkout }, cleanup)
   }
@@ -136,8 +139,11 @@ export async function openCluster(
     platformUrls: [1, 2].map((n) => `http://${platformAddress(n)}`),
     operator,
     folder,
-    admin: (...command) => admin(checkout, ...command),
-    migrate: () => admin(PROJECT, 'migrate'),
+    admin,
+    migrate() {
+      project = PROJECT
+      return admin('migrate')
+    },
     readiness: () =>
       Promise.all(instances.map(async (one) => ({ name: one.name, isReady: await isReady(one) }))),
     async healthy() {

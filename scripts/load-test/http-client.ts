@@ -4,8 +4,8 @@ import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { type buildConnector, Pool } from 'undici'
 import { Failure } from './drive/failure.ts'
 
-interface Request {
-  method: 'GET' | 'POST'
+export interface Request {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   token?: string
   headers?: Record<string, string>

@@ -5,12 +5,13 @@ const SAME_INTERRUPT_MS = 500
 export function abortOnInterrupt(): AbortSignal {
   const stop = new AbortController()
   let firstAt = 0
-  process.on('SIGINT', () => {
+  function onSignal(): void {
     if (!stop.signal.aborted) {
       firstAt = performance.now()
       console.error('\nending; press Ctrl-C again to leave without a report')
       stop.abort()
     } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
-  })
+  }
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
   return stop.signal
 }

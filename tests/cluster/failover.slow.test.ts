@@ -8,9 +8,10 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { postgresOf } from '../../scripts/cluster/machine.ts'
 import { MACHINES } from '../../scripts/cluster/network.ts'
-import { openCluster } from '../../scripts/cluster/open-cluster.ts'
-import { FAULTS } from '../../scripts/cluster/trial/faults.ts'
-import { runTrial } from '../../scripts/cluster/trial/run-trial.ts'
+import { SIZE, stageOf } from '../../scripts/fault-test/run/open-stage.ts'
+import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
+import { toText } from '../../scripts/fault-test/run/text.ts'
+import { openClusterTarget } from '../../scripts/fault-test/target/open-cluster-target.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
 
@@ -42,8 +43,9 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
   {
     await using cleanup = new AsyncDisposableStack()
     const { signal } = new AbortController()
-    const cluster = await openCluster({ say: console.log, signal }, cleanup)
-    await cluster.healthy()
+    const given = { workers: 2, size: SIZE, project: undefined, say: console.log, signal }
+    const target = await openClusterTarget(given, cleanup)
+    const { cluster } = target
     expect(await traces()).not.toEqual([])
 
     // What a standby shows can have ended since.
@@ -60,18 +62,20 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
       expect(isUnavailable(fault)).toBe(n !== primary)
     }
 
-    const fault = FAULTS['machine-killed']
-    if (!fault) throw new Error('there is no such fault')
-    const { violations, acknowledged, failed } = await runTrial(cluster, 'machine-killed', fault)
-    expect(violations).toEqual([])
-    expect(acknowledged).toBeGreaterThan(100)
-    expect(failed['503']).toBeGreaterThan(0)
+    // Longer than the 20 s after which it is replaced.
+    const stage = { ...stageOf(target, 2), lasting: { least: 30_000, more: 1 } }
+    const plan = { seed: 'slow', seconds: 1, faults: ['machine-killed'], isOverlapping: false }
+    const result = await runFaults({ ...plan, say: console.log, signal }, stage, cleanup)
+    console.log(toText(result))
+    expect(result.violations).toEqual([])
+    expect(result.outcomes['ok']).toBeGreaterThan(1_000)
+    expect(result.errors['503']).toBeGreaterThan(0)
+    expect(await cluster.database.primary()).not.toBe(primary)
   }
   expect(await traces()).toEqual([])
 })
 
 test('what does not exist is refused with a sentence', async () => {
-  expect(await run('try', 'earthquake')).toMatchObject({ code: 1, stderr: 'There is no fault earthquake.\n' })
   expect(await run('explode')).toMatchObject({ code: 1, stderr: 'There is no `explode`.\n' })
   const away = await run('status')
   expect(away).toMatchObject({ code: 1, stderr: 'No cluster runs. Start one with `npm run cluster`.\n' })

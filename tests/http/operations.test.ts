@@ -3,13 +3,13 @@ import { Registry } from 'prom-client'
 import { request } from 'undici'
 import { describe, expect, inject, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
+import { openProxy } from '../../scripts/fault-test/target/proxy.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
-import { openProxy } from '../support/proxy.ts'
 import { openTestService } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -86,7 +86,7 @@ describe('the operations listener', () => {
 
   test('answers soon whatever the database does, and is ready when it goes on (ASVS 16.5.2)', async () => {
     const { hostname, port } = new URL(service.url)
-    const proxy = await openProxy(hostname, Number(port))
+    const proxy = await openProxy(() => ({ host: hostname, port: Number(port) }))
     const url = new URL(service.url)
     url.host = `127.0.0.1:${proxy.port}`
     const distant = connect({ url: url.href, poolSize: 2, timeoutScale: 100 })
@@ -99,7 +99,7 @@ describe('the operations listener', () => {
     const soon = 60_000
     expect(await ops.readiness()).toEqual([200, undefined])
 
-    proxy.freeze()
+    proxy.disturb({ kind: 'stall', ways: ['to server', 'to client'] })
     // Over an open connection at first, and then over one that is never established.
     for (let probe = 0; probe < 4; probe += 1) {
       const sentAt = performance.now()
@@ -110,7 +110,7 @@ describe('the operations listener', () => {
       expect(await ops.readyMetric()).toBe('0')
       expect(performance.now() - scrapedAt).toBeLessThan(soon)
     }
-    proxy.thaw()
+    proxy.disturb(null)
     await expect.poll(() => ops.readiness()).toEqual([200, undefined])
   })
 

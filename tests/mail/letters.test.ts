@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { ReceivedMail } from '../../scripts/fault-test/target/mail-server.ts'
 import { queueMail } from '../../src/mail/service.ts'
 import { changeUserStatus, invite } from '../../src/operator/users.ts'
-import { openMailbox, type ReceivedMail } from '../support/mailbox.ts'
+import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 

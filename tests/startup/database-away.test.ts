@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
+import { openProxy } from '../../scripts/fault-test/target/proxy.ts'
 import { connect } from '../../src/database/connect.ts'
 import { waitForDatabase } from '../../src/database/start.ts'
 import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { findPlace, findServicePlaces, type Place } from '../support/places.ts'
-import { openProxy } from '../support/proxy.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
@@ -17,6 +17,7 @@ const testService = await openTestService()
 const { launch, start } = createServerProcesses(testService.url)
 const { hostname, port } = new URL(testService.url)
 const database = { host: hostname, port: Number(port) }
+const SILENCE = { kind: 'stall', ways: ['to server', 'to client'] } as const
 
 /** The database at another place. */
 function at({ host, port }: Place, change: (url: URL) => void = () => {}): string {
@@ -27,10 +28,10 @@ function at({ host, port }: Place, change: (url: URL) => void = () => {}): strin
 }
 
 test('a database that falls silent holds up neither probes, nor metrics, nor the end of the process (ASVS 16.5.2)', async () => {
-  const proxy = await openProxy(database.host, database.port)
+  const proxy = await openProxy(() => database)
   whenDone(() => proxy.close())
   const service = await start({ DATABASE_URL: at(proxy) })
-  proxy.freeze()
+  proxy.disturb(SILENCE)
   for (const [path, status] of [
     ['/livez', 200],
     ['/readyz', 503],
@@ -47,7 +48,7 @@ test('a database that falls silent holds up neither probes, nor metrics, nor the
 })
 
 test('a database that falls silent leaves no request without an answer, however many wait for it (ASVS 16.5.2)', async () => {
-  const proxy = await openProxy(database.host, database.port)
+  const proxy = await openProxy(() => database)
   whenDone(() => proxy.close())
   const service = await start({ DATABASE_URL: at(proxy) })
   const { companyId, email, password } = await testService.addCompany()
@@ -66,7 +67,7 @@ test('a database that falls silent leaves no request without an answer, however 
   const { body } = await signIn()
   const { accessToken, refreshToken } = body as Record<string, string>
 
-  proxy.freeze()
+  proxy.disturb(SILENCE)
   const answers = await Promise.all([
     ...times(240, signIn),
     ask('/auth/session', undefined, accessToken),
@@ -83,7 +84,7 @@ test('a database that falls silent leaves no request without an answer, however 
       body: { code: 'unavailable' },
     })
 
-  proxy.thaw()
+  proxy.disturb(null)
   await expect.poll(async () => (await signIn()).status).toBe(200)
 })
 
@@ -100,7 +101,7 @@ describe('a database that is not there at the start', () => {
     expect(await ask('/livez')).toEqual([200, { status: 'ok', version: manifest.version }])
     expect(await ask('/readyz')).toEqual([503, { status: 'not ready', reason: 'starting' }])
 
-    const proxy = await openProxy(database.host, database.port, place)
+    const proxy = await openProxy(() => database, place)
     whenDone(() => proxy.close())
     await service.told(/(Server listening at)/)
     await expect.poll(() => ask('/readyz')).toEqual([200, { status: 'ok' }])

@@ -18,8 +18,8 @@ import type { Credentials } from '../operations/credentials.ts'
 export interface Operator {
   /** Creates a company and returns its admin. */
   createCompany(): Promise<Credentials>
-  /** One of the platform that may introspect. */
-  createClient(): Promise<{ id: string; secret: string }>
+  /** One of the platform, which may introspect by default. */
+  createClient(scopes?: string[]): Promise<{ id: string; secret: string }>
   signTokens(claims: SessionClaims): Promise<{ accessToken: string; refreshToken: string }>
 }
 
@@ -53,12 +53,8 @@ export async function openOperator(
   const tokens = await openTokens(config, connection)
   return {
     createCompany: () => createLoadTestCompany(connection),
-    createClient: () =>
-      createClient(
-        { db: connection.db, system: realSystem },
-        { name: 'load test', scopes: ['introspect'] },
-        Date.now(),
-      ),
+    createClient: (scopes = ['introspect']) =>
+      createClient({ db: connection.db, system: realSystem }, { name: 'load test', scopes }, Date.now()),
     signTokens: (claims) => signTokens(tokens, claims, config.accessTokenTtlSeconds),
   }
 }

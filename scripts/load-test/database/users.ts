@@ -8,8 +8,12 @@ export interface User {
 
 const ANALYSTS = 1_000
 
-/** Gives a company that has only its admin 1,000 analysts with the admin's password; returns their emails. */
-export async function insertAnalysts(connection: pg.Client, companyId: string): Promise<string[]> {
+/** Gives a company that has only its admin so many analysts with the admin's password; returns their emails. */
+export async function insertAnalysts(
+  connection: pg.Client,
+  companyId: string,
+  count = ANALYSTS,
+): Promise<string[]> {
   const { rows } = await connection.query<{ email: string }>(
     `insert into users (company_id, user_id, email, name, role, assignments, status, password_hash,
        email_verified_at, created_at)
@@ -18,7 +22,7 @@ export async function insertAnalysts(connection: pg.Client, companyId: string): 
      from users, generate_series(1, $2::int) n
      where company_id = $1
      returning email`,
-    [companyId, ANALYSTS],
+    [companyId, count],
   )
   return rows.map(({ email }) => email)
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, createWriteStream, openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,22 +18,35 @@ interface ServiceOptions {
   folder?: string | undefined
   /** How many files the process can open; as many as this process by default. */
   maxFiles?: number | undefined
+  /** Whether its log goes through a pipe, which can be closed. */
+  isLogPiped?: boolean | undefined
+}
+
+interface Service {
+  url: string
+  platformUrl: string
+  opsUrl: string
+  pid: number | undefined
+  /** Of a log that is piped: nobody reads it any more. */
+  closeLog(): void
 }
 
 /** Starts the service as `npm start` does. Returns its URLs and process id. */
 export async function startService(
-  { variables, logFile, folder = PROJECT, maxFiles }: ServiceOptions,
+  { variables, logFile, folder = PROJECT, maxFiles, isLogPiped = false }: ServiceOptions,
   cleanup: AsyncDisposableStack,
-): Promise<{ url: string; platformUrl: string; opsUrl: string; pid: number | undefined }> {
+): Promise<Service> {
   const log = openSync(logFile, 'w')
   const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
   const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
     env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
-    stdio: ['ignore', log, log],
+    stdio: isLogPiped ? ['ignore', 'pipe', 'pipe'] : ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.
     detached: true,
   })
   closeSync(log)
+  const pipes = [service.stdout, service.stderr].filter((pipe) => pipe !== null)
+  for (const pipe of pipes) pipe.pipe(createWriteStream(logFile, { flags: 'a' }))
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
@@ -41,7 +54,10 @@ export async function startService(
   const told = await readFile(logFile, 'utf8')
   const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(told) ?? []
   const [, platformUrl = ''] = /"Platform listener at ([^"]+)"/.exec(told) ?? []
-  return { url, platformUrl, opsUrl, pid: service.pid }
+  const closeLog = () => {
+    for (const pipe of pipes) pipe.destroy()
+  }
+  return { url, platformUrl, opsUrl, pid: service.pid, closeLog }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {

@@ -1,0 +1,61 @@
+import { signedHeaders } from '../../load-test/operations/ingest.ts'
+import type { Part } from '../checker/history.ts'
+import { type Actor, pause, perform } from './perform.ts'
+
+/** A server that sends events, one or many, again after a lost answer, and now and then with the content of another. */
+
+/** The secrets of a company that were shown, the newest last. */
+export interface Secrets {
+  companyId: string
+  shown: string[]
+}
+
+interface Event {
+  id: string
+  content: string
+}
+
+const PAUSE_MS = 250
+const MOST = 20
+
+export async function liveSender(actor: Actor, secrets: Secrets): Promise<void> {
+  const { random, ending } = actor
+  let sent: Event[] = []
+  while (!ending.aborted) {
+    await pause(actor, PAUSE_MS)
+    const choice = random.below(10)
+    if (choice === 0) sent = sent.map(({ id }) => ({ id, content: random.word(8) }))
+    else if (choice > 3) {
+      const count = choice < 7 ? 1 : 1 + random.below(MOST)
+      sent = Array.from({ length: count }, () => ({ id: random.word(20), content: random.word(8) }))
+    }
+    if (sent.length > 0) await sendEvents(actor, secrets, sent)
+  }
+}
+
+async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: Event[]): Promise<void> {
+  const { random } = actor
+  // Now and then one that was replaced.
+  const secret = shown.at(random.isOneIn(10) ? -2 : -1)
+  if (secret === undefined) return
+  const all = events.map(({ id, content }) => ({ id, type: 'fault.tested', data: { content } }))
+  const body = JSON.stringify(all.length === 1 ? all[0] : { events: all })
+  const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64')
+  await perform(actor, {
+    what: 'POST /events/ingest',
+    headers: signedHeaders({ companyId, signingKey }, random.word(20), body),
+    body,
+    asked: String(events.length),
+    answeredOf: ({ accepted = 0, duplicates = 0 }) => String(accepted + duplicates),
+    parts: ({ code, reply: { accepted, duplicates, detail = '' } }) => {
+      const isNew = accepted === events.length ? true : duplicates === events.length ? false : null
+      return [
+        { kind: 'secret', id: companyId, act: 'sign', secret },
+        ...events.map(({ id, content }): Part => {
+          const isNamed = code === 'event_id_conflict' && detail.includes(id)
+          return { kind: 'event', id: `${companyId} ${id}`, act: 'send', content, isNew, isNamed }
+        }),
+      ]
+    },
+  })
+}

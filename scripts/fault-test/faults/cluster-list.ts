@@ -1,0 +1,170 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Instance } from '../../cluster/instance.ts'
+import type { Machine } from '../../cluster/machine.ts'
+import { send } from '../target/database.ts'
+import { clockShiftedBy } from '../target/instance.ts'
+import type { ClusterTarget } from '../target/open-cluster-target.ts'
+import type { FaultOf } from './fault.ts'
+
+/** What can happen to the cluster, one at a time. A primary that says nothing for 20 s is replaced. */
+
+type Fault = FaultOf<ClusterTarget>
+
+const CLOCK_SHIFT_MS = 60_000
+/** So that both proxies use an instance again. */
+const SETTLED_MS = 5_000
+const WALRECEIVER = /walreceiver/
+
+const ofPrimary =
+  (begin: (machine: Machine) => Promise<void>): Fault['run'] =>
+  async ({ cluster: { database } }, _, ms) => {
+    const machine = database.machines[(await database.primary()) - 1]
+    if (!machine) throw new Error('there is no such machine')
+    await begin(machine)
+    await sleep(ms)
+    await machine.heal()
+  }
+
+export const CLUSTER_FAULTS: Record<string, Fault> = {
+  'postgres-killed': {
+    what: 'all processes of Postgres on the primary are killed',
+    run: ofPrimary((machine) => machine.signalPostgres('SIGKILL')),
+  },
+  'machine-killed': {
+    what: "all processes of the primary's machine are killed",
+    run: ofPrimary((machine) => machine.kill()),
+  },
+  'machine-frozen': {
+    what: "all processes of the primary's machine stop for a while",
+    run: ofPrimary((machine) => machine.freeze()),
+  },
+  'machine-partitioned': {
+    what: "the network of the primary's machine is down",
+    run: ofPrimary((machine) => machine.cutOff()),
+  },
+  'machine-isolated': {
+    what: "the primary's machine hears nothing of the other two, and is reached by the instances",
+    run: ofPrimary((machine) => machine.isolate()),
+  },
+  'postgres-frozen': {
+    what: 'Postgres alone stops on the primary for a while',
+    run: ofPrimary((machine) => machine.signalPostgres('SIGSTOP')),
+  },
+  'patroni-killed': {
+    what: 'Patroni alone is killed on the primary, and started again',
+    run: ofPrimary(async (machine) => machine.killPatroni()),
+  },
+  switchover: {
+    what: 'the primary hands over to its synchronous standby',
+    async run({ cluster: { database } }, _, ms) {
+      await database.switchOver()
+      await sleep(ms)
+    },
+  },
+  'replication-stalled': {
+    what: 'both standbys take nothing',
+    async run({ cluster: { database } }, _, ms) {
+      const toAll = (signal: NodeJS.Signals) =>
+        Promise.all(database.machines.map((machine) => machine.signalPostgres(signal, WALRECEIVER)))
+      await toAll('SIGSTOP')
+      await sleep(ms)
+      await toAll('SIGCONT')
+    },
+  },
+  'etcd-away': {
+    what: 'all of etcd stops for a while',
+    async run({ cluster: { database } }, _, ms) {
+      for (const machine of database.machines) machine.signalEtcd('SIGSTOP')
+      await sleep(ms)
+      for (const machine of database.machines) machine.signalEtcd('SIGCONT')
+    },
+  },
+  'public-proxy-killed': {
+    what: 'one of the public proxies is killed, and starts again later',
+    async run({ cluster }, random, ms) {
+      const proxy = random.pick(cluster.publicProxies)
+      await proxy.stop()
+      await sleep(ms)
+      proxy.start()
+    },
+  },
+  'database-proxy-killed': {
+    what: 'the HAProxy between an instance and its database is killed, and starts again later',
+    async run({ cluster: { databaseProxies, instances, readiness } }, random, ms) {
+      const n = random.below(databaseProxies.length)
+      const others = instances.filter((_, index) => index !== n).map(({ name }) => name)
+      await databaseProxies[n]?.stop()
+      await sleep(ms)
+      const ready = (await readiness()).filter(({ isReady }) => isReady).map(({ name }) => name)
+      databaseProxies[n]?.start()
+      if (ready.join() !== others.join()) throw new Error(`ready meanwhile: ${ready.join() || 'none'}`)
+    },
+  },
+  'worker-killed': {
+    what: 'a worker is killed (with one worker: the instance)',
+    restarts: true,
+    async run(target, random, ms) {
+      const instance = random.pick(target.cluster.instances)
+      const [, ...workers] = instance.processes()
+      if (workers.length === 0) return await killInstance(target, instance, ms)
+      send(random.pick(workers), 'SIGKILL')
+      await sleep(ms)
+    },
+  },
+  'instance-killed': {
+    what: 'all processes of an instance are killed, and it starts again later',
+    restarts: true,
+    run: (target, random, ms) => killInstance(target, random.pick(target.cluster.instances), ms),
+  },
+  'rolling-restart': {
+    what: 'each instance is restarted by SIGTERM, one after the other',
+    restarts: true,
+    run: replaceInstances,
+  },
+  'clocks-apart': {
+    what: 'an instance runs with a clock that is wrong by a minute',
+    restarts: true,
+    async run({ cluster, project }, random, ms) {
+      const instance = random.pick(cluster.instances)
+      await instance.stop()
+      await instance.start(project, clockShiftedBy(random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS))
+      await sleep(ms)
+      await instance.stop()
+      await instance.start(project)
+    },
+  },
+  'mail-away': {
+    what: 'the mail server is away',
+    async run({ mail }, _, ms) {
+      await mail.stop()
+      await sleep(ms)
+      await mail.start()
+    },
+  },
+}
+
+/** Of a cluster whose instances are those of an earlier checkout: this one comes, goes back, and comes again. */
+export const UPGRADE: Fault = {
+  what: 'each instance is replaced by that of this checkout, by the one before, and by this one again',
+  restarts: true,
+  async run(target) {
+    await target.cluster.migrate()
+    for (const project of [undefined, target.project, undefined])
+      await replaceInstances({ ...target, project })
+  },
+}
+
+async function killInstance({ project }: ClusterTarget, instance: Instance, ms: number): Promise<void> {
+  await instance.kill()
+  await sleep(ms)
+  await instance.start(project)
+}
+
+async function replaceInstances({ cluster, project }: ClusterTarget): Promise<void> {
+  for (const instance of cluster.instances) {
+    await instance.stop()
+    await instance.start(project)
+    await cluster.healthy()
+    await sleep(SETTLED_MS)
+  }
+}

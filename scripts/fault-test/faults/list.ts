@@ -1,0 +1,241 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { MAX_CONNECTIONS, send } from '../target/database.ts'
+import type { Instance } from '../target/instance.ts'
+import type { Target } from '../target/open-target.ts'
+import type { Disturbance } from '../target/proxy.ts'
+import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
+import type { FaultOf } from './fault.ts'
+
+/** What can happen to two instances on one Postgres. */
+
+type Fault = FaultOf<Target>
+
+const HIT = 10
+const CLOCK_SHIFT_MS = 60_000
+const SETTLED_MS = 1_000
+
+const cut = (when: 'before' | 'during' | 'after'): Fault => ({
+  what: `connections to the database are cut ${when} statements and commits`,
+  breaks: 'way',
+  run: (target, random, ms) => disturb(target, { kind: 'cut', when, isHit: () => random.isOneIn(HIT) }, ms),
+})
+
+export const FAULTS: Record<string, Fault> = {
+  'postgres-killed': {
+    what: 'all processes of Postgres are killed, and it starts again later',
+    breaks: 'database',
+    async run({ database }, _, ms) {
+      database.signal('SIGKILL')
+      await sleep(ms)
+      await database.start()
+    },
+  },
+  'postgres-stopped': {
+    what: 'all processes of Postgres stop for a while (SIGSTOP)',
+    breaks: 'database',
+    async run({ database }, _, ms) {
+      database.signal('SIGSTOP')
+      await sleep(ms)
+      database.signal('SIGCONT')
+    },
+  },
+  'postgres-restarted': {
+    what: 'Postgres is restarted in order',
+    breaks: 'database',
+    async run({ database }) {
+      await database.stop()
+      await database.start()
+    },
+  },
+  'cut-before': cut('before'),
+  'cut-during': cut('during'),
+  'cut-after': cut('after'),
+  'all-cut': {
+    what: 'all connections to the database are cut, again and again',
+    breaks: 'way',
+    async run({ proxy }, random, ms) {
+      for (const end = performance.now() + ms; performance.now() < end; await sleep(random.below(1_000)))
+        proxy.cutAll()
+    },
+  },
+  latency: {
+    what: 'what goes to the database and back is late by 50 to 250 ms',
+    breaks: 'way',
+    run: (target, random, ms) => disturb(target, { kind: 'latency', ms: 50 + random.below(200) }, ms),
+  },
+  trickle: {
+    what: 'what goes to the database and back trickles',
+    breaks: 'way',
+    run: (target, random, ms) => disturb(target, { kind: 'trickle', bytes: 100 + random.below(900) }, ms),
+  },
+  'requests-stalled': {
+    what: 'nothing reaches the database',
+    breaks: 'way',
+    run: (target, _, ms) => disturb(target, { kind: 'stall', ways: ['to server'] }, ms),
+  },
+  'answers-stalled': {
+    what: 'nothing comes back from the database, which gets all',
+    breaks: 'way',
+    run: (target, _, ms) => disturb(target, { kind: 'stall', ways: ['to client'] }, ms),
+  },
+  'worker-killed': {
+    what: 'a worker is killed (with one worker: the instance)',
+    breaks: 'instances',
+    restarts: true,
+    async run({ instances }, random, ms) {
+      const instance = random.pick(instances)
+      const [, ...workers] = instance.processes()
+      if (workers.length === 0) return await kill(instance, ms)
+      send(random.pick(workers), 'SIGKILL')
+      await sleep(ms)
+    },
+  },
+  'instance-killed': {
+    what: 'an instance is killed, and starts again later: its primary, whose workers leave by themselves',
+    breaks: 'instances',
+    restarts: true,
+    run: ({ instances }, random, ms) => kill(random.pick(instances), ms),
+  },
+  'rolling-restart': {
+    what: 'each instance is restarted by SIGTERM, one after the other',
+    breaks: 'instances',
+    restarts: true,
+    async run({ instances }) {
+      for (const instance of instances) {
+        await instance.stop()
+        await instance.start()
+        await sleep(SETTLED_MS)
+      }
+    },
+  },
+  'clocks-apart': {
+    what: 'an instance runs with a clock that is wrong by a minute',
+    breaks: 'instances',
+    restarts: true,
+    async run({ instances }, random, ms) {
+      const instance = random.pick(instances)
+      await instance.stop()
+      await instance.start({ clockShiftMs: random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS })
+      await sleep(ms)
+      await instance.stop()
+      await instance.start()
+    },
+  },
+  'table-locked': {
+    what: 'a table is locked against all use',
+    breaks: 'database',
+    run: ({ database }, random, ms) =>
+      database.use(async (connection) => {
+        const table = random.pick(['sessions', 'events', 'users', 'signing_secrets', 'mail_outbox'])
+        await connection.query(`begin; lock table ${table} in access exclusive mode`)
+        await sleep(ms)
+        await connection.query('rollback')
+      }),
+  },
+  'no-connections': {
+    what: 'the database has no connections left',
+    breaks: 'database',
+    run: ({ database }, _, ms) => database.use((connection) => takeAll(connection, database.url(), ms)),
+  },
+  'read-only': {
+    what: 'the database is read-only',
+    breaks: 'database',
+    run: ({ database }, _, ms) =>
+      database.use(async (connection) => {
+        await setReadOnly(connection, true)
+        await sleep(ms)
+        await setReadOnly(connection, false)
+      }),
+  },
+  'database-disk-full': {
+    what: "the database's disk is full, and then freed (needs root)",
+    breaks: 'database',
+    async run({ database, databaseDisk }, _, ms) {
+      await fill(databaseDisk, ms)
+      // It ends where it cannot write its log (PANIC).
+      await database.recover()
+    },
+  },
+  'log-disk-full': {
+    what: "the disk of the instances' logs is full, and then freed (needs root)",
+    // An instance that starts says so in its log.
+    breaks: 'instances',
+    run: ({ logDisk }, _, ms) => fill(logDisk, ms),
+  },
+  'log-closed': {
+    what: "nobody reads an instance's log any more",
+    breaks: 'instances',
+    restarts: true,
+    async run({ instances }, random, ms) {
+      const instance = random.pick(instances)
+      await instance.stop()
+      await instance.start({ isLogPiped: true })
+      instance.closeLog()
+      await sleep(ms)
+      await instance.stop()
+      await instance.start()
+    },
+  },
+  'mail-away': {
+    what: 'the mail server is away',
+    breaks: 'mail',
+    async run({ mail }, _, ms) {
+      await mail.stop()
+      await sleep(ms)
+      await mail.start()
+    },
+  },
+}
+
+async function disturb({ proxy }: Target, disturbance: Disturbance, ms: number): Promise<void> {
+  proxy.disturb(disturbance)
+  await sleep(ms)
+  proxy.disturb(null)
+}
+
+/** @throws where there is no such disk: then the fault is not to be chosen */
+async function fill(disk: SmallDisk | undefined, ms: number): Promise<void> {
+  if (!disk) throw new Error('this fault needs root')
+  await disk.fill()
+  await sleep(ms)
+  await disk.free()
+}
+
+async function kill(instance: Instance, ms: number): Promise<void> {
+  await instance.kill()
+  await sleep(ms)
+  await instance.start()
+}
+
+/** The connections of the service end, and all are taken by others. */
+async function takeAll(operator: pg.Client, url: string, ms: number): Promise<void> {
+  const taken: pg.Client[] = []
+  try {
+    await operator.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where backend_type = 'client backend' and pid <> pg_backend_pid()`)
+    const all = Array.from({ length: MAX_CONNECTIONS }, async () => {
+      const one = new pg.Client({ connectionString: url })
+      one.on('error', () => {})
+      await one.connect()
+      taken.push(one)
+    })
+    // The last ones find none left.
+    await Promise.allSettled(all)
+    await sleep(ms)
+  } finally {
+    await Promise.allSettled(taken.map((one) => one.end()))
+  }
+}
+
+/** For transactions that begin from now on. */
+async function setReadOnly(connection: pg.Client, isReadOnly: boolean): Promise<void> {
+  await connection.query(`alter system set default_transaction_read_only = ${isReadOnly ? 'on' : 'off'}`)
+  await connection.query('select pg_reload_conf()')
+}
+
+const OF_ROOT = ['database-disk-full', 'log-disk-full']
+
+/** Those that can be made here. */
+export const possibleFaults = () =>
+  Object.keys(FAULTS).filter((name) => canHaveDisks() || !OF_ROOT.includes(name))

@@ -1,0 +1,71 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Period } from '../checker/mail.ts'
+import { planFaults } from '../faults/plan.ts'
+import type { Random } from '../random.ts'
+import type { Stage } from './open-stage.ts'
+
+/** Makes faults come and go, in one series or in two. */
+
+/** A fault that was; `to` is when all was as before. */
+export interface Done extends Period {
+  name: string
+  undoneAt: number
+  /** What went wrong with it, which has to do with the target. */
+  complaints: string[]
+}
+
+interface Options {
+  seconds: number
+  /** Which of those of the stage; each comes before one comes twice. */
+  faults: readonly string[]
+  /** Whether a second series goes on beside the first. */
+  isOverlapping: boolean
+  begunAt: number
+  signal: AbortSignal
+  say(line: string): void
+}
+
+export async function disturb(
+  { faults, watched, lasting, settle }: Stage,
+  random: Random,
+  { seconds, faults: names, isOverlapping, begunAt, signal, say }: Options,
+): Promise<Done[]> {
+  /** What is broken now. */
+  const broken = new Map<string | undefined, Promise<void>>()
+  const processes = () => watched.flatMap((one) => one.processes())
+
+  async function one(name: string, by: Random, forMs: number): Promise<Done> {
+    const fault = faults[name]
+    if (!fault) throw new Error(`there is no fault ${name}`)
+    await broken.get(fault.breaks)
+    const before = processes()
+    const from = performance.now()
+    say(`${((from - begunAt) / 1000).toFixed(1)} s  ${name}`)
+    const complaints: string[] = []
+    const running = fault.run(by, forMs).catch((error: unknown) => {
+      complaints.push(String(error))
+    })
+    broken.set(fault.breaks, running)
+    await running
+    const undoneAt = performance.now()
+    await settle()
+    const after = new Set(processes())
+    // A second series can have ended them.
+    const isSparing = !fault.restarts && !isOverlapping
+    const lost = isSparing ? before.filter((pid) => !after.has(pid)) : []
+    complaints.push(...lost.map((pid) => `process ${pid} of an instance ended`))
+    return { name, from, undoneAt, to: performance.now(), complaints }
+  }
+
+  async function series(of: string): Promise<Done[]> {
+    const done: Done[] = []
+    for (const { name, afterMs, forMs } of planFaults(random.of(of), names, seconds * 1000, lasting)) {
+      if (signal.aborted || (done.length > 0 && performance.now() - begunAt > seconds * 1000)) break
+      await sleep(afterMs)
+      done.push(await one(name, random.of(`${of} ${done.length}`), forMs))
+    }
+    return done
+  }
+
+  return (await Promise.all((isOverlapping ? ['first', 'second'] : ['first']).map(series))).flat()
+}

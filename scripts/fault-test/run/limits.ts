@@ -1,0 +1,40 @@
+import { availableParallelism } from 'node:os'
+import type { Disturbed } from './recovery.ts'
+import type { Watch } from './watch.ts'
+
+/** What is promised of a service in an outage, besides what its clients are told. */
+
+const BACK_MS = 5_000
+const LIVEZ_MS = 1_000
+const MEMORY_MB = 350
+/** Sign-ins that wait for their hash in one process, of those who are known and of strangers (`src/limits/hashing.ts`). */
+const HASHES = 2 * 128 * availableParallelism()
+
+interface Seen {
+  faults: readonly Disturbed[]
+  watch: Watch
+  /** Processes that answer, of one instance. */
+  workers: number
+  /** How many requests they can have sent that are not answered. */
+  clients: number
+  /** Requests that were not answered within the 10 s that each has, and two more. */
+  unanswered: number
+}
+
+/** One sentence for each that was not kept. */
+export function findBrokenLimits({ faults, watch, workers, clients, unanswered }: Seen): string[] {
+  const { slowestLivezMs, livezFailures, peakMemoryBytes, most } = watch
+  const memoryMb = peakMemoryBytes / 2 ** 20
+  const late = faults.filter(({ backMs }) => backMs === null || backMs > BACK_MS)
+  return [
+    ...late.map(({ name, backMs }) => `${name}: back after ${backMs?.toFixed(0) ?? 'more than all'} ms`),
+    ...(slowestLivezMs > LIVEZ_MS ? [`/livez answered after ${slowestLivezMs.toFixed(0)} ms`] : []),
+    ...(livezFailures > 0 ? [`/livez did not answer ${livezFailures} times`] : []),
+    ...(unanswered > 0 ? [`${unanswered} requests were not answered in time`] : []),
+    ...(memoryMb > MEMORY_MB ? [`a process took ${memoryMb.toFixed(0)} MB`] : []),
+    ...(most.hashesWaiting > HASHES * workers ? [`${most.hashesWaiting} sign-ins waited for a hash`] : []),
+    ...(most.connectionsAwaited > clients
+      ? [`${most.connectionsAwaited} requests of ${clients} clients waited for a connection`]
+      : []),
+  ]
+}

@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { check, type Violation } from '../checker/check.ts'
+import { checkMail, type Period } from '../checker/mail.ts'
+import { startCrowd } from '../clients/crowd.ts'
+import type { CrowdSeen } from '../clients/crowd-process.ts'
+import { type Clients, startClients } from '../clients/start-clients.ts'
+import { createRandom } from '../random.ts'
+import type { Site } from '../target/site.ts'
+import { disturb } from './disturb.ts'
+import { findBrokenLimits } from './limits.ts'
+import type { Stage } from './open-stage.ts'
+import { type Disturbed, withRecovery } from './recovery.ts'
+import { type Watch, watch } from './watch.ts'
+
+/** One run: clients work, faults come and go, and the checker judges what the clients saw. */
+
+export interface RunOptions {
+  seed: string
+  /** How long faults come and go. One comes, at least. */
+  seconds: number
+  /** Which of those of the stage; each comes before one comes twice. */
+  faults: readonly string[]
+  /** Whether a second series of faults goes on beside the first. */
+  isOverlapping: boolean
+  signal: AbortSignal
+  say(line: string): void
+}
+
+export interface Result {
+  seconds: number
+  operations: number
+  outcomes: { [outcome: string]: number }
+  errors: { [what: string]: number }
+  faults: Disturbed[]
+  watch: Watch
+  crowd: CrowdSeen
+  /** What no order explains. */
+  violations: Violation[]
+  /** What was too slow or too much: on a busy machine, not always the fault of the service. */
+  brokenLimits: string[]
+}
+
+const CALM_MS = 5_000
+/** Of clients that only wait. */
+const CROWD = 500
+/** For mails that wait. */
+const MAIL_MS = 90_000
+const LOOK_MS = 250
+
+export async function runFaults(
+  options: RunOptions,
+  stage: Stage,
+  cleanup: AsyncDisposableStack,
+): Promise<Result> {
+  const { site, watched, workers } = stage
+  const random = createRandom(options.seed)
+  const clients = await startClients(site, random.of('clients'), cleanup)
+  const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count: CROWD }, cleanup)
+  const ended = new AbortController()
+  cleanup.defer(() => ended.abort())
+  const seen = watch(watched, ended.signal)
+  const begunAt = performance.now()
+  await sleep(CALM_MS)
+  const done = await disturb(stage, random, { ...options, begunAt })
+  await sleep(CALM_MS)
+  const workedMs = performance.now() - begunAt
+  const waited = await crowd.stop()
+  await clients.stop()
+  const unexplained = check(clients.notes.history)
+  // What was lost can be a mail, too.
+  if (unexplained.length === 0) await mailSettled(site, clients)
+  ended.abort()
+  const faults = withRecovery(done, clients.notes, site.urls.length)
+  return {
+    seconds: workedMs / 1000,
+    ...countsOf(clients),
+    faults,
+    watch: seen,
+    crowd: waited,
+    brokenLimits: findBrokenLimits({
+      ...{ faults, watch: seen, workers },
+      clients: CROWD + clients.mostAtOnce,
+      unanswered: (clients.notes.errors.get('timeout') ?? 0) + (waited.errors['timeout'] ?? 0),
+    }),
+    violations: [
+      ...unexplained,
+      ...[
+        ...mailViolations(site, clients, done),
+        ...done.flatMap(({ name, complaints }) => complaints.map((text) => `${name}: ${text}`)),
+        ...waited.violations,
+      ].map((what) => ({ what, operations: [] })),
+    ],
+  }
+}
+
+function countsOf({
+  notes: { history, errors },
+}: Clients): Pick<Result, 'operations' | 'outcomes' | 'errors'> {
+  const outcomes: Result['outcomes'] = {}
+  for (const { outcome } of history) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+  return { operations: history.length, outcomes, errors: Object.fromEntries(errors) }
+}
+
+/** Resolves when each mail that was acknowledged has come, or has had time enough. */
+async function mailSettled(site: Site, clients: Clients): Promise<void> {
+  const deadline = performance.now() + MAIL_MS
+  while (
+    performance.now() < deadline &&
+    mailViolations(site, clients, []).some((text) => text.includes(' of '))
+  )
+    await sleep(LOOK_MS)
+}
+
+function mailViolations({ mail }: Site, { mailRequests }: Clients, faults: readonly Period[]): string[] {
+  const arrivals = mail.mails.map(({ recipient, token, ...rest }) => {
+    const [purpose = ''] = token.split('_')
+    return { ...rest, recipient: `${recipient} ${purpose}` }
+  })
+  return checkMail(mailRequests, arrivals, faults)
+}

@@ -1,0 +1,89 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdir } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
+import { openConnection, runStatement } from '../../load-test/database/connection.ts'
+import { childrenOf, findPostmaster } from '../../load-test/process-usage.ts'
+import type { Place } from './proxy.ts'
+
+/** A Postgres of its own, with fsync as in production, whose processes can be killed, stopped and started again. */
+export interface Database {
+  /** Without the proxy: of operators. */
+  url(): string
+  place(): Place
+  /** To all of its processes. */
+  signal(signal: NodeJS.Signals): void
+  /** Ends it in order. */
+  stop(): Promise<void>
+  /** After a stop or a kill. Its port can be another one. */
+  start(): Promise<void>
+  /** Resolves when it answers; starts it if it has ended by itself. */
+  recover(): Promise<void>
+  /** On a connection of its own, which ends with the work. */
+  use<T>(work: (connection: pg.Client) => Promise<T>): Promise<T>
+}
+
+/** Two instances with two workers can open 64 connections. */
+export const MAX_CONNECTIONS = 100
+const PATIENCE_MS = 60_000
+const LOOK_MS = 100
+const SETTINGS = { max_connections: String(MAX_CONNECTIONS), max_wal_size: '128MB' }
+
+export async function openDatabase(folder: string, cleanup: AsyncDisposableStack): Promise<Database> {
+  await mkdir(folder)
+  // When started by root, Postgres runs as another user, who must reach its data.
+  await chmod(folder, 0o711)
+  const launch = () => startEmbeddedPostgres({ dataDir: folder, randomBytes, settings: SETTINGS })
+  let server = await launch()
+  cleanup.defer(() => server.stop())
+  function signal(name: NodeJS.Signals): void {
+    const main = findPostmaster(folder)
+    // The main process first, so that it starts no others meanwhile.
+    for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) send(pid, name)
+  }
+  async function recover(): Promise<void> {
+    for (
+      const deadline = performance.now() + PATIENCE_MS;
+      performance.now() < deadline;
+      await sleep(LOOK_MS)
+    ) {
+      if (findPostmaster(folder) === undefined) server = await launch()
+      const answers = await runStatement(server.url, 'select').then(
+        () => true,
+        () => false,
+      )
+      if (answers) return
+    }
+    throw new Error('Postgres does not come back')
+  }
+  return {
+    recover,
+    url: () => server.url,
+    place() {
+      const { hostname, port } = new URL(server.url)
+      return { host: hostname, port: Number(port) }
+    },
+    signal,
+    stop: () => server.stop(),
+    async start() {
+      server = await launch()
+    },
+    async use(work) {
+      const connection = await openConnection(server.url)
+      connection.on('error', () => {})
+      try {
+        return await work(connection)
+      } finally {
+        await connection.end().catch(() => {})
+      }
+    },
+  }
+}
+
+/** It can have ended just now. */
+export function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {}
+}

@@ -1,0 +1,129 @@
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { findFreePort } from '../../../src/workers/free-port.ts'
+import { childrenOf } from '../../load-test/process-usage.ts'
+import { startService } from '../../load-test/target/start-service.ts'
+import { send } from './database.ts'
+
+/** One instance of the service, at the same ports whenever it starts. */
+export interface Instance {
+  name: string
+  /** Without a path. */
+  url: string
+  opsUrl: string
+  platformUrl: string
+  /** Whether it should answer: false from its end until it has started again. */
+  isUp(): boolean
+  /** Its primary, which is all of it with one worker, and its workers. */
+  processes(): number[]
+  start(disorder?: Disorder): Promise<void>
+  /** Of one that was started with `isLogPiped`: nobody reads its log any more. */
+  closeLog(): void
+  /** By SIGTERM; resolves when it has ended. */
+  stop(): Promise<void>
+  kill(): Promise<void>
+}
+
+/** What is not as it should be from its start. */
+interface Disorder {
+  /** How wrong its clock is. */
+  clockShiftMs?: number
+  isLogPiped?: boolean
+}
+
+interface Options {
+  name: string
+  folder: string
+  logFolder: string
+  /** The project whose service it is; this one by default. */
+  project: string | undefined
+  variables: Record<string, string>
+}
+
+const HOST = '127.0.0.1'
+const CLOCK = new URL('shift-clock.ts', import.meta.url)
+const PATIENCE_MS = 20_000
+const START_MS = 60_000
+const LOOK_MS = 50
+
+/** The variables of a process whose clock is wrong by so much. */
+export const clockShiftedBy = (ms: number) => ({ NODE_OPTIONS: `--import=${CLOCK}?ms=${ms}` })
+
+/** Starts it. */
+export async function openInstance(
+  { name, folder, logFolder, project, variables }: Options,
+  cleanup: AsyncDisposableStack,
+): Promise<Instance> {
+  const ports = {
+    PORT: await findFreePort({ host: HOST, port: 0 }),
+    OPS_PORT: await findFreePort({ host: HOST, port: 0 }),
+    PLATFORM_PORT: await findFreePort({ host: HOST, port: 0 }),
+  }
+  const places = Object.entries(ports).map(([key, port]) => [key, String(port)])
+  let running: { pid: number | undefined; closeLog(): void; end: AsyncDisposableStack } | null = null
+  let starts = 0
+  cleanup.defer(() => running?.end.disposeAsync())
+
+  /** Again and again, as systemd does: without its database it does not start. */
+  async function start(disorder?: Disorder): Promise<void> {
+    for (const deadline = performance.now() + START_MS; ; ) {
+      try {
+        return await startOnce(disorder)
+      } catch (error) {
+        if (performance.now() > deadline) throw error
+      }
+    }
+  }
+
+  async function startOnce({ clockShiftMs = 0, isLogPiped }: Disorder = {}): Promise<void> {
+    for (const port of Object.values(ports)) await untilFree(port)
+    starts += 1
+    const end = new AsyncDisposableStack()
+    const clock = clockShiftMs === 0 ? {} : clockShiftedBy(clockShiftMs)
+    const service = await startService(
+      {
+        variables: { ...variables, ...Object.fromEntries(places), ...clock, DATA_DIR: join(folder, name) },
+        logFile: join(logFolder, `${name}-${starts}.log`),
+        folder: project,
+        isLogPiped,
+      },
+      end,
+    )
+    running = { pid: service.pid, closeLog: service.closeLog, end }
+  }
+
+  async function stop(): Promise<void> {
+    const stopping = running
+    running = null
+    await stopping?.end.disposeAsync()
+  }
+
+  await start()
+  return {
+    name,
+    url: `http://${HOST}:${ports.PORT}`,
+    opsUrl: `http://${HOST}:${ports.OPS_PORT}`,
+    platformUrl: `http://${HOST}:${ports.PLATFORM_PORT}`,
+    isUp: () => running !== null,
+    processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
+    start,
+    closeLog: () => running?.closeLog(),
+    stop,
+    async kill() {
+      if (running?.pid !== undefined) send(running.pid, 'SIGKILL')
+      await stop()
+    },
+  }
+}
+
+/** Workers leave soon after their primary was killed. */
+async function untilFree(port: number): Promise<void> {
+  for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
+    try {
+      await findFreePort({ host: HOST, port })
+      return
+    } catch (error) {
+      if (performance.now() > deadline) throw error
+    }
+  }
+}

@@ -1,0 +1,57 @@
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { type Cluster, openCluster } from '../../cluster/open-cluster.ts'
+import { createCompanies, openMailbox, type Site, type Size } from './site.ts'
+
+/** Production on one computer: clients come by its two public proxies. */
+export interface ClusterTarget extends Site {
+  cluster: Cluster
+  /** The checkout whose service it was at first; undefined: this one. */
+  project: string | undefined
+}
+
+interface Options {
+  workers: number
+  size: Size
+  /** The checkout whose service it is; this one by default. */
+  project: string | undefined
+  say(line: string): void
+  signal: AbortSignal
+}
+
+const Made = TypeCompiler.Compile(Type.Object({ companyId: Type.String(), password: Type.String() }))
+const Reader = TypeCompiler.Compile(Type.Object({ id: Type.String(), secret: Type.String() }))
+const EMAIL = 'admin@fault.example'
+
+export async function openClusterTarget(
+  { workers, size, project, say, signal }: Options,
+  cleanup: AsyncDisposableStack,
+): Promise<ClusterTarget> {
+  const mail = await openMailbox(cleanup)
+  const variables = { SMTP_URL: mail.url, WORKERS: String(workers) }
+  const cluster = await openCluster({ say, signal, checkout: project, variables }, cleanup)
+  await cluster.healthy()
+  async function admin(...command: string[]): Promise<unknown> {
+    return JSON.parse(await cluster.admin(...command, '--json'))
+  }
+  async function createCompany() {
+    const made = await admin('company', 'create', '--name', 'Fault test', '--admin-email', EMAIL)
+    if (!Made.Check(made)) throw new Error('company create printed something else')
+    const { companyId, password } = made
+    return { companyId, email: EMAIL, password }
+  }
+  return {
+    cluster,
+    project,
+    mail,
+    isOlder: project !== undefined,
+    urls: cluster.urls,
+    platformUrls: cluster.platformUrls,
+    ...(await createCompanies({ createCompany }, cluster.operator.DATABASE_URL, size)),
+    async reader() {
+      const made = await admin('client', 'create', '--name', 'Fault test', '--scope', 'events:read')
+      if (!Reader.Check(made)) throw new Error('client create printed something else')
+      return made
+    },
+  }
+}

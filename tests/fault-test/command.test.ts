@@ -1,0 +1,53 @@
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
+import { FAULTS } from '../../scripts/fault-test/faults/list.ts'
+import { planFaults } from '../../scripts/fault-test/faults/plan.ts'
+import { createRandom } from '../../scripts/fault-test/random.ts'
+import { INHERITED } from '../support/environment.ts'
+
+/** The command line alone: the fault test itself is in `npm run test:slow`. */
+
+const script = resolve(import.meta.dirname, '../../scripts/fault-test.ts')
+
+async function run(args: string[]) {
+  const child = spawn(process.execPath, [script, ...args], {
+    env: INHERITED,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
+  const [code, stdout, stderr] = await Promise.all([exit, text(child.stdout), text(child.stderr)])
+  return { code, stdout, stderr }
+}
+
+test.each([
+  ['--faults latency,earthquake', 'there is no fault earthquake'],
+  ['--cluster --faults latency', 'there is no fault latency'],
+  ['--cluster --workers 3', '--workers must be a whole number from 1 to 2, not 3'],
+  ['--cluster --overlap', 'on the cluster, faults come one at a time'],
+  ['--seconds 0', '--seconds must be a whole number from 1 to 3600, not 0'],
+  ['--service /nowhere', '--service must be a checkout of the project, not /nowhere'],
+  ['--speed 3', "Unknown option '--speed'"],
+])('%s is refused with a sentence', async (line, sentence) => {
+  const { code, stdout, stderr } = await run(line.split(' '))
+  expect([code, stdout]).toEqual([1, ''])
+  expect(stderr).toContain(sentence)
+  expect(stderr).not.toContain('    at ')
+})
+
+test('the help names every fault', async () => {
+  const { code, stdout } = await run(['--help'])
+  expect(code).toBe(0)
+  for (const name of Object.keys({ ...FAULTS, ...CLUSTER_FAULTS })) expect(stdout).toContain(`\n  ${name} `)
+})
+
+test('a seed plans the same faults again, and each fault comes before one comes twice', () => {
+  const names = Object.keys(FAULTS)
+  const plan = (seed: string) => planFaults(createRandom(seed), names, 600_000, { least: 1_000, more: 5_000 })
+  expect(plan('one')).toEqual(plan('one'))
+  expect(plan('one')).not.toEqual(plan('two'))
+  const first = plan('one').slice(0, names.length)
+  expect(new Set(first.map(({ name }) => name))).toEqual(new Set(names))
+})

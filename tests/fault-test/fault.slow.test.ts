@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest'
+import { possibleFaults } from '../../scripts/fault-test/faults/list.ts'
+import { openStage, type StageOptions } from '../../scripts/fault-test/run/open-stage.ts'
+import { type RunOptions, runFaults } from '../../scripts/fault-test/run/run-faults.ts'
+import { toText } from '../../scripts/fault-test/run/text.ts'
+import { type Break, copyBroken } from './broken-copy.ts'
+
+/** The fault test itself: the real thing, for a minute, and copies of it that break a promise. */
+
+const OPTIONS: RunOptions = {
+  seed: 'slow',
+  seconds: 60,
+  faults: possibleFaults(),
+  isOverlapping: false,
+  signal: new AbortController().signal,
+  say: console.log,
+}
+
+const PAIR: StageOptions = {
+  ...OPTIONS,
+  isCluster: false,
+  workers: 1,
+  project: undefined,
+  faultSeconds: undefined,
+}
+
+test('a minute of faults on instances of two workers breaks no promise (ASVS 16.5.3)', async () => {
+  await using cleanup = new AsyncDisposableStack()
+  const stage = await openStage({ ...PAIR, workers: 2 }, cleanup)
+  const result = await runFaults(OPTIONS, stage, cleanup)
+  console.log(toText(result))
+  // Its limits are not for a machine that does other work, too.
+  expect(result.violations).toEqual([])
+  expect(result.faults.length).toBeGreaterThan(3)
+  expect(result.outcomes['ok']).toBeGreaterThan(1_000)
+  expect(result.faults.filter(({ backMs }) => backMs === null)).toEqual([])
+})
+
+interface Found extends Break {
+  /** In the first words of a violation. */
+  found: RegExp
+}
+
+const SPENT: Found = {
+  file: 'src/session/rotation-fragments.ts',
+  fragment: 'l.token_generation = l.generation`',
+  replacement: 'l.token_generation >= l.generation - 1`',
+  found: /^session .*POST \/auth\/refresh/,
+}
+const REPLACED_EVENT: Found = {
+  file: 'src/ingest/repository.ts',
+  fragment: `and not exists (select from events e where e.company_id = i.company_id and e.event_id = i.event_id)
+      order by i.company_id, i.event_id
+      \${ifTaken}`,
+  replacement: `order by i.company_id, i.event_id
+      on conflict (company_id, event_id) do update set data = excluded.data`,
+  found: /^event /,
+}
+const APP_CODE_AGAIN: Found = {
+  file: 'src/second-factor/repository.ts',
+  fragment: `last_step < \${step}`,
+  replacement: `last_step <= \${step}`,
+  found: /^factor /,
+}
+const UNDO_AGAIN: Found = {
+  file: 'src/one-time-token/repository.ts',
+  fragment: '(l.user_id = c.user_id and l.request_number >= c.request_number)',
+  replacement: 'false',
+  found: /^token undo_/,
+}
+const COOKIE_TWICE: Found = {
+  file: 'src/session/repository.ts',
+  fragment: ` and s.cookie_hash = \${before}::bytea`,
+  replacement: ` and \${before}::bytea is not null`,
+  found: /^session .*POST \/auth\/reauthenticate/,
+}
+const LOGOUT_FOR_NOTHING: Found = {
+  file: 'src/session/logout-repository.ts',
+  fragment: 's.session_id = f.session_id and f.was_live`',
+  replacement: 's.session_id = f.session_id and f.was_live and false`',
+  found: /^session /,
+}
+const RECOVERY_CODE_AGAIN: Found = {
+  file: 'src/second-factor/codes-repository.ts',
+  fragment: 'delete from recovery_codes\n',
+  replacement: 'update recovery_codes set key_id = key_id\n',
+  found: /^factor /,
+}
+const NOT_ON_DISK: Found = {
+  file: 'src/database/connect.ts',
+  fragment: "plan_cache_mode: 'force_generic_plan',",
+  replacement: "plan_cache_mode: 'force_generic_plan', synchronous_commit: 'off',",
+  found: /^(session|event|secret) /,
+}
+
+test.each<[name: string, breaks: Found[], fault: string]>([
+  [
+    'spent refresh tokens, used app codes, undo links and cookies work again, and events are replaced',
+    [SPENT, REPLACED_EVENT, APP_CODE_AGAIN, UNDO_AGAIN, COOKIE_TWICE],
+    'latency',
+  ],
+  [
+    'a logout ends nothing, and recovery codes work again',
+    [LOGOUT_FOR_NOTHING, RECOVERY_CODE_AGAIN],
+    'latency',
+  ],
+  ['a commit is acknowledged before it is on disk', [NOT_ON_DISK], 'postgres-killed'],
+])('the checker finds that %s', async (_, breaks, fault) => {
+  await using cleanup = new AsyncDisposableStack()
+  const project = await copyBroken(breaks, cleanup)
+  const stage = await openStage({ ...PAIR, project }, cleanup)
+  const { violations } = await runFaults({ ...OPTIONS, seconds: 20, faults: [fault] }, stage, cleanup)
+  for (const { found } of breaks)
+    expect(violations.map(({ what }) => what)).toContainEqual(expect.stringMatching(found))
+})

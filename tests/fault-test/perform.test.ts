@@ -1,0 +1,42 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { expect, test } from 'vitest'
+import { check } from '../../scripts/fault-test/checker/check.ts'
+import { openNotes, perform } from '../../scripts/fault-test/clients/perform.ts'
+import { createRandom } from '../../scripts/fault-test/random.ts'
+import { openClient } from '../../scripts/load-test/http-client.ts'
+
+/** What clients of `npm run fault-test` take an answer for. */
+
+async function ask(status: number, type: string, body: string) {
+  await using cleanup = new AsyncDisposableStack()
+  const server = createServer((_, answer) => answer.writeHead(status, { 'content-type': type }).end(body))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  cleanup.defer(() => void server.close())
+  const address = server.address()
+  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+  const client = openClient(`http://127.0.0.1:${address.port}`, { connections: 1 })
+  cleanup.defer(() => client.close())
+  const actor = {
+    name: 'ada',
+    random: createRandom('any'),
+    notes: openNotes(),
+    clients: [client],
+    ending: new AbortController().signal,
+  }
+  const { outcome } = await perform(actor, { what: 'POST /auth/logout', parts: () => [] })
+  return { outcome, violations: check(actor.notes.history).map(({ what }) => what) }
+}
+
+test.each([502, 503, 504])(
+  'a page of a proxy that has lost the service, %i, is no answer',
+  async (status) => {
+    expect(await ask(status, 'text/html', '<h1>Sorry</h1>')).toEqual({ outcome: 'unknown', violations: [] })
+  },
+)
+
+test('an error of the service is a violation, and a page in its place too', async () => {
+  const { violations } = await ask(500, 'application/problem+json', '{"code":"internal_error"}')
+  expect(violations).toEqual(['POST /auth/logout was answered 500'])
+  await expect(ask(404, 'text/html', '<h1>Lost</h1>')).rejects.toThrow()
+})
