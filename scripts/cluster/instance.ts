@@ -1,8 +1,8 @@
 import { join, resolve } from 'node:path'
-import { childrenOf } from '../load-test/process-usage.ts'
+import { childrenOf, sendSignal } from '../load-test/process-usage.ts'
 import { startService } from '../load-test/target/start-service.ts'
 import { postgresOf } from './machine.ts'
-import { MACHINES, sendSignal } from './network.ts'
+import { MACHINES } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'
 
 /** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */

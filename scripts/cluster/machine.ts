@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { sendSignal } from '../load-test/process-usage.ts'
 import { runProgram } from '../run-program.ts'
 import {
   addressOf,
@@ -10,7 +11,6 @@ import {
   onMachine,
   processesOf,
   reconnect,
-  sendSignal,
   signalAll,
 } from './network.ts'
 import type { Programs } from './programs.ts'

@@ -1,3 +1,4 @@
+import { sendSignal } from '../load-test/process-usage.ts'
 import { runProgram } from '../run-program.ts'
 
 /**
@@ -82,11 +83,4 @@ export async function signalAll(n: number, signal: 'SIGKILL' | 'SIGSTOP' | 'SIGC
       sendSignal(pid, signal)
     }
   }
-}
-
-/** To a process that may have ended. */
-export function sendSignal(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch {}
 }

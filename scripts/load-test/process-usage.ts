@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 
-/** What processes use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
+/** Processes, and what they use, from /proc of Linux. On other systems nothing is known, and nothing is reported. */
 
 export interface Usage {
   /** CPU time in milliseconds since the process started. */
@@ -39,6 +39,13 @@ export function findPostmaster(dataFolder: string): number | undefined {
     const [program = '', ...args] = readProc(pid, 'cmdline')?.split('\0') ?? []
     return program.endsWith('postgres') && args.some((arg) => arg.includes(dataFolder))
   })
+}
+
+/** To a process that may have ended. */
+export function sendSignal(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {}
 }
 
 /** From now on, the peak of a process's memory starts again, where the system allows it. */

@@ -29,23 +29,31 @@ export function checkMail(
   faults: readonly Period[],
 ): string[] {
   const isDisturbed = (at: number) => faults.some(({ from, to }) => from <= at + NOTED_MS && at <= to)
-  const byId = Map.groupBy(arrivals, ({ id }) => id)
-  const twice = [...byId].flatMap(([id, copies]) =>
+  const twice = [...Map.groupBy(arrivals, ({ id }) => id)].flatMap(([id, copies]) =>
     copies.slice(0, -1).some(({ at }) => !isDisturbed(at))
       ? [`the mail ${id} came ${copies.length} times`]
       : [],
   )
-  const came = Map.groupBy(
-    [...byId.values()].flatMap(([first]) => first ?? []),
-    ({ recipient }) => recipient,
+  const tooMany = count(requests, arrivals).flatMap(({ recipient, came, asked }) =>
+    came > asked ? [`${recipient} got ${came} mails, and ${asked} were asked for`] : [],
   )
-  const asked = Map.groupBy(requests, ({ recipient }) => recipient)
-  const counts = [...asked].flatMap(([recipient, all]) => {
-    const count = came.get(recipient)?.length ?? 0
-    const least = all.filter(({ outcome }) => outcome === 'ok').length
-    const most = all.filter(({ outcome }) => outcome !== 'refused').length
-    if (count < least) return [`${recipient} got ${count} mails of ${least} that were acknowledged`]
-    return count > most ? [`${recipient} got ${count} mails, and ${most} were asked for`] : []
-  })
-  return [...twice, ...counts]
+  return [...twice, ...findMissing(requests, arrivals), ...tooMany]
+}
+
+/** What was acknowledged and has not come. */
+export function findMissing(requests: readonly MailRequest[], arrivals: readonly Arrival[]): string[] {
+  return count(requests, arrivals).flatMap(({ recipient, came, acknowledged }) =>
+    came < acknowledged ? [`${recipient} got ${came} mails of ${acknowledged} that were acknowledged`] : [],
+  )
+}
+
+/** Of each recipient; a mail that comes twice is one. */
+function count(requests: readonly MailRequest[], arrivals: readonly Arrival[]) {
+  const ids = Map.groupBy(arrivals, ({ recipient }) => recipient)
+  return [...Map.groupBy(requests, ({ recipient }) => recipient)].map(([recipient, all]) => ({
+    recipient,
+    came: new Set(ids.get(recipient)?.map(({ id }) => id)).size,
+    acknowledged: all.filter(({ outcome }) => outcome === 'ok').length,
+    asked: all.filter(({ outcome }) => outcome !== 'refused').length,
+  }))
 }

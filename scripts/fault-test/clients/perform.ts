@@ -44,7 +44,6 @@ export interface Notes {
   credentials: Map<string, Credential>
   /** When a change was acknowledged, and on which way. */
   writes: { at: number; way: number }[]
-  attempts: number
   /** By status, or by the error of the connection, of what was not answered otherwise. */
   errors: Map<string, number>
 }
@@ -94,7 +93,7 @@ const RETRY_MS = 250
 export const SAME_SITE = { 'sec-fetch-site': 'same-origin' }
 
 export function openNotes(): Notes {
-  return { history: [], credentials: new Map(), writes: [], attempts: 0, errors: new Map() }
+  return { history: [], credentials: new Map(), writes: [], errors: new Map() }
 }
 
 /** One attempt. If nobody listens, it waits a while, and notes nothing. */
@@ -106,7 +105,6 @@ export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
   const client = clients[way]
   if (!client) throw new Error('there is no such way')
   const body = json ? JSON.stringify(json) : ask.body
-  notes.attempts += 1
   const begin = performance.now()
   const answer = await attempt(client, {
     method: method as Request['method'],

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Instance } from '../../cluster/instance.ts'
 import type { Machine } from '../../cluster/machine.ts'
-import { send } from '../target/database.ts'
+import { sendSignal } from '../../load-test/process-usage.ts'
 import { clockShiftedBy } from '../target/instance.ts'
 import type { ClusterTarget } from '../target/open-cluster-target.ts'
 import type { FaultOf } from './fault.ts'
@@ -107,7 +107,7 @@ export const CLUSTER_FAULTS: Record<string, Fault> = {
       const instance = random.pick(target.cluster.instances)
       const [, ...workers] = instance.processes()
       if (workers.length === 0) return await killInstance(target, instance, ms)
-      send(random.pick(workers), 'SIGKILL')
+      sendSignal(random.pick(workers), 'SIGKILL')
       await sleep(ms)
     },
   },

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { MAX_CONNECTIONS, send } from '../target/database.ts'
-import type { Instance } from '../target/instance.ts'
+import { sendSignal } from '../../load-test/process-usage.ts'
+import { MAX_CONNECTIONS } from '../target/database.ts'
+import type { Disorder, Instance } from '../target/instance.ts'
 import type { Target } from '../target/open-target.ts'
 import type { Disturbance } from '../target/proxy.ts'
 import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
@@ -87,7 +88,7 @@ export const FAULTS: Record<string, Fault> = {
       const instance = random.pick(instances)
       const [, ...workers] = instance.processes()
       if (workers.length === 0) return await kill(instance, ms)
-      send(random.pick(workers), 'SIGKILL')
+      sendSignal(random.pick(workers), 'SIGKILL')
       await sleep(ms)
     },
   },
@@ -113,14 +114,12 @@ export const FAULTS: Record<string, Fault> = {
     what: 'an instance runs with a clock that is wrong by a minute',
     breaks: 'instances',
     restarts: true,
-    async run({ instances }, random, ms) {
-      const instance = random.pick(instances)
-      await instance.stop()
-      await instance.start({ clockShiftMs: random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS })
-      await sleep(ms)
-      await instance.stop()
-      await instance.start()
-    },
+    run: ({ instances }, random, ms) =>
+      runInDisorder(
+        random.pick(instances),
+        { clockShiftMs: random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS },
+        ms,
+      ),
   },
   'table-locked': {
     what: 'a table is locked against all use',
@@ -167,15 +166,7 @@ export const FAULTS: Record<string, Fault> = {
     what: "nobody reads an instance's log any more",
     breaks: 'instances',
     restarts: true,
-    async run({ instances }, random, ms) {
-      const instance = random.pick(instances)
-      await instance.stop()
-      await instance.start({ isLogPiped: true })
-      instance.closeLog()
-      await sleep(ms)
-      await instance.stop()
-      await instance.start()
-    },
+    run: ({ instances }, random, ms) => runInDisorder(random.pick(instances), { isLogClosed: true }, ms),
   },
   'mail-away': {
     what: 'the mail server is away',
@@ -205,6 +196,14 @@ async function fill(disk: SmallDisk | undefined, ms: number): Promise<void> {
 async function kill(instance: Instance, ms: number): Promise<void> {
   await instance.kill()
   await sleep(ms)
+  await instance.start()
+}
+
+async function runInDisorder(instance: Instance, disorder: Disorder, ms: number): Promise<void> {
+  await instance.stop()
+  await instance.start(disorder)
+  await sleep(ms)
+  await instance.stop()
   await instance.start()
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from '../checker/check.ts'
-import { checkMail, type Period } from '../checker/mail.ts'
+import { type Arrival, checkMail, findMissing } from '../checker/mail.ts'
 import { startCrowd } from '../clients/crowd.ts'
 import type { CrowdSeen } from '../clients/crowd-process.ts'
 import { type Clients, startClients } from '../clients/start-clients.ts'
@@ -85,7 +85,7 @@ export async function runFaults(
     violations: [
       ...unexplained,
       ...[
-        ...mailViolations(site, clients, done),
+        ...checkMail(clients.mailRequests, arrivalsOf(site), done),
         ...done.flatMap(({ name, complaints }) => complaints.map((text) => `${name}: ${text}`)),
         ...waited.violations,
       ].map((what) => ({ what, operations: [] })),
@@ -104,17 +104,14 @@ function countsOf({
 /** Resolves when each mail that was acknowledged has come, or has had time enough. */
 async function mailSettled(site: Site, clients: Clients): Promise<void> {
   const deadline = performance.now() + MAIL_MS
-  while (
-    performance.now() < deadline &&
-    mailViolations(site, clients, []).some((text) => text.includes(' of '))
-  )
+  while (performance.now() < deadline && findMissing(clients.mailRequests, arrivalsOf(site)).length > 0)
     await sleep(LOOK_MS)
 }
 
-function mailViolations({ mail }: Site, { mailRequests }: Clients, faults: readonly Period[]): string[] {
-  const arrivals = mail.mails.map(({ recipient, token, ...rest }) => {
+/** Each purpose of a recipient by itself. */
+function arrivalsOf({ mail }: Site): Arrival[] {
+  return mail.mails.map(({ recipient, token, ...rest }) => {
     const [purpose = ''] = token.split('_')
     return { ...rest, recipient: `${recipient} ${purpose}` }
   })
-  return checkMail(mailRequests, arrivals, faults)
 }

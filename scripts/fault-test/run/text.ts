@@ -12,7 +12,7 @@ export function toText(result: Result): string {
     `${operations} operations in ${seconds.toFixed(0)} s (${(operations / seconds).toFixed(0)} a second): ${list(outcomes)}`,
     `answered 503, or not at all: ${list(errors)}`,
     `/livez: the slowest answer after ${watch.slowestLivezMs.toFixed(0)} ms, ${watch.livezFailures} without`,
-    `beside them, 500 that only wait: answered ${crowd.succeeded}, ${list(crowd.errors)}`,
+    `beside them, those that only wait: answered ${crowd.succeeded}, ${list(crowd.errors)}`,
     `waited in an instance at most: ${connectionsAwaited} for a connection, ${hashesWaiting} for a hash`,
     `memory: ${(watch.peakMemoryBytes / 2 ** 20).toFixed(0)} MB at most in one process`,
     '',

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
 import { openConnection, runStatement } from '../../load-test/database/connection.ts'
-import { childrenOf, findPostmaster } from '../../load-test/process-usage.ts'
+import { childrenOf, findPostmaster, sendSignal } from '../../load-test/process-usage.ts'
 import type { Place } from './proxy.ts'
 
 /** A Postgres of its own, with fsync as in production, whose processes can be killed, stopped and started again. */
@@ -35,12 +35,23 @@ export async function openDatabase(folder: string, cleanup: AsyncDisposableStack
   // When started by root, Postgres runs as another user, who must reach its data.
   await chmod(folder, 0o711)
   const launch = () => startEmbeddedPostgres({ dataDir: folder, randomBytes, settings: SETTINGS })
-  let server = await launch()
-  cleanup.defer(() => server.stop())
+  let starting = launch()
+  let server = await starting
+  cleanup.defer(async () => {
+    // Whatever a fault does to it just now.
+    signal('SIGCONT')
+    const last = await starting.catch(() => server)
+    await last.stop()
+  })
+  async function start(): Promise<void> {
+    if (cleanup.disposed) throw new Error('the run has ended')
+    starting = launch()
+    server = await starting
+  }
   function signal(name: NodeJS.Signals): void {
     const main = findPostmaster(folder)
     // The main process first, so that it starts no others meanwhile.
-    for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) send(pid, name)
+    for (const pid of [main, ...childrenOf(main)]) if (pid !== undefined) sendSignal(pid, name)
   }
   async function recover(): Promise<void> {
     for (
@@ -48,7 +59,7 @@ export async function openDatabase(folder: string, cleanup: AsyncDisposableStack
       performance.now() < deadline;
       await sleep(LOOK_MS)
     ) {
-      if (findPostmaster(folder) === undefined) server = await launch()
+      if (findPostmaster(folder) === undefined) await start()
       const answers = await runStatement(server.url, 'select').then(
         () => true,
         () => false,
@@ -66,9 +77,7 @@ export async function openDatabase(folder: string, cleanup: AsyncDisposableStack
     },
     signal,
     stop: () => server.stop(),
-    async start() {
-      server = await launch()
-    },
+    start,
     async use(work) {
       const connection = await openConnection(server.url)
       connection.on('error', () => {})
@@ -79,11 +88,4 @@ export async function openDatabase(folder: string, cleanup: AsyncDisposableStack
       }
     },
   }
-}
-
-/** It can have ended just now. */
-export function send(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch {}
 }

@@ -1,9 +1,8 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../../src/workers/free-port.ts'
-import { childrenOf } from '../../load-test/process-usage.ts'
+import { childrenOf, sendSignal } from '../../load-test/process-usage.ts'
 import { startService } from '../../load-test/target/start-service.ts'
-import { send } from './database.ts'
 
 /** One instance of the service, at the same ports whenever it starts. */
 export interface Instance {
@@ -17,18 +16,17 @@ export interface Instance {
   /** Its primary, which is all of it with one worker, and its workers. */
   processes(): number[]
   start(disorder?: Disorder): Promise<void>
-  /** Of one that was started with `isLogPiped`: nobody reads its log any more. */
-  closeLog(): void
   /** By SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
   kill(): Promise<void>
 }
 
 /** What is not as it should be from its start. */
-interface Disorder {
+export interface Disorder {
   /** How wrong its clock is. */
   clockShiftMs?: number
-  isLogPiped?: boolean
+  /** Nobody reads its log. */
+  isLogClosed?: boolean
 }
 
 interface Options {
@@ -60,9 +58,8 @@ export async function openInstance(
     PLATFORM_PORT: await findFreePort({ host: HOST, port: 0 }),
   }
   const places = Object.entries(ports).map(([key, port]) => [key, String(port)])
-  let running: { pid: number | undefined; closeLog(): void; end: AsyncDisposableStack } | null = null
+  let running: { pid: number | undefined; end: AsyncDisposableStack } | null = null
   let starts = 0
-  cleanup.defer(() => running?.end.disposeAsync())
 
   /** Again and again, as systemd does: without its database it does not start. */
   async function start(disorder?: Disorder): Promise<void> {
@@ -70,26 +67,26 @@ export async function openInstance(
       try {
         return await startOnce(disorder)
       } catch (error) {
-        if (performance.now() > deadline) throw error
+        if (performance.now() > deadline || cleanup.disposed) throw error
       }
     }
   }
 
-  async function startOnce({ clockShiftMs = 0, isLogPiped }: Disorder = {}): Promise<void> {
+  async function startOnce({ clockShiftMs = 0, isLogClosed }: Disorder = {}): Promise<void> {
     for (const port of Object.values(ports)) await untilFree(port)
     starts += 1
-    const end = new AsyncDisposableStack()
+    const end = cleanup.use(new AsyncDisposableStack())
     const clock = clockShiftMs === 0 ? {} : clockShiftedBy(clockShiftMs)
     const service = await startService(
       {
         variables: { ...variables, ...Object.fromEntries(places), ...clock, DATA_DIR: join(folder, name) },
         logFile: join(logFolder, `${name}-${starts}.log`),
         folder: project,
-        isLogPiped,
+        isLogClosed,
       },
       end,
     )
-    running = { pid: service.pid, closeLog: service.closeLog, end }
+    running = { pid: service.pid, end }
   }
 
   async function stop(): Promise<void> {
@@ -107,10 +104,9 @@ export async function openInstance(
     isUp: () => running !== null,
     processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
     start,
-    closeLog: () => running?.closeLog(),
     stop,
     async kill() {
-      if (running?.pid !== undefined) send(running.pid, 'SIGKILL')
+      if (running?.pid !== undefined) sendSignal(running.pid, 'SIGKILL')
       await stop()
     },
   }

@@ -18,8 +18,8 @@ interface ServiceOptions {
   folder?: string | undefined
   /** How many files the process can open; as many as this process by default. */
   maxFiles?: number | undefined
-  /** Whether its log goes through a pipe, which can be closed. */
-  isLogPiped?: boolean | undefined
+  /** Whether nobody reads its log any more, once it has started. */
+  isLogClosed?: boolean | undefined
 }
 
 interface Service {
@@ -27,20 +27,18 @@ interface Service {
   platformUrl: string
   opsUrl: string
   pid: number | undefined
-  /** Of a log that is piped: nobody reads it any more. */
-  closeLog(): void
 }
 
 /** Starts the service as `npm start` does. Returns its URLs and process id. */
 export async function startService(
-  { variables, logFile, folder = PROJECT, maxFiles, isLogPiped = false }: ServiceOptions,
+  { variables, logFile, folder = PROJECT, maxFiles, isLogClosed = false }: ServiceOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<Service> {
   const log = openSync(logFile, 'w')
   const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
   const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
     env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
-    stdio: isLogPiped ? ['ignore', 'pipe', 'pipe'] : ['ignore', log, log],
+    stdio: isLogClosed ? ['ignore', 'pipe', 'pipe'] : ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.
     detached: true,
   })
@@ -54,10 +52,8 @@ export async function startService(
   const told = await readFile(logFile, 'utf8')
   const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(told) ?? []
   const [, platformUrl = ''] = /"Platform listener at ([^"]+)"/.exec(told) ?? []
-  const closeLog = () => {
-    for (const pipe of pipes) pipe.destroy()
-  }
-  return { url, platformUrl, opsUrl, pid: service.pid, closeLog }
+  for (const pipe of pipes) pipe.destroy()
+  return { url, platformUrl, opsUrl, pid: service.pid }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {
