@@ -68,7 +68,7 @@ export function readOptions(args: string[]): Options | null {
     throw new UsageError(`--service must be a checkout of the project, not ${service}`)
   return {
     seed,
-    seconds: wholeNumber('seconds', values.seconds, 3_600),
+    seconds: wholeNumber('seconds', values.seconds, 1_800),
     isCluster: cluster,
     workers: wholeNumber('workers', values.workers ?? (cluster ? '2' : '1'), cluster ? 2 : 16),
     faultSeconds: fault === undefined ? undefined : wholeNumber('fault-seconds', fault, 600),

@@ -8,10 +8,10 @@ export function abortOnInterrupt(): AbortSignal {
   function onSignal(): void {
     if (!stop.signal.aborted) {
       firstAt = performance.now()
-      console.error('\nending; press Ctrl-C again to leave without a report')
+      console.error('\nending; press Ctrl-C again to leave at once, whatever stays')
       stop.abort()
     } else if (performance.now() - firstAt > SAME_INTERRUPT_MS) process.exit(130)
   }
-  process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, onSignal)
   return stop.signal
 }

@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { check } from '../../scripts/fault-test/checker/check.ts'
+import { findDisordered } from '../../scripts/fault-test/checker/feed.ts'
 import type { Part } from '../../scripts/fault-test/checker/history.ts'
 import { legalHistory } from './legal-histories.ts'
 import { LOST, operation, type Planted, refused } from './planted.ts'
 import * as ofAccounts from './planted-accounts.ts'
 
 /** The checker of `npm run fault-test`: it must find what is planted, and accept what is legal. */
+
+/** As late as anything happens in the legal ones. */
+const LATE_MS = 160
 
 const session = { kind: 'session', id: 's' } as const
 const open: Part = { ...session, act: 'open', owner: 'm', token: 't0' }
@@ -61,6 +65,36 @@ const ILLEGAL: Planted = {
     operation(0, [open]),
     operation(2, [refresh('t0', 't1')], { end: 9 }),
     operation(3, [refresh('t0', 't2')], { end: 9 }),
+  ],
+  "a client's own retry is called theft": [
+    operation(0, [open]),
+    operation(2, [refresh('t0', null, 'k')], LOST),
+    operation(4, [refresh('t0', null, 'k')], refused('refresh_reuse')),
+  ],
+  "a client's own retry is refused though its successor is unused": [
+    operation(0, [open]),
+    operation(2, [refresh('t0', null, 'k')], LOST),
+    operation(4, [refresh('t0', null, 'k')], refused('refresh_token_reused')),
+  ],
+  'a token of two exchanges ago is not called theft': [
+    operation(0, [open]),
+    operation(2, [refresh('t0', 't1', 'k')]),
+    operation(4, [refresh('t1', 't2', 'l')]),
+    operation(6, [refresh('t0', null)], refused('refresh_token_reused')),
+  ],
+  'a logout of a live session is refused': [
+    operation(0, [open]),
+    operation(2, [logout], refused('invalid_token')),
+  ],
+  'a proof of a live session is refused': [
+    operation(0, [open]),
+    operation(2, [prove(null)], refused('invalid_token')),
+  ],
+  'a lost logout happens far too late': [
+    operation(0, [open]),
+    operation(2, [logout], LOST),
+    operation(4 + LATE_MS, [use]),
+    operation(6 + LATE_MS, [use], refused('session_ended')),
   ],
   'a token works again for a client without a key': [
     operation(0, [open]),
@@ -155,6 +189,11 @@ const ILLEGAL: Planted = {
   'a token that was never used is refused': [operation(0, [token('consume')], refused('invalid_request'))],
   'a withdrawn token works': [operation(0, [token('void')]), operation(2, [token('consume')])],
   'a used token is shown': [operation(0, [token('consume')]), operation(2, [token('preview')])],
+  'a withdrawal says that a token that is live is not there': [
+    operation(0, [token('void')], refused('not_found')),
+    operation(2, [token('consume')]),
+  ],
+  'a client is refused for what it did not do': [operation(0, [], refused('permission_denied'))],
   'a client gets the answer to another': [operation(0, [], { asked: 'ada', answered: 'bob' })],
   'a fault is answered with 500': [operation(0, [], { ...LOST, status: 500 })],
   ...ofAccounts.ILLEGAL,
@@ -162,10 +201,10 @@ const ILLEGAL: Planted = {
 
 describe('the checker of the fault test rejects a history in which', () => {
   test.each(Object.entries(ILLEGAL))('%s', (_, history) => {
-    expect(check(history)).toHaveLength(1)
+    expect(check(history, LATE_MS)).toHaveLength(1)
     // Whatever else is there, before and beside it.
     const beside = [...history, operation(1, [{ kind: 'token', id: 'other', act: 'consume' }])]
-    expect(check(beside.toReversed())).toHaveLength(1)
+    expect(check(beside.toReversed(), LATE_MS)).toHaveLength(1)
   })
 })
 
@@ -220,14 +259,14 @@ const LEGAL: Planted = {
 }
 
 describe('the checker of the fault test accepts a history in which', () => {
-  test.each(Object.entries(LEGAL))('%s', (_, history) => expect(check(history)).toEqual([]))
+  test.each(Object.entries(LEGAL))('%s', (_, history) => expect(check(history, LATE_MS)).toEqual([]))
 
   test('a service does one thing at a time and loses answers: a thousand of them', () => {
     let lost = 0
     const kinds = new Set<string>()
     for (let seed = 0; seed < 1_000; seed += 1) {
       const history = legalHistory(seed)
-      expect([seed, check(history)]).toEqual([seed, []])
+      expect([seed, check(history, LATE_MS)]).toEqual([seed, []])
       lost += history.filter(({ outcome }) => outcome === 'unknown').length
       for (const { outcome, parts } of history)
         for (const { kind, act } of parts) kinds.add(`${kind} ${act} ${outcome}`)
@@ -236,6 +275,21 @@ describe('the checker of the fault test accepts a history in which', () => {
     // All that can be planted occurs in legal ones too.
     expect(kinds.size).toBeGreaterThan(60)
   })
+})
+
+test('the checker of the fault test rejects a feed that gives what was sent later before what was acknowledged', () => {
+  const of = (id: string): Part => ({
+    kind: 'event',
+    id,
+    act: 'send',
+    content: 'a',
+    isNew: true,
+    isNamed: false,
+  })
+  const history = [operation(0, [of('one')]), operation(2, [of('two')]), operation(2, [of('three')])]
+  expect(findDisordered({ history, feed: ['one', 'three', 'two'] })).toEqual([])
+  expect(findDisordered({ history, feed: ['two', 'three', 'one'] })).toHaveLength(1)
+  expect(findDisordered({ history, feed: ['one', 'another', 'two'] })).toHaveLength(1)
 })
 
 test('the same seed gives the same history, and another one another', () => {

@@ -32,6 +32,7 @@ test('a minute of faults on instances of two workers breaks no promise (ASVS 16.
   // Its limits are not for a machine that does other work, too.
   expect(result.violations).toEqual([])
   expect(result.outcomes['ok']).toBeGreaterThan(1_000)
+  expect(result.faults.filter(({ backMs }) => backMs === null)).toEqual([])
 })
 
 interface Found extends Break {

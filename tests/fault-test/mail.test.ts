@@ -13,6 +13,7 @@ describe('a mail', () => {
     expect(checkMail(ask('refused'), [mail('1', 5)], [])).toHaveLength(1)
     expect(checkMail(ask('ok'), [mail('1', 5)], [])).toEqual([])
     expect(checkMail(ask('unknown'), [], [])).toEqual([])
+    expect(checkMail([], [mail('1', 5)], [])).toHaveLength(1)
   })
 
   test('comes once, unless a fault disturbed how it was handed over', () => {

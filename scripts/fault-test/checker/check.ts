@@ -15,26 +15,54 @@ export interface Violation {
   operations: Operation[]
 }
 
-interface Record<P> extends Step<P> {
+interface Judged<P> extends Step<P> {
   operation: Operation
 }
 
-/** Judges each subject by itself: an order of all would give one of each. Empty: all that clients saw is explained. */
-export function check(operations: readonly Operation[]): Violation[] {
+/** What these clients can be refused for. Another reason says that the service takes a fault for the client's mistake. */
+const REFUSALS = new Set([
+  'session_ended',
+  'refresh_reuse',
+  'refresh_token_reused',
+  'invalid_token',
+  'invalid_credentials',
+  'second_factor_required',
+  'invalid_second_factor',
+  'invalid_signature',
+  'invalid_request',
+  'event_id_conflict',
+  'version_conflict',
+  'not_found',
+  'factor_required',
+  'quota_reached',
+])
+
+/**
+ * Judges each subject by itself: an order of all would give one of each. Empty: all that clients saw is explained. What was not
+ * answered can have happened until `lateMs` after its client stopped waiting.
+ */
+export function check(operations: readonly Operation[], lateMs: number): Violation[] {
   const history = operations.map(withSessions(operations))
+  const judgeAll = <Kind extends Part['kind'], State>(
+    kind: Kind,
+    rule: Rule<State, Extract<Part, { kind: Kind }>>,
+  ) => judge(history, kind, rule, lateMs)
   return [
-    ...judge(history, 'session', sessionRule),
-    ...judge(history, 'event', eventRule),
-    ...judge(history, 'secret', secretRule),
-    ...judge(history, 'token', tokenRule),
-    ...judge(history, 'member', memberRule),
-    ...judge(history, 'factor', factorRule),
+    ...judgeAll('session', sessionRule),
+    ...judgeAll('event', eventRule),
+    ...judgeAll('secret', secretRule),
+    ...judgeAll('token', tokenRule),
+    ...judgeAll('member', memberRule),
+    ...judgeAll('factor', factorRule),
     ...sharedLater(history),
     ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
     ...history.filter(isAnothers).map((one) => ({ what: 'an answer is that to another', operations: [one] })),
     ...history
       .filter(({ status }) => status >= 500 && !AWAY.includes(status))
       .map((one) => ({ what: `${one.what} was answered ${one.status}`, operations: [one] })),
+    ...history
+      .filter(({ outcome, code }) => outcome === 'refused' && !REFUSALS.has(code))
+      .map((one) => ({ what: `${one.what} was refused: ${one.code}`, operations: [one] })),
   ]
 }
 
@@ -62,11 +90,12 @@ function judge<Kind extends Part['kind'], State>(
   history: readonly Operation[],
   kind: Kind,
   rule: Rule<State, Extract<Part, { kind: Kind }>>,
+  lateMs: number,
 ): Violation[] {
   return [...subjectsOf(history, kind)].flatMap(([id, records]) => {
     const operations = records.map(({ operation }) => operation)
     try {
-      const found = findUnexplained(rule, records)
+      const found = findUnexplained(rule, records, lateMs)
       return found ? [{ what: `${kind} ${id}: ${toText(found.operation)}`, operations }] : []
     } catch (error) {
       if (!(error instanceof UndecidedError)) throw error
@@ -77,7 +106,7 @@ function judge<Kind extends Part['kind'], State>(
 
 function sharedLater(history: readonly Operation[]): Violation[] {
   return [...subjectsOf(history, 'session')].flatMap(([id, records]) => {
-    const found = findSharedLater<Record<SessionPart>>(records)
+    const found = findSharedLater<Judged<SessionPart>>(records)
     if (!found) return []
     return [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }]
   })
@@ -85,7 +114,7 @@ function sharedLater(history: readonly Operation[]): Violation[] {
 
 function subjectsOf<Kind extends Part['kind']>(history: readonly Operation[], kind: Kind) {
   const isOfKind = (part: Part): part is Extract<Part, { kind: Kind }> => part.kind === kind
-  const subjects = new Map<string, Record<Extract<Part, { kind: Kind }>>[]>()
+  const subjects = new Map<string, Judged<Extract<Part, { kind: Kind }>>[]>()
   for (const operation of history) {
     const { begin, end, outcome, code, parts } = operation
     for (const part of parts.filter(isOfKind)) {

@@ -3,6 +3,7 @@
  * lasted while it was handed over, so that nobody could note that the mail server had it (RFC 5321, section 6.1).
  */
 export interface MailRequest {
+  /** An e-mail, and what its link is for; only a space follows where there is none. */
   recipient: string
   outcome: 'ok' | 'refused' | 'unknown'
 }
@@ -37,7 +38,12 @@ export function checkMail(
   const tooMany = count(requests, arrivals).flatMap(({ recipient, came, asked }) =>
     came > asked ? [`${recipient} got ${came} mails, and ${asked} were asked for`] : [],
   )
-  return [...twice, ...findMissing(requests, arrivals), ...tooMany]
+  const asked = new Set(requests.map(({ recipient }) => recipient))
+  const unasked = [...new Set(arrivals.map(({ recipient }) => recipient))]
+    // Of a notice, which has no link, not every client knows.
+    .filter((recipient) => !asked.has(recipient) && !recipient.endsWith(' '))
+    .map((recipient) => `${recipient} got a mail, and asked for none`)
+  return [...twice, ...findMissing(requests, arrivals), ...tooMany, ...unasked]
 }
 
 /** What was acknowledged and has not come. */

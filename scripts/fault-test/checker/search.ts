@@ -27,16 +27,18 @@ const MOST_WORLDS = 20_000
 export class UndecidedError extends Error {}
 
 /**
- * The first operation whose outcome no order explains; null if there is an order. An unknown operation stays in progress
- * to the end. Each answer keeps the worlds in which its operation has happened (Lowe, "Testing for linearizability").
+ * The first operation whose outcome no order explains; null if there is an order. Each answer keeps the worlds in which its
+ * operation has happened (Lowe, "Testing for linearizability"). An unknown one stays in progress for `lateMs` after its end:
+ * by then it has happened, or it never does.
  */
 export function findUnexplained<State, Part, S extends Step<Part>>(
   rule: Rule<State, Part>,
   steps: readonly S[],
+  lateMs: number,
 ): S | null {
   const pending = new Set<number>()
   let worlds: World<State>[] = [{ state: rule.initial, done: new Set() }]
-  for (const { index, isEnd } of momentsOf(steps)) {
+  for (const { index, isEnd } of momentsOf(steps, lateMs)) {
     const step = steps[index]
     if (!isEnd) pending.add(index)
     else {
@@ -48,16 +50,21 @@ export function findUnexplained<State, Part, S extends Step<Part>>(
   return null
 }
 
-function momentsOf(steps: readonly Seen[]) {
+function momentsOf(steps: readonly Seen[], lateMs: number) {
   const begins = steps.map(({ begin: at }, index) => ({ at, index, isEnd: false }))
-  const ends = steps.flatMap(({ end: at, outcome }, index) =>
-    outcome === 'unknown' ? [] : [{ at, index, isEnd: true }],
-  )
+  const lastAnswer = Math.max(...steps.map(({ end, outcome }) => (outcome === 'unknown' ? 0 : end)))
+  const ends = steps
+    .map(({ end, outcome }, index) => ({
+      at: outcome === 'unknown' ? end + lateMs : end,
+      index,
+      isEnd: true,
+    }))
+    .filter(({ at }) => at <= lastAnswer)
   // What begins as another ends overlaps it.
   return [...begins, ...ends].toSorted((a, b) => a.at - b.at || Number(a.isEnd) - Number(b.isEnd))
 }
 
-/** All worlds in which operation `index` has happened, by way of any others in progress. */
+/** All worlds in which operation `index` has happened, by way of any others in progress; if it is unknown, also those without it. */
 function worldsWith<State, Part>(
   index: number,
   worlds: World<State>[],
@@ -65,8 +72,9 @@ function worldsWith<State, Part>(
   rule: Rule<State, Part>,
   steps: readonly Step<Part>[],
 ): World<State>[] {
-  const reached: World<State>[] = []
   const [isNewHere, isNewThere] = [newcomers<State>(steps), newcomers<State>(steps)]
+  const without = steps[index]?.outcome === 'unknown' ? worlds.filter(({ done }) => !done.has(index)) : []
+  const reached = without.filter(isNewThere)
   // In the order of how much has happened, so that nothing comes after what makes it needless.
   const toExplore = worlds.toSorted((one, other) => one.done.size - other.done.size)
   for (const world of toExplore) {
@@ -136,7 +144,7 @@ function firstOfEach<Part>(
     if (!step || done.has(index)) continue
     const meaning = `${step.outcome} ${step.code} ${JSON.stringify(step.part)}`
     const found = first.get(meaning)
-    if (!found || (step.outcome !== 'unknown' && step.end < found[1].end)) first.set(meaning, [index, step])
+    if (!found || step.end < found[1].end) first.set(meaning, [index, step])
   }
   return first.values()
 }

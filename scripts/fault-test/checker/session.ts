@@ -68,7 +68,7 @@ export const sessionRule: Rule<State, SessionPart> = {
 const ended = (state: State): State => ({ ...state, isEnded: true })
 
 function end(state: State, isOwn: boolean, { outcome, code }: Seen): State[] {
-  if (outcome === 'refused') return code === 'session_ended' && !state.isEnded ? [] : [state]
+  if (outcome === 'refused') return DEAD.includes(code) && !state.isEnded ? [] : [state]
   if (outcome === 'ok' && isOwn && state.isEnded) return []
   return [ended(state)]
 }
@@ -100,6 +100,7 @@ function refresh(
 ): State[] {
   const isCurrent = token === state.current
   const isRepeat = !state.isProof && token === state.spent.at(-1) && key === state.key
+  const isOwnRetry = key !== null && state.keys.includes(key)
   if (outcome === 'ok') {
     if (isCurrent) return exchange(state, successor ?? UNKNOWN, key, false)
     return isRepeat ? repeat(state, successor) : []
@@ -107,19 +108,22 @@ function refresh(
   if (outcome === 'unknown') {
     if (isCurrent) return exchange(state, UNKNOWN, key, false)
     // Late and without its key it is theft.
-    return key !== null && state.keys.includes(key) ? [state] : [state, ended(state)]
+    return isOwnRetry ? [state] : [state, ended(state)]
   }
-  if (code === 'refresh_reuse') return isCurrent ? [] : [ended(state)]
-  if (code === 'refresh_token_reused') return isCurrent ? [] : [state]
+  if (code === 'refresh_reuse') return isCurrent || isOwnRetry ? [] : [ended(state)]
+  if (code === 'refresh_token_reused') {
+    const isOlder = state.spent.slice(0, -1).includes(token) && !isOwnRetry
+    return isCurrent || (isRepeat && key !== null) || isOlder ? [] : [state]
+  }
   return code === 'invalid_token' ? [] : [state]
 }
 
 function prove(
   state: State,
   { key, successor }: Extract<SessionPart, { act: 'prove' }>,
-  { outcome }: Seen,
+  { outcome, code }: Seen,
 ): State[] {
-  if (outcome === 'refused') return [state]
+  if (outcome === 'refused') return DEAD.includes(code) ? [] : [state]
   const isRepeat = key !== null && state.isProof && key === state.key
   if (isRepeat) return outcome === 'ok' ? repeat(state, successor) : [state]
   if (key !== null && state.keys.includes(key)) return outcome === 'ok' ? [] : [state]

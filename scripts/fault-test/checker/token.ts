@@ -12,7 +12,7 @@ export const tokenRule: Rule<State, TokenPart> = {
   initial: 'live',
   next(state, { act }, { outcome, code }) {
     if (outcome === 'refused')
-      return code === 'invalid_request' && act !== 'void' && state === 'live' ? [] : [state]
+      return code === (act === 'void' ? 'not_found' : 'invalid_request') && state === 'live' ? [] : [state]
     if (act === 'void') return [state === 'live' ? 'void' : state]
     if (outcome === 'unknown') return [act === 'consume' && state === 'live' ? 'used' : state]
     if (state !== 'live') return []

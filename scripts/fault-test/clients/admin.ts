@@ -155,9 +155,9 @@ async function deleteMember(
   await performUntilKnown(actor, {
     what: `DELETE /auth/members/${id}`,
     token,
-    parts: () => [
+    parts: ({ outcome }) => [
       { kind: 'member', id: member, act: 'delete' },
-      { kind: 'sessions', id: member, act: 'end', kept: null },
+      ...(outcome === 'refused' ? [] : [{ kind: 'sessions', id: member, act: 'end', kept: null } as const]),
     ],
   })
 }

@@ -1,6 +1,6 @@
 import type { Credentials } from '../../load-test/operations/credentials.ts'
 import { type Actor, type Answered, atAll, pause, perform, performUntilKnown, SAME_SITE } from './perform.ts'
-import { emailOf, memberOf } from './person.ts'
+import { memberIn, memberOf } from './person.ts'
 
 /** Somebody with a browser, whose sessions have cookies. */
 
@@ -35,8 +35,8 @@ async function signIn(actor: Actor, person: Credentials, former: Session | null)
     json: person,
     headers: { 'x-session-mode': 'cookie', ...SAME_SITE },
     ...(former && { cookie: former.cookie }),
-    asked: person.email,
-    answeredOf: emailOf,
+    asked: member,
+    answeredOf: memberIn,
     parts: (answer) => {
       const session = toSession(answer)
       return [

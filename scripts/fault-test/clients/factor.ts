@@ -4,7 +4,7 @@ import type { Proof } from '../checker/factor.ts'
 import { type Account, act, emailOf, leave, obtainMailCode, sessionOf } from './account.ts'
 import { expectMail, type Mailbox, seenIn, waitForMail } from './mailbox.ts'
 import { type Actor, type Answered, atAll, pause, perform } from './perform.ts'
-import { openedBy, type Session, toSession } from './person.ts'
+import { memberIn, openedBy, type Session, toSession } from './person.ts'
 
 /** An authenticator app, its codes, and recovery codes. */
 
@@ -110,7 +110,7 @@ export async function answerChallenge(
 
 async function answer(
   actor: Actor,
-  { member }: Account,
+  account: Account,
   challenge: string,
   proof: Proof,
   at = actor.random.below(actor.clients.length),
@@ -121,9 +121,11 @@ async function answer(
     at,
     what: 'POST /auth/login/second-factor',
     json: { challenge, ...given },
+    asked: `${account.companyId} ${emailOf(account)}`,
+    answeredOf: memberIn,
     parts: (answered) => [
-      { kind: 'factor', id: member, act: 'answer', challenge, proof },
-      ...openedBy(member, answered),
+      { kind: 'factor', id: account.member, act: 'answer', challenge, proof },
+      ...openedBy(account.member, answered),
     ],
   })
 }

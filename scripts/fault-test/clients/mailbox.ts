@@ -99,7 +99,7 @@ export function noteRepeatedMails({ notes, name }: Actor, mails: readonly Mail[]
           client: name,
           what: 'a mail again',
           begin: at,
-          end: at,
+          end: Number.POSITIVE_INFINITY,
           outcome: 'unknown',
           code: '',
           status: 0,

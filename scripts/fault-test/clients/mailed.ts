@@ -55,6 +55,13 @@ async function inviteSomebody(
       parts: () => [{ kind: 'token', id: link, act: 'void' }],
     })
   }
+  await perform(actor, {
+    what: 'POST /auth/invitations/preview',
+    json: { token: link },
+    asked: email,
+    answeredOf: (reply) => reply.email,
+    parts: () => [{ kind: 'token', id: link, act: 'preview' }],
+  })
   const password = `an invited one ${random.word(12)}`
   const { companyId } = world.admin
   const person = { companyId, email, password }

@@ -6,7 +6,7 @@ import { addApp, answerChallenge, forgetFactor, removeApp, replaceCodes } from '
 import { expectMail, type Mailbox } from './mailbox.ts'
 import { resetByMail } from './mailed.ts'
 import { type Actor, pause, perform } from './perform.ts'
-import { memberOf, openedBy, refresh, type Session, toSession, use, emailOf as userOf } from './person.ts'
+import { memberIn, memberOf, openedBy, refresh, type Session, toSession, use } from './person.ts'
 
 /**
  * Somebody who changes their account: adds an authenticator app, signs in with it or with recovery codes, changes the e-mail, and
@@ -56,8 +56,8 @@ async function signIn(actor: Actor, mailbox: Mailbox, account: Account): Promise
   const { outcome, code, reply } = await perform(actor, {
     what: 'POST /auth/login',
     json: { companyId, email, password },
-    asked: email,
-    answeredOf: userOf,
+    asked: memberOf({ companyId, email, password }),
+    answeredOf: memberIn,
     parts: (answer): Part[] => {
       const { outcome, code, reply } = answer
       if (code === 'invalid_credentials' && isUnsure) return []

@@ -17,6 +17,7 @@ const Reply = Type.Object({
   companyId: text,
   session: Type.Optional(Type.Object({ id: Type.String() })),
   user: Type.Optional(Type.Object({ email: Type.String() })),
+  accessContext: Type.Optional(Type.Object({ companyId: Type.String() })),
   accessToken: text,
   refreshToken: text,
   id: text,
@@ -44,6 +45,8 @@ export interface Notes {
   credentials: Map<string, Credential>
   /** When a change was acknowledged, and on which way. */
   writes: { at: number; way: number }[]
+  /** The ids of events, in the order in which the feed gave them. */
+  feed: string[]
   /** By status, or by the error of the connection, of what was not answered otherwise. */
   errors: Map<string, number>
 }
@@ -93,7 +96,7 @@ const RETRY_MS = 250
 export const SAME_SITE = { 'sec-fetch-site': 'same-origin' }
 
 export function openNotes(): Notes {
-  return { history: [], credentials: new Map(), writes: [], errors: new Map() }
+  return { history: [], credentials: new Map(), writes: [], feed: [], errors: new Map() }
 }
 
 /** One attempt. If nobody listens, it waits a while, and notes nothing. */
@@ -145,7 +148,9 @@ async function attempt(client: Client, request: Request): Promise<Answered> {
   const reply: unknown = text === '' || (AWAY.includes(status) && !isJson(text)) ? {} : JSON.parse(text)
   if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} answered something else: ${text}`)
   const outcome = status < 300 ? 'ok' : status >= 500 ? 'unknown' : 'refused'
-  const code = reply.reason === 'refresh_reuse' ? reply.reason : (reply.code ?? '')
+  // A theft that is found now, and not what a session that it ended is refused for.
+  const isTheft = reply.code === 'refresh_token_reused' && reply.reason === 'refresh_reuse'
+  const code = isTheft ? 'refresh_reuse' : (reply.code ?? '')
   const [, cookie] = /^__Host-session=([^;]+)/m.exec(cookies.join('\n')) ?? []
   return { outcome, status, code, reply, ...(cookie !== undefined && { cookie }) }
 }
@@ -174,14 +179,15 @@ export async function pause({ random }: Actor, mostMs: number): Promise<void> {
   await sleep(random.fraction() * mostMs)
 }
 
-/** What is so without a request. */
+/** What is so without a request; or can be at any time from now on, if it is unknown. */
 export function note({ name, notes }: Actor, what: string, part: Part, outcome: Outcome = 'ok'): void {
   const now = performance.now()
+  const end = outcome === 'unknown' ? Number.POSITIVE_INFINITY : now
   notes.history.push({
     client: name,
     what,
     begin: now,
-    end: now,
+    end,
     outcome,
     code: '',
     status: 0,

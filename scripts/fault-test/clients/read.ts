@@ -5,7 +5,7 @@ import { request } from 'undici'
 import type { Site } from '../target/site.ts'
 import { type Actor, note, perform } from './perform.ts'
 
-/** What is there when all is quiet again, as the service shows it. */
+/** What the service shows: events as they come, and when all is quiet again, what is there. */
 
 const Page = TypeCompiler.Compile(
   Type.Object({
@@ -24,37 +24,56 @@ const PAGE = 1_000
 const LOOK_MS = 200
 const PATIENCE_MS = 60_000
 
-/** All events, in the feed for services of the platform, and for each id that was sent what came of it. */
-export async function readEvents(actor: Actor, site: Site): Promise<void> {
+export interface Feed {
+  /** Reads on to its end, and notes for each id that was sent what came of it. */
+  finish(): Promise<void>
+}
+
+/** A service of the platform, which follows the feed of all events by its cursor. */
+export async function followFeed(actor: Actor, site: Site): Promise<Feed> {
+  const { notes, random } = actor
   const reader = await site.reader()
   const secret = Buffer.from(`${reader.id}:${reader.secret}`).toString('base64')
   const ids = new Set(site.companies.map(({ companyId }) => companyId))
   const found = new Map<string, string[]>()
-  let after: string | null = null
-  const deadline = performance.now() + PATIENCE_MS
-  for (;;) {
-    const query: string = after === null ? '' : `&after=${after}`
-    const url = `${actor.random.pick(site.platformUrls)}/events?limit=${PAGE}${query}`
-    const page = await getJson(url, secret).catch((error: Error) => error)
-    if (!Page.Check(page)) {
-      if (performance.now() > deadline) throw new Error('the feed does not answer', { cause: page })
-      await sleep(LOOK_MS)
-      continue
+  let deadline = Number.POSITIVE_INFINITY
+
+  async function follow(): Promise<void> {
+    for (let after = ''; ; ) {
+      if (performance.now() > deadline) throw new Error('the feed does not come to its end')
+      const isEnding = deadline !== Number.POSITIVE_INFINITY
+      const url = `${random.pick(site.platformUrls)}/events?limit=${PAGE}${after}`
+      const page = await getJson(url, secret).catch(() => null)
+      if (!Page.Check(page)) {
+        await sleep(LOOK_MS)
+        continue
+      }
+      for (const { companyId, id, data } of page.events) {
+        if (!ids.has(companyId)) continue
+        const key = `${companyId} ${id}`
+        notes.feed.push(key)
+        found.set(key, [...(found.get(key) ?? []), data.content ?? ''])
+      }
+      if (page.next !== null) after = `&after=${page.next}`
+      if (page.isCaughtUp && isEnding) return
+      if (page.events.length < PAGE) await sleep(LOOK_MS)
     }
-    for (const { companyId, id, data } of page.events) {
-      if (!ids.has(companyId)) continue
-      const key = `${companyId} ${id}`
-      found.set(key, [...(found.get(key) ?? []), data.content ?? ''])
-    }
-    after = page.next ?? after
-    if (page.isCaughtUp) break
-    if (page.events.length === 0) await sleep(LOOK_MS)
   }
-  const sent = actor.notes.history.flatMap(({ parts }) =>
-    parts.flatMap((part) => (part.kind === 'event' ? [part.id] : [])),
-  )
-  for (const id of new Set([...sent, ...found.keys()]))
-    note(actor, 'GET /events', { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] })
+
+  const following = follow()
+  // `finish` tells it.
+  following.catch(() => {})
+  return {
+    async finish() {
+      deadline = performance.now() + PATIENCE_MS
+      await following
+      const sent = notes.history.flatMap(({ parts }) =>
+        parts.flatMap((part) => (part.kind === 'event' ? [part.id] : [])),
+      )
+      for (const id of new Set([...sent, ...found.keys()]))
+        note(actor, 'GET /events', { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] })
+    },
+  }
 }
 
 /** @throws if the answer is not 200 */

@@ -1,8 +1,8 @@
 import { signedHeaders } from '../../load-test/operations/ingest.ts'
 import type { Part } from '../checker/history.ts'
-import { type Actor, pause, perform } from './perform.ts'
+import { type Actor, type Ask, atAll, pause, perform } from './perform.ts'
 
-/** A server that sends events, one or many, again after a lost answer, and now and then with the content of another. */
+/** A server that sends events, one or many, again and at all instances at once, and now and then with the content of another. */
 
 /** The secrets of a company that were shown, the newest last. */
 export interface Secrets {
@@ -41,7 +41,7 @@ async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: E
   const all = events.map(({ id, content }) => ({ id, type: 'fault.tested', data: { content } }))
   const body = JSON.stringify(all.length === 1 ? all[0] : { events: all })
   const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64')
-  await perform(actor, {
+  const ask: Ask = {
     what: 'POST /events/ingest',
     headers: signedHeaders({ companyId, signingKey }, random.word(20), body),
     body,
@@ -57,5 +57,7 @@ async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: E
         }),
       ]
     },
-  })
+  }
+  if (random.isOneIn(4)) await atAll(actor, (at) => perform(actor, { ...ask, at }))
+  else await perform(actor, ask)
 }

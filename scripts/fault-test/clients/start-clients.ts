@@ -9,7 +9,7 @@ import { liveByMail } from './mailed.ts'
 import { liveOwner } from './owner.ts'
 import { type Actor, type Notes, note, openNotes } from './perform.ts'
 import { livePerson, memberOf, signIn } from './person.ts'
-import { readEvents, readSessions } from './read.ts'
+import { followFeed, readSessions } from './read.ts'
 import { liveSender, type Secrets } from './sender.ts'
 
 /** People and servers of companies, who do what such people do, each by choices of its own. */
@@ -19,6 +19,8 @@ export interface Clients {
   mailRequests: MailRequest[]
   /** Requests. */
   mostAtOnce: number
+  /** Rejects if one of them sees what it cannot make sense of. */
+  working: Promise<void>
   /** Lets each finish what it has begun, and reads what is there then. */
   stop(): Promise<void>
 }
@@ -49,6 +51,7 @@ export async function startClients(
     return client
   })
   const ending = new AbortController()
+  cleanup.defer(() => ending.abort())
   const notes = openNotes()
   const mailRequests: MailRequest[] = []
   const actor = (name: string): Actor => ({
@@ -80,13 +83,18 @@ export async function startClients(
       liveByMail(of('inviter'), { admin, forgetful, ...mailbox }),
     ]
   })
+  const feed = await followFeed(actor('reader'), site)
+  const working = Promise.all(running).then(() => {})
+  // `stop` tells it.
+  working.catch(() => {})
   return {
     notes,
+    working,
     mostAtOnce: clients.length * CONNECTIONS,
     mailRequests,
     async stop() {
       ending.abort()
-      await Promise.all(running)
+      await working
       const reader = actor('reader')
       noteRepeatedMails(reader, site.mail.mails)
       for (const { servers, company } of worlds) {
@@ -94,7 +102,7 @@ export async function startClients(
         for (const server of servers) if (session) await readMember(reader, session, server)
       }
       await readSessions(reader)
-      await readEvents(reader, site)
+      await feed.finish()
     },
   }
 }

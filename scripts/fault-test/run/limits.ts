@@ -17,8 +17,8 @@ interface Seen {
   workers: number
   /** How many requests they can have sent that are not answered. */
   clients: number
-  /** Requests that were not answered within the 10 s that each has, and two more. */
-  unanswered: number
+  /** What was not answered within the 10 s that each request has, and two more: of clients, and how many of the crowd. */
+  unanswered: { what: readonly string[]; ofCrowd: number }
 }
 
 /** One sentence for each that was not kept. */
@@ -30,7 +30,8 @@ export function findBrokenLimits({ faults, watch, workers, clients, unanswered }
     ...late.map(({ name, backMs }) => `${name}: back after ${backMs?.toFixed(0) ?? 'more than all'} ms`),
     ...(slowestLivezMs > LIVEZ_MS ? [`/livez answered after ${slowestLivezMs.toFixed(0)} ms`] : []),
     ...(livezFailures > 0 ? [`/livez did not answer ${livezFailures} times`] : []),
-    ...(unanswered > 0 ? [`${unanswered} requests were not answered in time`] : []),
+    ...unanswered.what.map((what) => `not answered in time: ${what}`),
+    ...(unanswered.ofCrowd > 0 ? [`${unanswered.ofCrowd} that only wait were not answered in time`] : []),
     ...(memoryMb > MEMORY_MB ? [`a process took ${memoryMb.toFixed(0)} MB`] : []),
     ...(most.hashesWaiting > HASHES * workers ? [`${most.hashesWaiting} sign-ins waited for a hash`] : []),
     ...(most.connectionsAwaited > clients

@@ -16,6 +16,8 @@ export interface Stage {
   workers: number
   faults: Record<string, Fault>
   lasting: Lasting
+  /** When the database acknowledged a write past the service; empty where it is there as soon as a fault is undone. */
+  databaseWrites: readonly number[]
   /** Resolves when the target is as before a fault that has been undone. */
   settle(): Promise<void>
 }
@@ -56,6 +58,7 @@ async function openPair(options: Opening, cleanup: AsyncDisposableStack): Promis
     workers: options.workers,
     faults: bind(FAULTS, target),
     lasting: LASTING,
+    databaseWrites: [],
     settle: async () => {},
   }
 }
@@ -71,6 +74,7 @@ export function stageOf(target: ClusterTarget, workers: number): Stage {
     workers,
     faults: bind({ ...CLUSTER_FAULTS, upgrade: UPGRADE }, target),
     lasting: CLUSTER_LASTING,
+    databaseWrites: target.databaseWrites,
     settle: target.cluster.healthy,
   }
 }

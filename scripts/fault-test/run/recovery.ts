@@ -5,19 +5,37 @@ export interface Disturbed {
   name: string
   from: number
   to: number
-  /** From when it was undone, and no other lasted, until a change was acknowledged on each way. Null if none was. */
+  /**
+   * From when it was undone and no other lasted, and from when the database was back, which another primary can be before, until
+   * a change was acknowledged on each way: the longer of both. Null if none was.
+   */
   backMs: number | null
   /** The longest time without an acknowledged change, from its begin until all was as before and one was. */
   longestGapMs: number
 }
 
-export function withRecovery(faults: readonly Done[], { writes }: Notes, ways: number): Disturbed[] {
+interface Seen {
+  writes: Notes['writes']
+  /** On how many ways. */
+  ways: number
+  databaseWrites: readonly number[]
+}
+
+/** A database that acknowledges nothing for so long is away: it is asked four times a second. */
+const AWAY_MS = 2_000
+
+export function withRecovery(faults: readonly Done[], { writes, ways, databaseWrites }: Seen): Disturbed[] {
+  const returns = databaseWrites.filter((at, index) => at - (databaseWrites[index - 1] ?? at) > AWAY_MS)
   return faults.map(({ name, from, to, undoneAt }) => {
     const calmAt = endOf(undoneAt, faults)
-    const backs = Array.from({ length: ways }, (_, way) =>
-      writes.find((one) => one.way === way && one.at > calmAt),
+    const backFrom = (start: number, way: number) => {
+      const back = writes.find((one) => one.way === way && one.at > start)?.at ?? Number.POSITIVE_INFINITY
+      return back - Math.max(start, ...returns.filter((at) => at < back))
+    }
+    const starts = [calmAt, ...returns.filter((at) => at > from && at < to).slice(-1)]
+    const backMs = Math.max(
+      ...starts.flatMap((start) => Array.from({ length: ways }, (_, way) => backFrom(start, way))),
     )
-    const backMs = Math.max(...backs.map((back) => (back ? back.at : Number.POSITIVE_INFINITY) - calmAt))
     const last = writes.find(({ at }) => at > to)?.at ?? to
     const moments = [from, ...writes.map(({ at }) => at).filter((at) => at > from && at < last), last]
     const gaps = moments.slice(1).map((at, index) => at - (moments[index] ?? at))

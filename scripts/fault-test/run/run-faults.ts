@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from '../checker/check.ts'
+import { findDisordered } from '../checker/feed.ts'
 import { type Arrival, checkMail, findMissing } from '../checker/mail.ts'
 import { startCrowd } from '../clients/crowd.ts'
 import type { CrowdSeen } from '../clients/crowd-process.ts'
@@ -46,13 +47,15 @@ const CROWD = 500
 /** For mails that wait. */
 const MAIL_MS = 90_000
 const LOOK_MS = 250
+/** A request ends within 10 s, and a statement too; but what a database has before it stops happens when it goes on. */
+const LATE_MS = 30_000
 
 export async function runFaults(
   options: RunOptions,
   stage: Stage,
   cleanup: AsyncDisposableStack,
 ): Promise<Result> {
-  const { site, watched, workers } = stage
+  const { site, watched, workers, databaseWrites } = stage
   const random = createRandom(options.seed)
   const clients = await startClients(site, random.of('clients'), cleanup)
   const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count: CROWD }, cleanup)
@@ -61,16 +64,20 @@ export async function runFaults(
   const seen = watch(watched, ended.signal)
   const begunAt = performance.now()
   await sleep(CALM_MS)
-  const done = await disturb(stage, random, { ...options, begunAt })
+  const disturbing = disturb(stage, random, { ...options, begunAt })
+  // Clients end only if one of them fails.
+  await Promise.race([disturbing, clients.working])
+  const done = await disturbing
   await sleep(CALM_MS)
   const workedMs = performance.now() - begunAt
   const waited = await crowd.stop()
   await clients.stop()
-  const unexplained = check(clients.notes.history)
+  const lateMs = LATE_MS + Math.max(...done.map(({ from, to }) => to - from))
+  const unexplained = [...check(clients.notes.history, lateMs), ...findDisordered(clients.notes)]
   // What was lost can be a mail, too.
   if (unexplained.length === 0) await mailSettled(site, clients)
   ended.abort()
-  const faults = withRecovery(done, clients.notes, site.urls.length)
+  const faults = withRecovery(done, { writes: clients.notes.writes, ways: site.urls.length, databaseWrites })
   return {
     seconds: workedMs / 1000,
     ...countsOf(clients),
@@ -80,7 +87,7 @@ export async function runFaults(
     brokenLimits: findBrokenLimits({
       ...{ faults, watch: seen, workers },
       clients: CROWD + clients.mostAtOnce,
-      unanswered: (clients.notes.errors.get('timeout') ?? 0) + (waited.errors['timeout'] ?? 0),
+      unanswered: { what: findUnanswered(clients, begunAt), ofCrowd: waited.errors['timeout'] ?? 0 },
     }),
     violations: [
       ...unexplained,
@@ -99,6 +106,12 @@ function countsOf({
   const outcomes: Result['outcomes'] = {}
   for (const { outcome } of history) outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
   return { operations: history.length, outcomes, errors: Object.fromEntries(errors) }
+}
+
+function findUnanswered({ notes: { history } }: Clients, begunAt: number): string[] {
+  return history
+    .filter(({ status, code }) => status === 0 && code === 'timeout')
+    .map(({ what, begin }) => `${what} of ${((begin - begunAt) / 1000).toFixed(1)} s`)
 }
 
 /** Resolves when each mail that was acknowledged has come, or has had time enough. */

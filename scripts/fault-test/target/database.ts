@@ -36,13 +36,13 @@ export async function openDatabase(folder: string, cleanup: AsyncDisposableStack
   await chmod(folder, 0o711)
   const launch = () => startEmbeddedPostgres({ dataDir: folder, randomBytes, settings: SETTINGS })
   let starting = launch()
-  let server = await starting
   cleanup.defer(async () => {
     // Whatever a fault does to it just now.
     signal('SIGCONT')
-    const last = await starting.catch(() => server)
-    await last.stop()
+    const last = await starting.catch(() => null)
+    await last?.stop()
   })
+  let server = await starting
   async function start(): Promise<void> {
     if (cleanup.disposed) throw new Error('the run has ended')
     starting = launch()

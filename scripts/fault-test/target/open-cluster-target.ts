@@ -1,13 +1,18 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { postgresOf } from '../../cluster/machine.ts'
+import { MACHINES } from '../../cluster/network.ts'
 import { type Cluster, openCluster } from '../../cluster/open-cluster.ts'
 import { createCompanies, openMailbox, type Site, type Size } from './site.ts'
+import { watchDatabase } from './watch-database.ts'
 
 /** Production on one computer: clients come by its two public proxies. */
 export interface ClusterTarget extends Site {
   cluster: Cluster
   /** The checkout whose service it was at first; undefined: this one. */
   project: string | undefined
+  /** When its primary of the moment acknowledged a write that came by no proxy. */
+  databaseWrites: readonly number[]
 }
 
 interface Options {
@@ -40,9 +45,12 @@ export async function openClusterTarget(
     const { companyId, password } = made
     return { companyId, email: EMAIL, password }
   }
+  const { DATABASE_URL: url } = cluster.operator
+  const urls = MACHINES.map((n) => Object.assign(new URL(url), { host: postgresOf(n) }).href)
   return {
     cluster,
     project,
+    databaseWrites: watchDatabase(urls, cleanup),
     mail,
     isOlder: project !== undefined,
     urls: cluster.urls,

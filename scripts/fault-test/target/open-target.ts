@@ -28,7 +28,7 @@ interface Options {
 
 /** With the write-ahead log, which is kept small. */
 const DATABASE_MB = 512
-const LOG_MB = 256
+const LOG_MB = 512
 
 export async function openTarget(
   { workers, size, project }: Options,

@@ -18,10 +18,12 @@ export async function openSmallDisk(
   cleanup: AsyncDisposableStack,
 ): Promise<SmallDisk> {
   await mkdir(folder)
-  await runProgram(['mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder])
+  const mounting = runProgram(['mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder])
   cleanup.defer(async () => {
+    await mounting
     await runProgram(['umount', '--lazy', folder])
   })
+  await mounting
   // Postgres runs as another user, who must reach its data.
   await chmod(folder, 0o711)
   const filler = join(folder, 'filler')
@@ -31,7 +33,9 @@ export async function openSmallDisk(
       // What is freed meanwhile is filled, too.
       for (let n = 0; n < 3; n += 1) {
         const { bavail, bsize } = await statfs(folder)
-        await writeFile(filler, Buffer.alloc(bavail * bsize), { flag: 'a' }).catch(() => {})
+        // Never the disk below, if it is unmounted meanwhile.
+        const size = Math.min(bavail * bsize, megabytes * 2 ** 20)
+        await writeFile(filler, Buffer.alloc(size), { flag: 'a' }).catch(() => {})
       }
     },
     free: () => rm(filler, { force: true }),

@@ -44,7 +44,11 @@ export async function startService(
   })
   closeSync(log)
   const pipes = [service.stdout, service.stderr].filter((pipe) => pipe !== null)
-  for (const pipe of pipes) pipe.pipe(createWriteStream(logFile, { flags: 'a' }))
+  for (const pipe of pipes) {
+    const copy = createWriteStream(logFile, { flags: 'a' })
+    pipe.pipe(copy)
+    pipe.on('close', () => copy.end())
+  }
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
