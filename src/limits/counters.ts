@@ -1,5 +1,6 @@
 import { type Batch, type BatchOptions, createBatch, type MeasureBatch } from '../database/batch.ts'
 import type { Executor } from '../database/connect.ts'
+import { isOutage } from '../database/faults.ts'
 import { Problem, statusOf } from '../errors.ts'
 import { createUsedUpMemory, rateLimited } from './answer.ts'
 import type { Count, Refund, Use } from './counters-repository.ts'
@@ -56,7 +57,16 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     }
   }
 
-  async function refund(quotas: Quota[]): Promise<void> {
+  /**
+   * For an answer that is decided, or an `error` that is its cause: it never fails. After an outage it is not waited for, since who
+   * has waited for the database once would wait again.
+   */
+  async function refund(quotas: Quota[], error?: unknown): Promise<void> {
+    const refunding = refundInTurn(quotas).catch(() => {})
+    if (!isOutage(error)) await refunding
+  }
+
+  async function refundInTurn(quotas: Quota[]): Promise<void> {
     for (const quota of quotas) await refunds(quota.limit)({ counter: counterOf(quota) })
   }
 
@@ -70,7 +80,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     const refusal = rateLimited(usedUp)
     const quota = quotas[states.length]
     if (quota && states.length > 0) usedUpMemory.note(quota, refusal, now)
-    await refund(quotas.slice(0, states.length)).catch(() => {})
+    await refund(quotas.slice(0, states.length))
     throw refusal
   }
 
@@ -85,8 +95,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     try {
       return await work(state)
     } catch (error) {
-      // An error of the refund must not replace the error of `work`.
-      if (isOurs(error)) await refund(quotasOf(limit, subject)).catch(() => {})
+      if (isOurs(error)) await refund(quotasOf(limit, subject), error)
       throw error
     }
   }

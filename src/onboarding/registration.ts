@@ -54,9 +54,7 @@ async function checkChosen(
     await counters.consume(passwordChecks, byNetwork(network), now)
     await checkPassword('password', password, person, { hasher, isBreached })
   } catch (error) {
-    if (!isOurs(error)) {
-      await counters.refund(quotasOf(register, byNetwork(network))).catch(() => {})
-    }
+    if (!isOurs(error)) await counters.refund(quotasOf(register, byNetwork(network)))
     throw error
   }
 }

@@ -71,13 +71,16 @@ export async function countGuess<Result>(
 ): Promise<Guess & { result: Result | null }> {
   const guess = await consumeGuess(context, guesser)
   let isSettled = false
+  let failure: unknown
   try {
     const result = await attempt(guess)
     isSettled = result === null || isRefunded(result)
     return { ...guess, result }
+  } catch (error) {
+    failure = error
+    throw error
   } finally {
-    // The attempt has taken effect, so a failed refund must not make it an error.
-    if (!isSettled) await context.counters.refund(guess.uses).catch(() => {})
+    if (!isSettled) await context.counters.refund(guess.uses, failure)
   }
 }
 
@@ -90,7 +93,7 @@ async function consumeGuess(
   const { states, usedUp } = await counters.consumeInOrder(quotas, now)
   const uses = quotas.slice(0, states.length)
   if (usedUp && states.length < place.length) {
-    await counters.refund(uses).catch(() => {})
+    await counters.refund(uses)
     throw withLogContext(rateLimited(usedUp), { companyId, ...(userId && { userId }), reason: 'locked_out' })
   }
   const ofAccount = states[place.length] ?? null

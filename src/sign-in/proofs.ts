@@ -60,6 +60,7 @@ export async function answerChallenge<Result extends object>(
   const [codes, subject] = [config.limits.secondFactorCodes, [member.companyId, member.userId]]
   const limit = given.method === 'passkey' ? undefined : await counters.consume(codes, subject, now)
   let isGuess = false
+  let failure: unknown
   try {
     if (!(await countTry(context.db, member, hash, new Date(now)))) return { failed: 'challenge', limit }
     const verified = await verify(context, attempt)
@@ -70,9 +71,11 @@ export async function answerChallenge<Result extends object>(
     isGuess = given.method === 'recovery_code' || (given.method === 'totp' && result === 'wrong')
     await recordWrong(context, attempt, isGuess)
     return { failed: 'wrong', limit }
+  } catch (error) {
+    failure = error
+    throw error
   } finally {
-    // A failed refund must not change the answer.
-    if (limit && !isGuess) await counters.refund(quotasOf(codes, subject)).catch(() => {})
+    if (limit && !isGuess) await counters.refund(quotasOf(codes, subject), failure)
   }
 }
 

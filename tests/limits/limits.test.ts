@@ -1,11 +1,14 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { SilentDatabaseError } from '../../src/database/faults.ts'
 import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import {
   type Answer,
   createCountingHasher,
   openTestService,
+  PASSWORD,
   type Person,
+  type TestService,
   times,
 } from '../support/test-service.ts'
 
@@ -475,3 +478,51 @@ describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async
     expect(10_000 - remaining(answer)).toBe(guessed + 1)
   })
 })
+
+test('who is refused for an outage does not wait for the refund of their attempt (section 1 of the interface)', async () => {
+  const hasher = await createCountingHasher()
+  const service = await openTestService({ hasher })
+  const person = await service.addCompany()
+  const { accessToken: token } = await service.loginAs(person)
+  const json = { password: PASSWORD }
+  for (const ask of [
+    () => service.login(person),
+    () => service.call('/auth/reauthenticate', { json, token }),
+  ]) {
+    const [counted, locked, answered] = [
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+    ]
+    const before = await selectCounters(service)
+    hasher.beforeVerifying = async () => {
+      hasher.beforeVerifying = undefined
+      counted.resolve()
+      await locked.promise
+      throw new SilentDatabaseError()
+    }
+    const asking = ask()
+    await counted.promise
+    // As if commits were not acknowledged: refunds wait.
+    const locking = service.db.transaction().execute(async (tx) => {
+      await sql`lock table rate_counters in access exclusive mode`.execute(tx)
+      locked.resolve()
+      await answered.promise
+    })
+    expect((await asking).status).toBe(503)
+    answered.resolve()
+    await locking
+    await expect.poll(() => selectCounters(service)).toEqual(before)
+  }
+})
+
+async function selectCounters({ db }: TestService) {
+  return await db
+    .selectFrom('rate_counters')
+    .select(['counter', 'hits'])
+    .where('hits', '>', 0)
+    // Of these, each is counted, however it ends.
+    .where('counter', 'not like', 'reauthentications:%')
+    .orderBy('counter')
+    .execute()
+}
