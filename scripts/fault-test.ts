@@ -24,7 +24,9 @@ async function main(): Promise<void> {
   const signal = abortOnInterrupt()
   const { seed, workers, isCluster } = options
   const where = isCluster ? ' of the cluster' : ''
-  console.log(`seed ${seed}, ${workers} workers of each of two instances${where}`)
+  console.log(
+    `seed ${seed}, ${workers} ${workers === 1 ? 'worker' : 'workers'} in each of two instances${where}`,
+  )
   await using cleanup = new AsyncDisposableStack()
   const given = { ...options, signal, say: console.log }
   const running = openStage(given, cleanup).then((stage) => runFaults(given, stage, cleanup))

@@ -77,7 +77,13 @@ const LOGOUT_FOR_NOTHING: Found = {
   file: 'src/session/logout-repository.ts',
   fragment: 's.session_id = f.session_id and f.was_live`',
   replacement: 's.session_id = f.session_id and f.was_live and false`',
-  found: /^session /,
+  found: /^session .*GET \/auth\/session: ok/,
+}
+const NO_RETRY: Found = {
+  file: 'src/session/rotation-fragments.ts',
+  fragment: `(\${isRetry(policy)} or`,
+  replacement: `(\${isRetry(policy)} and false or`,
+  found: /^session .*POST \/auth\/refresh: refused refresh_/,
 }
 const RECOVERY_CODE_AGAIN: Found = {
   file: 'src/second-factor/codes-repository.ts',
@@ -99,8 +105,8 @@ test.each<[name: string, breaks: Found[], fault: string]>([
     'latency',
   ],
   [
-    'a logout ends nothing, and recovery codes work again',
-    [LOGOUT_FOR_NOTHING, RECOVERY_CODE_AGAIN],
+    'a logout ends nothing, recovery codes work again, and the retry of a refresh is refused',
+    [LOGOUT_FOR_NOTHING, RECOVERY_CODE_AGAIN, NO_RETRY],
     'latency',
   ],
   ['a commit is acknowledged before it is on disk', [NOT_ON_DISK], 'postgres-killed'],

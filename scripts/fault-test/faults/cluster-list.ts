@@ -5,6 +5,7 @@ import { sendSignal } from '../../load-test/process-usage.ts'
 import { clockShiftedBy } from '../target/instance.ts'
 import type { ClusterTarget } from '../target/open-cluster-target.ts'
 import type { FaultOf } from './fault.ts'
+import { MAIL_AWAY } from './list.ts'
 
 /** What can happen to the cluster, one at a time. A primary that says nothing for 20 s is replaced. */
 
@@ -133,14 +134,7 @@ export const CLUSTER_FAULTS: Record<string, Fault> = {
       await instance.start(project)
     },
   },
-  'mail-away': {
-    what: 'the mail server is away',
-    async run({ mail }, _, ms) {
-      await mail.stop()
-      await sleep(ms)
-      await mail.start()
-    },
-  },
+  'mail-away': MAIL_AWAY,
 }
 
 /** Of a cluster whose instances are those of an earlier checkout: this one comes, goes back, and comes again. */

@@ -22,6 +22,16 @@ const cut = (when: 'before' | 'during' | 'after'): Fault => ({
   run: (target, random, ms) => disturb(target, { kind: 'cut', when, isHit: () => random.isOneIn(HIT) }, ms),
 })
 
+export const MAIL_AWAY: FaultOf<Pick<Target, 'mail'>> = {
+  what: 'the mail server is away',
+  breaks: 'mail',
+  async run({ mail }, _, ms) {
+    await mail.stop()
+    await sleep(ms)
+    await mail.start()
+  },
+}
+
 export const FAULTS: Record<string, Fault> = {
   'postgres-killed': {
     what: 'all processes of Postgres are killed, and it starts again later',
@@ -168,15 +178,7 @@ export const FAULTS: Record<string, Fault> = {
     restarts: true,
     run: ({ instances }, random, ms) => runInDisorder(random.pick(instances), { isLogClosed: true }, ms),
   },
-  'mail-away': {
-    what: 'the mail server is away',
-    breaks: 'mail',
-    async run({ mail }, _, ms) {
-      await mail.stop()
-      await sleep(ms)
-      await mail.start()
-    },
-  },
+  'mail-away': MAIL_AWAY,
 }
 
 async function disturb({ proxy }: Target, disturbance: Disturbance, ms: number): Promise<void> {
