@@ -30,10 +30,11 @@ const minute = () => new Date(clock.now() - (clock.now() % 60_000))
 
 /** The log line of a request. It is written once its answer is sent. */
 async function lineOf({ headers }: Answer, { logs } = service): Promise<Record<string, unknown>> {
-  return await vi.waitUntil(() => {
+  const find = () => {
     const lines = logs.join('').split('\n').filter(Boolean)
     return lines.map((line) => JSON.parse(line)).find((line) => line.requestId === headers['x-request-id'])
-  })
+  }
+  return await vi.waitUntil(find, { timeout: 100_000 })
 }
 
 /** The trail of a company, as its admin reads it. */

@@ -243,7 +243,7 @@ describe('a batch', () => {
   })
 
   test('goes on with the others while some that are tried alone hang, and gives up on the rest in time', async () => {
-    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 20 })
+    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200 })
     const answers = ['first', 'fine', 'hangs 1', 'hangs 2', 'behind'].map(send)
     inFlight[0]?.succeed()
     await turn()
@@ -265,7 +265,7 @@ describe('a batch', () => {
   })
 
   test('tells all who wait when nothing succeeds alone either, since the load is the cause and no item', async () => {
-    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 20, maxSize: 4 })
+    const { send, inFlight, finish } = openBatch({ maxAlone: 2, maxRetryMs: 200, maxSize: 4 })
     const answers = ['first', 'a', 'b', 'c', 'd', 'in flight', 'e', 'f', 'g', 'waits'].map(send)
     inFlight[0]?.succeed()
     await turn()

@@ -176,7 +176,7 @@ const byPasskey = await service.personWithPasskey(admin)
 // From here on, all statements are those of requests.
 for (const sender of service.senders) await sender.stop()
 const requests = await collect()
-beforeAll(fill, 60_000)
+beforeAll(fill)
 
 describe.each(['never analysed', 'analysed'])('with tables that are %s', (state) => {
   beforeAll(async () => {

@@ -12,8 +12,8 @@ const cookieMode = { 'x-session-mode': 'cookie' }
 
 afterEach(() => vi.restoreAllMocks())
 
-/** The settings of a new connection, and the sender of mails. */
-const IS_OF_NO_REQUEST = /^set |leased_until/
+/** What begins a new connection, and the sender of mails. */
+const IS_OF_NO_REQUEST = /^set |pg_is_in_recovery|leased_until/
 
 /** The statements of `act`. */
 async function statementsOf(act: () => Promise<{ status: number }>, status: number): Promise<string[]> {

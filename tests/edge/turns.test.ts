@@ -41,13 +41,14 @@ describe('a turn of the event loop', () => {
   }
 
   test('begins a request of each network before the second of one network', async () => {
-    // The first request finds nobody waiting, unless this process was held up just then.
+    // The first request begins at once, unless this process was held up just then.
     expect(await runAll([...'aaaaaaaaabcbc'], SHORT_MS)).toMatch(/^a?abcabca{6,7}$/)
   })
 
   test('begins a request of those who are known and one of a stranger, whoever came first', async () => {
     const begun = await runAll([...'abcdefghijklmXXXYYY'], SHORT_MS)
-    expect(begun.slice(1, 13)).toMatch(/^(?:[XY][a-z]|[a-z][XY]){6}$/)
+    // Here too, the first may begin at once.
+    expect(begun).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
   })
 
   test('leaves time for other work between requests', async () => {
@@ -145,11 +146,13 @@ describe('a turn of the event loop', () => {
           refuse: () => refused.push(network),
         },
       )
-    for (const _ of times(1_001, () => {})) enter('a')
+    for (const _ of times(1_000, () => {})) enter('a')
     enter('b')
     expect(refused).toEqual([])
-    enter('a')
-    expect(refused).toEqual(['a'])
+    // One more waits if the first has begun at once.
+    for (const _ of times(2, () => {})) enter('a')
+    enter('b')
+    expect(new Set(refused)).toEqual(new Set(['a']))
   })
 })
 

@@ -27,10 +27,11 @@ const linesOf = ({ logs }: TestService): Line[] =>
 
 /** The lines that a request left. They are written once its answer is sent, so they may be a moment away. */
 async function linesAbout(requestId: unknown, from = service): Promise<Line[]> {
-  return await vi.waitUntil(() => {
+  const find = () => {
     const lines = linesOf(from).filter((line) => line['requestId'] === requestId)
     return lines.length > 0 && lines
-  })
+  }
+  return await vi.waitUntil(find, { timeout: 100_000 })
 }
 
 describe('every request leaves one line that says who asked for what, from where, when and how it ended (ASVS 16.2.1, 16.2.2, 16.2.4, 16.3.1, 16.3.2):', () => {
@@ -182,10 +183,11 @@ test('an unforeseen fault is logged with its cause, and none of the values that 
   )
   const { status, headers } = await broken.send(person.companyId, key, { type: 'a', data: { a: 'c4n4ry' } })
   expect(status).toBe(500)
-  const lines = await vi.waitUntil(async () => {
+  const findBoth = async () => {
     const found = await linesAbout(headers['x-request-id'], broken)
     return found.length === 2 && found
-  })
+  }
+  const lines = await vi.waitUntil(findBoth, { timeout: 100_000 })
   expect(lines[0]).toMatchObject({
     level: 50,
     msg: 'internal_error',

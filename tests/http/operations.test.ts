@@ -48,7 +48,7 @@ describe('the operations listener', () => {
       status: 200,
       text: JSON.stringify({ status: 'ok', version: manifest.version }),
     })
-    expect(await main.get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
+    await expect.poll(() => main.get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
   })
 
   test('is not ready while the process drains, but lives', async () => {
@@ -63,14 +63,14 @@ describe('the operations listener', () => {
     expect(await ops.readiness()).toEqual([503, 'starting'])
     expect((await ops.get('/livez')).status).toBe(200)
     ops.serve()
-    expect(await ops.readiness()).toEqual([200, undefined])
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
   })
 
   test('tells its readiness as a metric too', async () => {
     const ops = await openOps(connection, { isServing: false })
     expect(await ops.readyMetric()).toBe('0')
     ops.serve()
-    expect(await ops.readyMetric()).toBe('1')
+    await expect.poll(() => ops.readyMetric()).toBe('1')
     ops.serve(() => false)
     expect(await ops.readyMetric()).toBe('0')
     ops.serve()
@@ -97,7 +97,7 @@ describe('the operations listener', () => {
     // Its statements wait for minutes.
     const ops = await openOps({ ...distant, health: distant.db })
     const soon = 60_000
-    expect(await ops.readiness()).toEqual([200, undefined])
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
 
     proxy.disturb({ kind: 'stall', ways: ['to server', 'to client'] })
     // Over an open connection at first, and then over one that is never established.
@@ -126,9 +126,9 @@ describe('the operations listener', () => {
     await run(inject('serverUrl'), `create database ${name}`)
     const empty = connect({ url: databaseUrl(inject('serverUrl'), name), poolSize: 2 })
     const ops = await openOps(empty)
-    expect(await ops.readiness()).toEqual([503, 'migrations pending'])
+    await expect.poll(() => ops.readiness()).toEqual([503, 'migrations pending'])
     await migrate(empty.db)
-    expect(await ops.readiness()).toEqual([200, undefined])
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
     await empty.close()
     await run(inject('serverUrl'), `drop database ${name}`)
   })
@@ -138,7 +138,7 @@ describe('the operations listener', () => {
     const [to] = cut.connections
     if (!to) throw new Error('a service has an instance')
     const ops = await openOps(to)
-    expect(await ops.readiness()).toEqual([200, undefined])
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
     const name = new URL(cut.url).pathname.slice(1)
     await run(inject('serverUrl'), `alter database ${name} allow_connections false`)
     await run(
@@ -149,7 +149,7 @@ describe('the operations listener', () => {
     expect(await ops.readyMetric()).toBe('0')
     expect((await ops.get('/livez')).status).toBe(200)
     await run(inject('serverUrl'), `alter database ${name} allow_connections true`)
-    expect(await ops.readiness()).toEqual([200, undefined])
+    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
   })
 
   test('tells its metrics to Prometheus, by route pattern and without a word of any request', async () => {

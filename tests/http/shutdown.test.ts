@@ -44,15 +44,14 @@ describe('on SIGTERM the service', () => {
       }
       return { socket, answers }
     }
-    // More than there are cores to check passwords, so some wait when the first is answered; and few, since a busy machine
-    // has to check all of them before the drain ends.
+    // More than there are cores to check passwords, so some wait for that; and few, since a busy machine has to check all of
+    // them before the drain ends.
     const clients = await Promise.all(times(availableParallelism() + 2, () => connectTo(KEY_SET)))
     const silent = await Promise.all([connectTo(), connectTo(), connectTo(KEY_SET)])
     const halfway = await connectTo(KEY_SET + HALF)
 
-    const firstAnswer = Promise.race(clients.map(({ socket }) => once(socket, 'data')))
+    // The signal comes at once, so that it finds some without an answer.
     for (const { socket } of clients) socket.write(loginRequest())
-    await firstAnswer
     const sentAt = performance.now()
     service.child.kill('SIGTERM')
 
@@ -92,11 +91,19 @@ describe('on SIGTERM the service', () => {
       // It finds requests and signal at the same time when it goes on.
       service.child.kill('SIGSTOP')
       for (const { socket } of idle) socket.write(bytes)
-      const fresh = Array.from({ length: 20 }, () => exchange(service[listener], bytes))
-      await sleep(200)
+      const fresh = await Promise.all(
+        Array.from({ length: 20 }, async () => {
+          const socket = open(service[listener])
+          const answers = answersOn(socket)
+          // By the kernel; the service has not accepted it.
+          await once(socket, 'connect')
+          socket.write(bytes)
+          return { socket, answers }
+        }),
+      )
       service.child.kill('SIGTERM')
       service.child.kill('SIGCONT')
-      const seen = [...(await Promise.all(idle.map(({ answers }) => answers))), ...(await Promise.all(fresh))]
+      const seen = await Promise.all([...idle, ...fresh].map(({ answers }) => answers))
       expect(seen.map((all) => all.map(({ status }) => status))).toEqual([
         ...idle.map(() => [status, status]),
         ...fresh.map(() => [status]),
@@ -106,24 +113,24 @@ describe('on SIGTERM the service', () => {
   )
 
   test('goes on for DRAIN_DELAY_SECONDS, while it is not ready and asks clients to leave', async () => {
-    const service = await start({ DRAIN_DELAY_SECONDS: '2' })
+    const service = await start({ DRAIN_DELAY_SECONDS: '5' })
     const sentAt = performance.now()
     service.child.kill('SIGTERM')
     await service.told(/"msg":"(draining)"/)
     const { statusCode, body } = await request(`${service.ops}/readyz`)
     expect([statusCode, await body.json()]).toEqual([503, { status: 'not ready', reason: 'draining' }])
-    // Requests on new connections until shortly before the delay is over.
+    // Requests on new connections. The last is sent long before the delay is over, also where the machine is slow.
     const answers = []
-    for (let at = 0; at < 1_800; at += 20) {
+    do {
       answers.push(exchange(service.address, KEY_SET))
-      await sleep(Math.max(0, sentAt + at - performance.now()))
-    }
+      await sleep(20)
+    } while (performance.now() < sentAt + 1_800)
     for (const [answer] of await Promise.all(answers)) {
       expect([answer?.status, answer?.headers['connection']]).toEqual([200, 'close'])
     }
     expect(await service.exit).toEqual([0, null])
-    expect(performance.now() - sentAt).toBeGreaterThan(2_000)
-    expect(performance.now() - sentAt).toBeLessThan(12_000)
+    expect(performance.now() - sentAt).toBeGreaterThan(5_000)
+    expect(performance.now() - sentAt).toBeLessThan(15_000)
   })
 
   test('answers at once who waits for an event, though it goes on for a while', async () => {

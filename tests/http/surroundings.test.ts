@@ -23,9 +23,8 @@ const warningsOf = (from: TestService, pattern: RegExp) =>
 /** The address that the service has for a request with this header. */
 async function addressOf(forwarded: string, from = behind): Promise<unknown> {
   const { headers } = await from.call('/nothing', { headers: { 'x-forwarded-for': forwarded } })
-  const line = await vi.waitUntil(() =>
-    linesOf(from).find(({ requestId }) => requestId === headers['x-request-id']),
-  )
+  const find = () => linesOf(from).find(({ requestId }) => requestId === headers['x-request-id'])
+  const line = await vi.waitUntil(find, { timeout: 100_000 })
   return line['ipAddress']
 }
 

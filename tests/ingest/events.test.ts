@@ -529,6 +529,7 @@ test('an event id that another transaction holds keeps nobody else waiting for n
   const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
   const { promise: isHeld, resolve: held } = Promise.withResolvers<void>()
   const holder = service.db.transaction().execute(async (tx) => {
+    await sql`set local idle_in_transaction_session_timeout = 0`.execute(tx)
     await sql`insert into events (company_id, event_id, type, received_at, data)
       values (${slow.companyId}, 'held', 'a.b', now(), '{}')`.execute(tx)
     held()

@@ -68,7 +68,7 @@ async function usersOf(folder: string): Promise<{ id: number; command: string }[
   )
 }
 
-describe.runIf(process.platform === 'linux')('npm start', { timeout: 120_000 }, () => {
+describe.runIf(process.platform === 'linux')('npm start', () => {
   test('ends on Ctrl-C in a terminal with 0 or 130, five times of five, and leaves nothing running', async () => {
     const dataDir = await newDataDir()
     // Each round starts everything anew.

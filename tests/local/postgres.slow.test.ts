@@ -31,7 +31,7 @@ afterEach(async () => {
 
 afterAll(() => remove(sharedHome))
 
-describe('the embedded Postgres', { timeout: 60_000 }, () => {
+describe('the embedded Postgres', () => {
   test('keeps its data over a restart', async () => {
     const first = await start(sharedDir)
     await note(first.url, 'restart')
@@ -198,7 +198,7 @@ describe('the embedded Postgres', { timeout: 60_000 }, () => {
   })
 })
 
-describe('the binaries of the embedded Postgres', { timeout: 60_000 }, () => {
+describe('the binaries of the embedded Postgres', () => {
   test('name DATABASE_URL as the way out on a platform that has none', () => {
     expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
   })
@@ -232,7 +232,7 @@ describe('the binaries of the embedded Postgres', { timeout: 60_000 }, () => {
   })
 })
 
-describe.runIf(isRoot)('the embedded Postgres of root', { timeout: 60_000 }, () => {
+describe.runIf(isRoot)('the embedded Postgres of root', () => {
   test('keeps its data elsewhere when the data folder is below a closed one', async () => {
     const closed = await newFolder(0o700)
     const dataDir = join(closed, '.data')

@@ -55,7 +55,7 @@ describe('admin migrate', () => {
     })
   })
 
-  test('migrates the embedded Postgres outside production', { timeout: 60_000 }, async () => {
+  test('migrates the embedded Postgres outside production', async () => {
     const DATA_DIR = join(await newFolder(), 'data')
     expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
     expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { enter, fill, go, heading, openPages, press, say, tracesIn, type } from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
@@ -86,10 +86,10 @@ test('a changed address waits for its mailed link, and then signs in (ASVS 6.3.7
   const section = page.getByRole('region', { name: 'Email' })
   const code = section.getByLabel('Code from the email')
   await press(section, 'Email me a code')
-  await code.fill('00000000')
+  await type(code, '00000000')
   await press(section, 'Continue')
   await section.getByText('is wrong, used or expired').waitFor()
-  await code.fill(await codeTo(admin.email))
+  await type(code, await codeTo(admin.email))
   await press(section, 'Continue')
   await say(page, 'Nothing changes until you open it.')
   // And is told.
@@ -184,7 +184,7 @@ test('a change long after the sign-in asks for the password in a dialog, and goe
   service.clock.advance(16 * 60)
   await invite(page, 'late@company.example')
   const dialog = page.getByRole('dialog', { name: "Confirm it's you" })
-  await dialog.getByLabel('Password').fill('not the password')
+  await type(dialog.getByLabel('Password'), 'not the password')
   await press(dialog, 'Continue')
   await dialog.locator('[aria-invalid=true]').waitFor()
   await page.keyboard.press('Escape')
@@ -192,7 +192,7 @@ test('a change long after the sign-in asks for the password in a dialog, and goe
   await say(page, 'Nothing was changed')
 
   await press(page, 'Invite')
-  await dialog.getByLabel('Password').fill(PASSWORD)
+  await type(dialog.getByLabel('Password'), PASSWORD)
   await page.keyboard.press('Enter')
   await say(page, 'An invitation is on its way to late@company.example.')
   await mailbox.mailTo('late@company.example')
@@ -212,7 +212,7 @@ test('a change long after the sign-in asks for the password in a dialog, and goe
   await asking.getByText('Nothing was changed').waitFor()
   expect(await page.locator('dialog[open]').count()).toBe(1)
   await press(asking, 'End all sessions')
-  await dialog.getByLabel('Password').fill(PASSWORD)
+  await type(dialog.getByLabel('Password'), PASSWORD)
   await press(dialog, 'Continue')
   await say(page, 'All sessions but this one have ended.')
   await asking.waitFor({ state: 'detached' })

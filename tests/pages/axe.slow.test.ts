@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, SIGNED_IN, visit } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, SIGNED_IN, type, visit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
@@ -174,7 +174,7 @@ test('axe finds nothing in a list of 500 members, in the first thousand of 5 000
   await go(page, 'Company')
   await page.getByRole('radio', { name: 'Required for everyone' }).check()
   await lookAt('Save')
-  await page.getByRole('textbox', { name: 'Handle' }).fill('renamed-1234')
+  await type(page.getByRole('textbox', { name: 'Handle' }), 'renamed-1234')
   await lookAt('Save handle')
   await lookAt('End all sessions…')
   await go(page, 'Developer')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { enter, fill, go, heading, openPages, press, say } from '../support/browser.ts'
+import { enter, fill, go, heading, openPages, press, say, type } from '../support/browser.ts'
 
 /** What a company sees and changes of itself on the pages, in a real browser. */
 
@@ -81,16 +81,16 @@ test('a changed handle says first whom it concerns, and names that are changed a
   const dialog = page.getByRole('dialog', { name: 'Change the handle to renamed-1234?' })
   // One that cannot be is refused before anybody is asked.
   for (const wrong of ['4821-acme', 'ab', 'acme-']) {
-    await section.getByLabel('Handle').fill(wrong)
+    await type(section.getByLabel('Handle'), wrong)
     await press(section, 'Save handle')
     await section.locator('[aria-invalid=true]').waitFor()
     await section.getByText('begin with a letter and end with a letter or digit').waitFor()
     expect(await page.getByRole('dialog').count()).toBe(0)
   }
-  await section.getByLabel('Handle').fill('')
+  await type(section.getByLabel('Handle'), '')
   await press(section, 'Save handle')
   await section.getByText('Enter a handle.').waitFor()
-  await section.getByLabel('Handle').fill(' Renamed-1234 ')
+  await type(section.getByLabel('Handle'), ' Renamed-1234 ')
   await press(section, 'Save handle')
   await dialog.getByText('2 members').waitFor()
   await dialog.getByText('1 service account').waitFor()
@@ -113,12 +113,12 @@ test('a changed handle says first whom it concerns, and names that are changed a
   const other = await service.addCompany({ name: 'Other' })
   const { accessToken: theirs } = await service.loginAs(other)
   const taken: string = (await service.getSession({ token: theirs })).body.accessContext.companyHandle
-  await section.getByLabel('Handle').fill(taken)
+  await type(section.getByLabel('Handle'), taken)
   await press(section, 'Save handle')
   await press(page.getByRole('dialog'), 'Change handle')
   await section.locator('.error').waitFor()
 
-  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('Renamed')
+  await type(page.getByRole('textbox', { name: 'Name', exact: true }), 'Renamed')
   await press(page, 'Save name')
   await page.locator('.company', { hasText: 'Renamed' }).waitFor()
   await second.locator('.company', { hasText: 'Renamed' }).waitFor()

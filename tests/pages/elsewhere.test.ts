@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, describe, expect, test } from 'vitest'
-import { enter, go, heading, openPages } from '../support/browser.ts'
+import { enter, go, heading, openPages, say } from '../support/browser.ts'
 
 /** What pages of others can do in the browser of somebody who is signed in. */
 
@@ -45,6 +45,8 @@ async function openVictim() {
   await page.goto(`${origin}/sign-in`)
   await enter(page, admin)
   await heading(page, 'Developer settings')
+  // What it asks for at first has come, so none of that is counted later.
+  await say(page, 'There is no secret yet')
   // A page that asks for nothing by itself.
   await go(page, 'Account')
   await heading(page, 'Your account')

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
-import { fill, heading, press, say, tracesIn } from '../support/browser.ts'
+import { fill, heading, press, say, tracesIn, type } from '../support/browser.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { codeAt } from '../support/second-factors.ts'
 import type { Person, TestService } from '../support/test-service.ts'
@@ -28,7 +28,7 @@ export async function signOut(page: Page): Promise<void> {
 /** Gives the password, and waits for the second step. */
 export async function begin(page: Page, { companyId, email, password }: Omit<Person, 'userId'>) {
   const company = page.getByLabel('Company', { exact: true })
-  if (await company.isVisible()) await company.fill(companyId)
+  if (await company.isVisible()) await type(company, companyId)
   await fill(page, { Email: email, Password: password })
   await press(page, 'Sign in')
   await heading(page, "Verify it's you")

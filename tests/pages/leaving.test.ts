@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { enter, go, heading, openPages, press, say } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, say, type } from '../support/browser.ts'
 import { codeAt } from '../support/second-factors.ts'
 import { useFactors } from './factor-steps.ts'
 
@@ -48,7 +48,7 @@ test('a fresh secret asks before a link, Back or a sign-out leaves it, and nothi
   await go(page, 'Developer')
   await press(page, 'Replace secret…')
   const name = (await page.locator('.company').textContent()) ?? ''
-  await page.getByLabel('Name of the company').fill(name)
+  await type(page.getByLabel('Name of the company'), name)
   await press(page, 'Replace secret')
   const next = (await page.locator('.secret code').textContent()) ?? ''
   await service.send(admin.companyId, next, { type: 'a.b', data: {} })
@@ -73,7 +73,7 @@ test('recovery codes and the password of a service account ask, in the browser t
   await proveMailbox(page)
   await press(page, 'Add an app')
   const shown = (await page.locator('.secret code').textContent()) ?? ''
-  await page.getByLabel('Code', { exact: true }).fill(codeAt(shown.replaceAll(' ', ''), service.clock.now()))
+  await type(page.getByLabel('Code', { exact: true }), codeAt(shown.replaceAll(' ', ''), service.clock.now()))
   await press(page, 'Add the app')
   await page.locator('.codes').waitFor()
   await go(page, 'Developer')

@@ -24,6 +24,8 @@ test('a link that is dead says so before a password is typed, and offers no try 
   const replaced = await forget(admin.email, admin.companyId)
   await forget(admin.email, admin.companyId)
   for (const token of [used, replaced, 'reset_nonsense']) {
+    // Else the page of the one before would be there until it loads itself anew.
+    await page.goto('about:blank')
     await page.goto(`${origin}/reset-password#token=${token}`)
     await heading(page, 'Link expired')
     await say(page, 'This link has expired, was already used, or was replaced by a newer email.')
@@ -48,8 +50,10 @@ test('a link that is dead says so before a password is typed, and offers no try 
   await page.reload()
   await say(page, 'Please open the link in the email again.')
   await heading(page, 'Choose a new password')
-  // A link can be opened twice, as long as it was not used.
+  // A link can be opened twice, as long as it was not used, also where its page is shown: that loads itself anew.
+  const loaded = page.waitForEvent('load')
   await page.goto(`${origin}/reset-password#token=${token}`)
+  await loaded
   await fill(page, { 'New password': PASSWORD })
   await press(page, 'Change password')
   await heading(page, 'Developer settings')

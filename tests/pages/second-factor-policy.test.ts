@@ -10,6 +10,7 @@ import {
   openPages,
   press,
   say,
+  type,
 } from '../support/browser.ts'
 import { PASSWORD, type Person } from '../support/test-service.ts'
 import { begin, expectNoTraces, own, signOut, useFactors } from './factor-steps.ts'
@@ -94,7 +95,7 @@ test('an admin asks everyone for a second factor, who are held at their next cli
   expect(await held.getByRole('navigation').count()).toBe(0)
   await press(held, 'Email me a code')
   const proof = held.getByRole('dialog', { name: "Confirm it's you" })
-  await proof.getByLabel('Password').fill(PASSWORD)
+  await type(proof.getByLabel('Password'), PASSWORD)
   await press(proof, 'Continue')
   const code = await readCode(held, member)
 

@@ -21,9 +21,12 @@ async function expectNoSidewaysScroll(page: Page): Promise<void> {
   for (const width of [320, 360, 390, 768, 1280]) {
     await page.setViewportSize({ width, height: 800 })
     // And the entries of the navigation stand beside each other.
-    const [wide, lines] = await page.evaluate<number[]>(`[document.documentElement.scrollWidth,
-      new Set([...document.querySelectorAll('nav a')].map((link) => link.offsetTop + link.offsetParent.offsetTop)).size]`)
-    expect([page.url(), wide, lines]).toEqual([page.url(), width, 1])
+    const look = async () => [
+      page.url(),
+      ...(await page.evaluate<number[]>(`[document.documentElement.scrollWidth,
+      new Set([...document.querySelectorAll('nav a')].map((link) => link.offsetTop + link.offsetParent.offsetTop)).size]`)),
+    ]
+    await expect.poll(look).toEqual([page.url(), width, 1])
   }
 }
 

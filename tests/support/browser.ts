@@ -58,8 +58,22 @@ export async function tracesIn(page: Page): Promise<string> {
 }
 
 export async function fill(page: Page, values: Record<string, string>): Promise<void> {
-  for (const [label, value] of Object.entries(values))
-    await page.getByLabel(label, { exact: true }).first().fill(value)
+  await typeAll(
+    Object.entries(values).map(([label, value]) => [page.getByLabel(label, { exact: true }).first(), value]),
+  )
+}
+
+export async function type(field: Locator, value: string): Promise<void> {
+  await typeAll([[field, value]])
+}
+
+/** The page may move the focus meanwhile: what is typed then goes elsewhere. */
+async function typeAll(wanted: [Locator, string][]): Promise<void> {
+  const typed = async () => {
+    for (const [field, value] of wanted) await field.fill(value)
+    return await Promise.all(wanted.map(([field]) => field.inputValue()))
+  }
+  await expect.poll(typed).toEqual(wanted.map(([, value]) => value))
 }
 
 /** A device whose user is known to it, and which keeps passkeys. What asks for one gets it at once. */
@@ -142,6 +156,7 @@ export async function visit(
     await page.goto(`${origin}${path}`)
     await page.locator('h1').waitFor()
     await page.waitForLoadState('networkidle')
+    await expect.poll(() => page.getByText('Loading…').count()).toBe(0)
     for (const summary of await page.locator('details > summary').all()) await summary.click()
     await look(path)
   }

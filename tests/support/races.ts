@@ -22,7 +22,7 @@ export async function releaseTogether<Result>(
     const running = []
     for (const act of acts) {
       running.push(act())
-      await expect.poll(() => countWaiting(db), { timeout: 25_000 }).toBe(running.length)
+      await expect.poll(() => countWaiting(db), { timeout: 50_000 }).toBe(running.length)
     }
     return { running }
   })
