@@ -41,7 +41,7 @@ test('a database that falls silent holds up neither probes, nor metrics, nor the
     const { statusCode, body } = await request(service.ops + path)
     await body.dump()
     expect([path, statusCode]).toEqual([path, status])
-    // A request would wait for 8 s.
+    // A request could wait for 9 s.
     expect(performance.now() - sentAt).toBeLessThan(7_500)
   }
   service.child.kill('SIGTERM')

@@ -150,12 +150,12 @@ export const FAULTS: Record<string, Fault> = {
   'read-only': {
     what: 'the database is read-only',
     breaks: 'database',
-    run: ({ database }, _, ms) =>
-      database.use(async (connection) => {
-        await setReadOnly(connection, true)
-        await sleep(ms)
-        await setReadOnly(connection, false)
-      }),
+    run: ({ database }, _, ms) => database.use(setFor(ms, 'default_transaction_read_only', 'on')),
+  },
+  'commits-stalled': {
+    what: 'the database answers what reads, and acknowledges no commit: its standby is away',
+    breaks: 'database',
+    run: ({ database }, _, ms) => database.use(setFor(ms, 'synchronous_standby_names', 'none')),
   },
   'database-disk-full': {
     what: "the database's disk is full, and then freed (needs root)",
@@ -230,8 +230,11 @@ async function takeAll(operator: pg.Client, url: string, ms: number): Promise<vo
 }
 
 /** For transactions that begin from now on. */
-async function setReadOnly(connection: pg.Client, isReadOnly: boolean): Promise<void> {
-  await connection.query(`alter system set default_transaction_read_only = ${isReadOnly ? 'on' : 'off'}`)
+const setFor = (ms: number, setting: string, value: string) => async (connection: pg.Client) => {
+  await connection.query(`alter system set ${setting} = '${value}'`)
+  await connection.query('select pg_reload_conf()')
+  await sleep(ms)
+  await connection.query(`alter system reset ${setting}`)
   await connection.query('select pg_reload_conf()')
 }
 

@@ -7,6 +7,7 @@ import type { Watch } from './watch.ts'
 const BACK_MS = 5_000
 const LIVEZ_MS = 1_000
 const MEMORY_MB = 350
+const MOST_NAMED = 5
 /** Sign-ins that wait for their hash in one process, of those who are known and of strangers (`src/limits/hashing.ts`). */
 const HASHES = 2 * 128 * availableParallelism()
 
@@ -30,7 +31,8 @@ export function findBrokenLimits({ faults, watch, workers, clients, unanswered }
     ...late.map(({ name, backMs }) => `${name}: back after ${backMs?.toFixed(0) ?? 'more than all'} ms`),
     ...(slowestLivezMs > LIVEZ_MS ? [`/livez answered after ${slowestLivezMs.toFixed(0)} ms`] : []),
     ...(livezFailures > 0 ? [`/livez did not answer ${livezFailures} times`] : []),
-    ...unanswered.what.map((what) => `not answered in time: ${what}`),
+    ...unanswered.what.slice(0, MOST_NAMED).map((what) => `not answered in time: ${what}`),
+    ...(unanswered.what.length > MOST_NAMED ? [`and ${unanswered.what.length - MOST_NAMED} more`] : []),
     ...(unanswered.ofCrowd > 0 ? [`${unanswered.ofCrowd} that only wait were not answered in time`] : []),
     ...(memoryMb > MEMORY_MB ? [`a process took ${memoryMb.toFixed(0)} MB`] : []),
     ...(most.hashesWaiting > HASHES * workers ? [`${most.hashesWaiting} sign-ins waited for a hash`] : []),
