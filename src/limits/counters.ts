@@ -66,6 +66,13 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     if (!isOutage(error)) await refunding
   }
 
+  /** Where work follows, which an outage would fail only after as long a wait. @throws on an outage */
+  async function refundFirst(quotas: Quota[]): Promise<void> {
+    await refundInTurn(quotas).catch((error: unknown) => {
+      if (isOutage(error)) throw error
+    })
+  }
+
   async function refundInTurn(quotas: Quota[]): Promise<void> {
     for (const quota of quotas) await refunds(quota.limit)({ counter: counterOf(quota) })
   }
@@ -100,7 +107,7 @@ export function createCounters(db: Executor, measureBatch: MeasureBatch) {
     }
   }
 
-  return { consume, consumeInOrder, consumeFor, refund }
+  return { consume, consumeInOrder, consumeFor, refund, refundFirst }
 }
 
 export function isOurs(error: unknown): boolean {

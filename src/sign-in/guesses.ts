@@ -70,18 +70,13 @@ export async function countGuess<Result>(
   isRefunded: (result: Result) => boolean = () => false,
 ): Promise<Guess & { result: Result | null }> {
   const guess = await consumeGuess(context, guesser)
-  let isSettled = false
-  let failure: unknown
-  try {
-    const result = await attempt(guess)
-    isSettled = result === null || isRefunded(result)
-    return { ...guess, result }
-  } catch (error) {
-    failure = error
+  const { counters } = context
+  const result = await attempt(guess).catch(async (error: unknown) => {
+    await counters.refund(guess.uses, error)
     throw error
-  } finally {
-    if (!isSettled) await context.counters.refund(guess.uses, failure)
-  }
+  })
+  if (result !== null && !isRefunded(result)) await counters.refundFirst(guess.uses)
+  return { ...guess, result }
 }
 
 async function consumeGuess(
