@@ -128,6 +128,8 @@ async function startMachine(context: Context): Promise<Service> {
   const demo = config.databaseUrl ? null : await openDemo(context)
   log.info(`Operations listener at ${opsUrl}`)
   stop.signal.throwIfAborted()
+  await findFreePort(config.listen)
+  await findFreePort(config.platformListen)
   const serving = await (workers
     ? startWorkers(workers, stop, config)
     : startServing({ ...context, registry }))
@@ -173,8 +175,6 @@ async function startWorkers(
   { signal }: Stop,
   { listen, platformListen }: Config,
 ): Promise<Serving> {
-  await findFreePort(listen)
-  await findFreePort(platformListen)
   const starting = workers.start({ PORT: listen.port, PLATFORM_PORT: platformListen.port })
   const urls = await Promise.race([starting, once(signal, 'abort').then(() => null)])
   if (!urls || signal.aborted) {

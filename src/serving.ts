@@ -1,4 +1,3 @@
-import cluster from 'node:cluster'
 import type { Server } from 'node:http'
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
@@ -6,6 +5,7 @@ import type { Registry } from 'prom-client'
 import { buildApp } from './app.ts'
 import type { Config } from './config.ts'
 import type { Connection } from './database/connect.ts'
+import { listenOnMoreSockets } from './edge/listening-sockets.ts'
 import type { LogStream } from './http/log-stream.ts'
 import { showHashing } from './http/metrics.ts'
 import { createLimitedHasher } from './limits/hashing.ts'
@@ -13,7 +13,8 @@ import type { System } from './system.ts'
 
 /** What each process that answers requests has: the app, its listeners, and its password hashing. */
 
-const DRAIN_DEADLINE_MS = 8_000
+/** Longer than a request takes (http/deadline.ts). */
+const DRAIN_DEADLINE_MS = 9_000
 const LONGEST_ARRIVAL_MS = 1_000
 
 interface Options {
@@ -39,18 +40,29 @@ export async function startServing({ connection, ...options }: Options): Promise
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
   const { app, platform } = await buildApp({ ...options, db: connection.db, hasher })
+  const closeMoreSockets = new Map<Server, () => Promise<void>>()
   let takingMs = 0
   for (const each of [app, platform]) {
+    let ended: Promise<void> | undefined
     each.addHook('preClose', async () => {
       await takeLastRequests(each.server, takingMs)
+      // Now, as the server does.
+      ended = closeMoreSockets.get(each.server)?.()
     })
+    // After the server's own connections, and before what the app itself has to end.
+    each.addHook('onClose', () => ended)
   }
-  // Linux shares out connections between workers. Elsewhere, the primary does.
-  const shared = { reusePort: cluster.isWorker && process.platform === 'linux' }
+  // Linux shares out connections between sockets, and so between workers. Elsewhere, the primary does.
+  const shared = { reusePort: process.platform === 'linux' }
   const listenTextResolver = (url: string) => `Platform listener at ${url}`
+  const platformUrl = await platform.listen({ ...config.platformListen, ...shared, listenTextResolver })
+  const url = await app.listen({ ...config.listen, ...shared })
+  if (shared.reusePort) {
+    for (const { server } of [app, platform]) closeMoreSockets.set(server, await listenOnMoreSockets(server))
+  }
   return {
-    platformUrl: await platform.listen({ ...config.platformListen, ...shared, listenTextResolver }),
-    url: await app.listen({ ...config.listen, ...shared }),
+    platformUrl,
+    url,
     isServing: () => true,
     async drain(delayMs) {
       takingMs = delayMs

@@ -1,8 +1,9 @@
+import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { exchange } from '../http/raw.ts'
+import { exchange, open } from '../http/raw.ts'
 import { findServicePlaces } from '../support/places.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -217,6 +218,25 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(workers.filter(isRunning)).toEqual([])
   })
 
+  test('take nothing new after SIGTERM, on none of their sockets, though requests have not ended', async () => {
+    const { address, child, exit } = await start({})
+    const beginning = `GET ${KEY_SET} HTTP/1.1\r\nHost: gatehouse.example\r\n\r\nPOST /api/auth/login HTTP/1.1\r\n`
+    // More than the workers have sockets. The rest is never sent, which is refused after 5 s.
+    const slow = times(40, () => open(address))
+    let ended = 0
+    for (const socket of slow) {
+      socket.once('close', () => {
+        ended += 1
+      })
+    }
+    for (const socket of slow) socket.write(beginning)
+    await Promise.all(slow.map((socket) => once(socket, 'data')))
+    child.kill('SIGTERM')
+    await expect.poll(() => knock(address)).toBe('refused')
+    expect(ended).toBe(0)
+    expect(await exit).toEqual([0, null])
+  })
+
   test('that cannot start at all end the service with 1', async () => {
     const service = await processes.launch({
       WORKERS: '2',
@@ -226,6 +246,17 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
   })
 })
+
+const knock = (address: string) =>
+  new Promise<'accepted' | 'refused'>((resolve) => {
+    const socket = open(address)
+    socket
+      .once('close', () => resolve('refused'))
+      .once('connect', () => {
+        resolve('accepted')
+        socket.destroy()
+      })
+  })
 
 /** The status of a signed event on a connection of its own. */
 async function ingest({ address }: Running, companyId: string, secret: string): Promise<number | undefined> {
