@@ -90,8 +90,8 @@ const PLANS = {
   plan_cache_mode: 'force_generic_plan',
 } as const
 
-// Waits on this side end within 9 s together, as a request must within 10. That of a statement is longer than the server's, which
-// does not hold for a commit that no standby acknowledges.
+// The waits of a statement end within 9 s together; its request is answered sooner (http/deadline.ts). That for its answer is longer
+// than the server's, which does not hold for a commit that no standby acknowledges.
 const forRequests = (scale: number): Settings => ({
   connectionTimeoutMillis: 3_000 * scale,
   query_timeout: 6_000 * scale,

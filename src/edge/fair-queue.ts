@@ -14,6 +14,8 @@ interface Place {
 export interface Turn extends Place {
   /** Whether network or device are known. Half of the work is kept for these. */
   isKnown: boolean
+  /** Aborted when it is too late for the work and for what follows from it. */
+  signal?: AbortSignal
 }
 
 /** Of all entries, and of those of one wider network. */

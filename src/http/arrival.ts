@@ -26,4 +26,7 @@ async function plugin(app: FastifyInstance, { listener }: { listener: Listener }
   })
 }
 
-export const arrivalPlugin = fp(plugin, { name: 'arrival', dependencies: ['observe', 'headers', 'notices'] })
+export const arrivalPlugin = fp(plugin, {
+  name: 'arrival',
+  dependencies: ['observe', 'headers', 'deadline', 'notices'],
+})

@@ -11,6 +11,7 @@ import { memoryLimitsPlugin, noLimitsPlugin } from '../limits/memory.ts'
 import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
+import { deadlinePlugin } from './deadline.ts'
 import { type CommonHeaders, corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { logSettings, noticesPlugin } from './logs.ts'
 import { notFoundPlugin } from './not-found.ts'
@@ -28,6 +29,8 @@ export interface HttpOptions {
   guide: string
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
+  /** How long a request may take, in milliseconds: see deadline.ts. */
+  answerWithinMs?: number | undefined
 }
 
 /**
@@ -74,6 +77,7 @@ async function createApp({
   system,
   registry,
   logStream,
+  answerWithinMs,
   commonHeaders,
   measures,
   createListener,
@@ -116,6 +120,7 @@ async function createApp({
   await app.register(observePlugin, { measures, listener })
   await app.register(headersPlugin, { commonHeaders })
   await app.register(corsPlugin, { dashboardOrigins })
+  await app.register(deadlinePlugin, { listener, answerWithinMs })
   await app.register(noticesPlugin, { system })
   await app.register(limitsPlugin, { limits: config.limits, system })
   await app.register(arrivalPlugin, { listener })

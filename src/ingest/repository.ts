@@ -61,7 +61,10 @@ export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<
   }
 }
 
-/** Where another transaction stores the event meanwhile. To be ready to skip costs a fifth of each row that is stored. */
+/**
+ * Where another transaction stores the event meanwhile: the statement fails, which Postgres logs, and is sent again ready to skip.
+ * To be ready always would cost a fifth of each row that is stored.
+ */
 const failIfTaken = sql``
 const skipIfTaken = sql`on conflict do nothing`
 

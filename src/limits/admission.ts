@@ -27,7 +27,9 @@ export function createAdmission({ places, bounds, detail, isOutage = () => false
 
   return {
     hasPlace,
+    /** @throws Problem overloaded; the reason of the turn's signal, also when the work has ended */
     async run<Result>(turn: Turn, work: () => Promise<Result>): Promise<Result> {
+      const { signal } = turn
       if (taken < places) taken += 1
       else {
         await new Promise<void>((enter, fail) => {
@@ -35,7 +37,10 @@ export function createAdmission({ places, bounds, detail, isOutage = () => false
         })
       }
       try {
-        return await work()
+        signal?.throwIfAborted()
+        const result = await work()
+        signal?.throwIfAborted()
+        return result
       } catch (error) {
         if (isOutage(error)) for (let next = queue.take(); next; next = queue.take()) next.fail(error)
         throw error

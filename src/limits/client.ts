@@ -5,6 +5,8 @@ export interface Client {
   ipAddress: string
   network: string
   userAgent: string | undefined
+  /** Aborted when the request has taken too long: see http/deadline.ts. */
+  signal: AbortSignal
 }
 
 /** `now` is in milliseconds. */
@@ -15,7 +17,8 @@ export interface Received {
 
 export function clientOf(request: FastifyRequest): Client {
   const { 'user-agent': userAgent } = request.headers
-  return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent }
+  const { overdue: signal } = request
+  return { ipAddress: ipAddressOf(request), network: networkOf(request), userAgent, signal }
 }
 
 export function ipAddressOf({ raw }: Pick<FastifyRequest, 'raw'>): string {

@@ -18,7 +18,7 @@ const POLL_MS = 250
 const LEASE_MS = 60_000
 /** Until the answer of the mail server; well below the lease. */
 const ATTEMPT_MS = 40_000
-/** Until the last try begins to store that a mail was sent: two statements, each of which can take 11 s (see connect.ts). */
+/** Until the last try begins to store that a mail was sent: two statements, each of which can take 9 s (see connect.ts). */
 const NOTE_MS = 38_000
 /** For mail in progress when the service stops, out of the time of the whole shutdown. */
 const STOP_MS = 5_000

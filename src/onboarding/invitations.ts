@@ -43,7 +43,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   const limit = await countAttempt(context, received)
   const invitation = await peekInvitation(context, token, received)
   const name = checkName('name', acceptance.name)
-  const passwords = hasher.inTurn({ network: received.client.network, isKnown: true })
+  const passwords = hasher.inTurn({ ...received.client, isKnown: true })
   await checkPassword('password', password, { ...invitation, name }, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(password)
   const at = new Date(now)

@@ -40,7 +40,7 @@ export async function resetPassword(
   const { client, now } = received
   const limit = await countAttempt(context, received)
   const person = await peekToken(context, 'reset', token, now)
-  const passwords = hasher.inTurn({ network: client.network, isKnown: true })
+  const passwords = hasher.inTurn({ ...client, isKnown: true })
   await checkPassword('newPassword', newPassword, person, { ...context, hasher: passwords })
   const passwordHash = await passwords.hash(newPassword)
   const at = new Date(now)

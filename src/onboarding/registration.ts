@@ -26,7 +26,7 @@ export async function register(context: Context, company: NewCompany, { client, 
   const { db, config, system, hasher, counters } = context
   const { companyName, name, email } = checkNewCompany(company)
   return await counters.consumeFor(config.limits.register, byNetwork(client.network), now, async (limit) => {
-    const passwords = hasher.inTurn({ network: client.network, isKnown: false })
+    const passwords = hasher.inTurn({ ...client, isKnown: false })
     const person = { email, name, companyName }
     await checkChosen({ ...context, hasher: passwords }, company.password, person, { client, now })
     const passwordHash = await passwords.hash(company.password)

@@ -89,7 +89,7 @@ export async function call<Name extends keyof Routes>(
 async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
   const answer = await send(route, options)
   if (answer.ok) return answer.status === 204 ? undefined : await answer.json().catch(failOffline)
-  const error = await toError(answer)
+  const error = await toError(answer, !route.startsWith('GET '))
   if (error.code === 'reauthentication_required') {
     if (await session.prove()) return await carryOut(route, options)
     throw new ApiError(error.code, 'Nothing was changed.')
@@ -165,16 +165,18 @@ function failOffline(error: unknown): never {
   throw new ApiError('offline', "We can't reach gatehouse. Check your connection and try again.")
 }
 
-async function toError(answer: Response): Promise<ApiError> {
+async function toError(answer: Response, isChange = false): Promise<ApiError> {
   const problem: Problem | null = await answer.json().catch(() => null)
   const { status } = answer
   const wait = Number(answer.headers.get('retry-after') ?? 0)
   if (status === 429)
     return new ApiError('rate_limited', `Too many attempts. Try again in ${inWords(wait)}.`, { status })
-  if (status === 503)
-    return new ApiError('overloaded', `gatehouse is busy. Try again in ${inWords(Math.max(1, wait))}.`, {
-      status,
-    })
+  if ([502, 503, 504].includes(status)) {
+    // Where something was overloaded, nothing was begun.
+    const isUnknown = isChange && problem?.code !== 'overloaded'
+    const state = isUnknown ? 'gatehouse is busy, and this may be done already' : 'gatehouse is busy'
+    return new ApiError('overloaded', `${state}. Try again in ${inWords(Math.max(1, wait))}.`, { status })
+  }
   if (!problem) return new ApiError('unknown', 'Something went wrong on our side.', { status })
   const fields = Object.fromEntries(
     (problem.errors ?? []).map(({ path, message }) => [path.slice(1), spell(message)]),

@@ -77,7 +77,8 @@ export async function readEventsAcrossCompanies(
     order,
     sql`
     select * from events e
-    where e.feed_position >= ${position}::bigint and e.feed_position <= (select coalesce(${last}, ${end} - 1))
+    -- Never one of OLD: those are in another order.
+    where e.feed_position >= greatest(${position}::bigint, 1) and e.feed_position <= (select coalesce(${last}, ${end} - 1))
       and (${order}) > ${place}
     order by ${order} limit ${options.maxEvents}`,
   )

@@ -16,6 +16,8 @@ const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
         querystring: FeedQuery,
         response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),
       },
+      // It waits for events for up to 25 s.
+      config: { answerWithinMs: 33_000 },
     },
     async (request, reply) => {
       const { after, limit = '100', wait = '0' } = request.query
@@ -45,8 +47,13 @@ function toEventText({ companyId, eventId, type, occurredAt, receivedAt, data }:
   return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${data}}`
 }
 
-/** To milliseconds. A `Date` in between would be a third of the work. */
+/**
+ * To milliseconds. A `Date` in between would be a third of the work. With an offset, a sender can write times whose year in UTC is
+ * 0 or 10000, which RFC 3339 cannot: then it is the nearest time that it can.
+ */
 function toRfc3339(time: string): string {
+  if (time.endsWith('BC')) return '0001-01-01T00:00:00.000Z'
+  if (time[4] !== '-') return '9999-12-31T23:59:59.999Z'
   return `${time.slice(0, 10)}T${time.slice(11, 19)}.${time.slice(20, 23).padEnd(3, '0')}Z`
 }
 

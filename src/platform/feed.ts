@@ -25,7 +25,7 @@ interface Asked {
   waitSeconds: number
   /** Aborts when nobody waits for the answer any more. */
   signal: AbortSignal
-  /** Called after a wait, before anything is read. @throws where the reader may not read any more */
+  /** Called after a wait, before anything is read or told. @throws where the reader may not read any more */
   confirm(): Promise<void>
 }
 
@@ -65,9 +65,8 @@ export function createFeed({ db }: Pick<Context, 'db'>): Feed {
       const page = await readPage(cursor, limit)
       if (page.events.length > 0 || !page.isCaughtUp || waitSeconds === 0) return page
       const hasArrived = await arrivals.wait(cursor?.place.position, waitSeconds * 1000, signal)
-      if (!hasArrived) return page
-      await confirm()
-      return await readPage(cursor, limit)
+      if (!signal.aborted) await confirm()
+      return hasArrived ? await readPage(cursor, limit) : page
     },
     drain: arrivals.drain,
   }

@@ -11,6 +11,7 @@ import {
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import { isTooLong } from '../crypto/password-policy.ts'
+import type { Turn } from '../edge/fair-queue.ts'
 import { countGuess } from './guesses.ts'
 
 /** Whether a password is that of an account at sign-in, or that of a user with a session. */
@@ -57,8 +58,8 @@ async function renewHash({ db }: Pick<Context, 'db'>, account: Identity, { hashe
 }
 
 /** A user with a session is known, from every network. */
-export function turnOf({ client }: Pick<Actor, 'client'>) {
-  return { network: client.network, isKnown: true }
+export function turnOf({ client }: Pick<Actor, 'client'>): Turn {
+  return { ...client, isKnown: true }
 }
 
 /**

@@ -74,8 +74,8 @@ async function lookUpEarly({ hasher, lookUp }: Parts, attempt: SignInAttempt): P
   return found
 }
 
-function turnOf({ client: { network } }: SignInAttempt, { recognized: { device, isKnown } }: Found): Turn {
-  return { network, device, isKnown }
+function turnOf({ client }: SignInAttempt, { recognized: { device, isKnown } }: Found): Turn {
+  return { ...client, device, isKnown }
 }
 
 async function signIn(

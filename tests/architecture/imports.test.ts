@@ -28,8 +28,8 @@ const LINES = [
  * doors if another feature needs them in its transaction. Types can be imported from all files except routes.
  */
 const DOORS: Record<string, string[]> = {
-  // The second door: networks, and the fair queue.
-  edge: ['listener.ts', 'private-listener.ts', 'network.ts', 'fair-queue.ts'],
+  // The second door: networks, and the fair queue. Sockets are opened when the servers of both listeners listen.
+  edge: ['listener.ts', 'private-listener.ts', 'listening-sockets.ts', 'network.ts', 'fair-queue.ts'],
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
   audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'notices.ts', 'repository.ts'],

@@ -294,6 +294,8 @@ describe('the services of the platform', () => {
   test('are answered 503 while no instance is ready', async () => {
     const { platformUrl } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
     await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
+    const { headers, body } = (await ask(platformUrl, { bytes: VERIFY })) ?? {}
+    expect(headers?.['x-request-id']).toBe(JSON.parse(String(body)).requestId)
   })
 })
 

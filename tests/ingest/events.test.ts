@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { openTestService, type Person, times } from '../support/test-service.ts'
+import { countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
 
 const service = await openTestService({ instances: 2 })
 const admin = await service.addCompany()
@@ -520,6 +520,31 @@ describe('what a company pays for decides at that moment (ASVS 8.3.2)', () => {
     }
     expect(await stored()).toHaveLength(rows)
   })
+})
+
+test('an event that another transaction is storing is a duplicate once it is there (ASVS 2.3.4)', async () => {
+  const { person, send, stored } = await openSender()
+  const sends: [payload: unknown, answer: object][] = [
+    [event('alone'), accepted(0, 1)],
+    [{ events: [event('among'), event('beside')] }, accepted(1, 1)],
+  ]
+  for (const [payload, answer] of sends) {
+    const sending = await service.db.transaction().execute(async (tx) => {
+      await sql`insert into events (company_id, event_id, type, received_at, data)
+        select ${person.companyId}, id, 'a.b', now(), '{}' from unnest(array['alone', 'among']) as id
+        on conflict do nothing`.execute(tx)
+      const sending = send(payload)
+      await expect.poll(() => countWaiting(service.db), { timeout: 50_000 }).toBe(1)
+      return { sending }
+    })
+    expect(await sending.sending).toMatchObject(answer)
+    await service.db
+      .deleteFrom('events')
+      .where('company_id', '=', person.companyId)
+      .where('event_id', '<>', 'beside')
+      .execute()
+  }
+  expect(await stored()).toHaveLength(1)
 })
 
 test('an event id that another transaction holds keeps nobody else waiting for nothing', async () => {

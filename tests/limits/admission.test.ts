@@ -21,7 +21,8 @@ function openAdmission(options: { places: number; maxWaiting: number; isOutage?(
     ...others,
     bounds: { max: maxWaiting, maxPerWiderNetwork: maxWaiting },
   })
-  const run = (work: () => Promise<number>) => admission.run({ network: '192.0.2.1', isKnown: false }, work)
+  const run = (work: () => Promise<number>, signal?: AbortSignal) =>
+    admission.run({ network: '192.0.2.1', isKnown: false, ...(signal && { signal }) }, work)
   return { admission, run }
 }
 
@@ -53,6 +54,23 @@ describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
     ends[1]?.resolve(1)
     expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
     expect(begun).toEqual([0, 1])
+    expect(await run(async () => 4)).toBe(4)
+  })
+
+  test('does not begin what nobody waits for any more when its turn comes', async () => {
+    const { run } = openAdmission({ places: 1, maxWaiting: 3 })
+    const leaving = new AbortController()
+    const signals = [undefined, leaving.signal, leaving.signal, undefined].values()
+    const { begun, ends, settled } = startWork(4, (work) => run(work, signals.next().value))
+    leaving.abort()
+    for (const { resolve } of ends) resolve(1)
+    expect((await settled).map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'rejected',
+      'fulfilled',
+    ])
+    expect(begun).toEqual([0, 3])
     expect(await run(async () => 4)).toBe(4)
   })
 

@@ -479,6 +479,24 @@ describe('more sign-ins at once than can be hashed (ASVS 15.1.3, 15.2.2)', async
   })
 })
 
+test('who is not answered in time gets 503, and is not signed in any more (section 1 of the interface, ASVS 15.1.3)', async () => {
+  const hasher = await createCountingHasher()
+  const service = await openTestService({ hasher, answerWithinMs: 300 })
+  const person = await service.addCompany()
+  const before = await selectCounters(service)
+  const answered = Promise.withResolvers<void>()
+  hasher.beforeVerifying = () => answered.promise
+  const { status, headers, body } = await service.login(person)
+  expect([status, headers['retry-after'], body.code]).toEqual([503, '1', 'unavailable'])
+  answered.resolve()
+  // Their attempt is refunded at the end of the request.
+  await expect.poll(() => selectCounters(service)).toEqual(before)
+  expect(await service.db.selectFrom('sessions').select('session_id').execute()).toEqual([])
+  const logged = service.logs.map((line) => JSON.parse(line)).filter(({ code }) => code === 'unavailable')
+  expect(logged).toMatchObject([{ status: 503, reason: 'too_late' }])
+  expect(service.logs.join('')).not.toContain('sent')
+})
+
 test('who is refused for an outage does not wait for the refund of their attempt (section 1 of the interface)', async () => {
   const hasher = await createCountingHasher()
   const service = await openTestService({ hasher })

@@ -290,6 +290,12 @@ test('without the service the pages say so, and lose nothing that was typed', as
   await press(page, 'Sign out')
   await say(page, "You're still signed in")
   await context.setOffline(false)
+  // As a proxy in front answers when it has waited for too long.
+  const problem = { status: 504, headers: { 'cache-control': 'no-store' }, body: '{"code":"unavailable"}' }
+  await page.route('**/api/**', (route) => route.fulfill(problem))
+  await press(page, 'Save name')
+  await say(page, 'gatehouse is busy, and this may be done already. Try again in 1 second.')
+  await page.unroute('**/api/**')
   expect(await name.inputValue()).toBe('Ada King')
   await press(page, 'Save name')
   await say(page, 'Your name is saved.')

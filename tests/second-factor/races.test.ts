@@ -80,7 +80,8 @@ describe('a sign-in and, at the same moment,', () => {
 })
 
 describe('a password that is made void by too many wrong codes', () => {
-  const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined } }
+  const { signal } = new AbortController()
+  const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
 
   test('leaves one mail with a link, however close the last two came', async () => {
     const person = await service.personWithTotp(admin)

@@ -1,4 +1,4 @@
-import { expect } from 'vitest'
+import { expect, vi } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
 import type { openMailbox } from './mailbox.ts'
 import { PASSWORD, type Person, type TestService } from './test-service.ts'
@@ -42,18 +42,12 @@ export function useService(service: TestService, mailbox: Mailbox) {
 
   /** Resolves when no mail waits to be sent. */
   async function allSent(): Promise<void> {
-    await expect
-      .poll(
-        async () =>
-          await service.db
-            .selectFrom('mail_outbox')
-            .select('kind')
-            .where('sent_at', 'is', null)
-            .where('failed_at', 'is', null)
-            .execute(),
-        { timeout: 100_000 },
-      )
-      .toEqual([])
+    const waiting = service.db
+      .selectFrom('mail_outbox')
+      .select('kind')
+      .where('sent_at', 'is', null)
+      .where('failed_at', 'is', null)
+    await vi.waitFor(async () => expect(await waiting.execute()).toEqual([]), { timeout: 100_000 })
   }
 
   /** Requests a mail, one second later than the last request, and returns its token. */

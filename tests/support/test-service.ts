@@ -170,6 +170,8 @@ interface TestServiceOptions {
    * because the machine is busy; a test of the waits themselves needs 1.
    */
   timeoutScale?: number
+  /** How long a request can take. A busy machine takes long. */
+  answerWithinMs?: number
   /** The name of the database that it starts with a copy of; one without companies by default. */
   template?: string
   /** A database that is there, and stays, in place of a copy. */
@@ -183,6 +185,7 @@ export async function openTestService({
   clocks = [],
   hasher = sharedHasher,
   timeoutScale = 30,
+  answerWithinMs = 180_000,
   template = inject('template'),
   url: given,
 }: TestServiceOptions = {}) {
@@ -211,7 +214,15 @@ export async function openTestService({
       const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
       const { db } = connection
-      const { app, platform } = await buildApp({ config, db, system, hasher, registry, logStream })
+      const { app, platform } = await buildApp({
+        config,
+        db,
+        system,
+        hasher,
+        registry,
+        logStream,
+        answerWithinMs,
+      })
       const place = { host: '127.0.0.1', port: 0 }
       const [address, platformAddress] = [await app.listen(place), await platform.listen(place)]
       const mail = openMail({

@@ -63,7 +63,8 @@ export const CODES: Record<ProblemCode, string> = {
   rate_limited: 'A limit is used up. Wait as many seconds as `Retry-After` says, and send the request again.',
   overloaded:
     'There is more work than can be done at once. Wait as `Retry-After` says, and send the request again.',
-  unavailable: 'The database cannot be reached. Wait as `Retry-After` says, and send the request again.',
+  unavailable:
+    'The database cannot be reached, or the answer took too long; then it may be done already. Wait as `Retry-After` says, and send the request again.',
   internal_error:
     'Something is wrong in the service. Tell its operator the `requestId`, which is in the log.',
 }
