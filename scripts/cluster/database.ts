@@ -38,6 +38,13 @@ const Members = TypeCompiler.Compile(
   }),
 )
 
+/** Of a primary: who takes its log. */
+const Primary = TypeCompiler.Compile(
+  Type.Object({
+    replication: Type.Array(Type.Object({ application_name: Type.String(), state: Type.String() })),
+  }),
+)
+
 const Health = TypeCompiler.Compile(Type.Object({ health: Type.Literal('true') }))
 
 const ROLES = resolve(import.meta.dirname, '../../deploy/roles.sql')
@@ -66,16 +73,20 @@ export async function openDatabase(
     return []
   }
 
+  function leaderOf(known: Member[]): number | undefined {
+    const leader = known.find(({ role }) => role === 'leader')?.name
+    return MACHINES.find((each) => nameOf(each) === leader)
+  }
+
   async function hasQuorum(): Promise<boolean> {
     const answers = MACHINES.map((n) => getJson(`${etcdOf(n)}/health`).catch(() => null))
     return (await Promise.all(answers)).some((answer) => Health.Check(answer))
   }
 
   async function primary(): Promise<number> {
-    const leader = (await members()).find(({ role }) => role === 'leader')?.name
-    const n = MACHINES.find((each) => nameOf(each) === leader)
-    if (!n) throw new UsageError('There is no primary.')
-    return n
+    const leader = leaderOf(await members())
+    if (!leader) throw new UsageError('There is no primary.')
+    return leader
   }
 
   return {
@@ -86,7 +97,14 @@ export async function openDatabase(
     async isComplete() {
       const running = (await members()).filter(({ state }) => state === 'running' || state === 'streaming')
       const roles = running.map(({ role }) => role).sort()
-      return roles.join() === 'leader,replica,sync_standby'
+      const leader = leaderOf(running)
+      if (!leader || roles.join() !== 'leader,replica,sync_standby') return false
+      // A former primary runs before Patroni rewinds it, which it cannot if another machine fails meanwhile.
+      const answer = await getJson(`${patroniOf(leader)}/patroni`).catch(() => null)
+      const streaming = Primary.Check(answer)
+        ? answer.replication.filter(({ state }) => state === 'streaming').map((one) => one.application_name)
+        : []
+      return running.every(({ name, role }) => role === 'leader' || streaming.includes(name))
     },
     async switchOver() {
       for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(POLL_MS)) {

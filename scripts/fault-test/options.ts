@@ -12,11 +12,11 @@ Runs two instances of the service on a Postgres of their own, breaks them, and l
 legal order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, token, code or
 change of a member is lost, doubled or undone, each mail is sent, and sent once, and all else was answered 503 or not
 at all. Beside these clients, 500 wait. Limits: back within 5 s, each answer within 12 and of /livez within one, 350 MB
-for a process, and what waits for a connection or a hash. The exit status is 1 if something is not explained, or a limit
+for a process, and what waits for a hash. The exit status is 1 if something is not explained, or a limit
 is broken.
 
-  --seed TEXT         makes the same choices again: who does what when, and which fault comes when (a new one)
-  --seconds N         how long faults come and go (60)
+  --seed TEXT         makes the same faults again, and clients that choose by the same numbers (a new one)
+  --seconds N         how long faults come and go (60), 600 at most
   --workers N         processes of each instance that answer (1; on the cluster 2, the most)
   --faults LIST       comma-separated; all by default
   --fault-seconds N   how long each fault lasts (at random: some seconds; on the cluster 10 to 30)
@@ -69,7 +69,7 @@ export function readOptions(args: string[]): Options | null {
     throw new UsageError(`--service must be a checkout of the project, not ${service}`)
   return {
     seed,
-    seconds: wholeNumber('seconds', values.seconds, 1_800),
+    seconds: wholeNumber('seconds', values.seconds, 600),
     isCluster: cluster,
     workers: wholeNumber('workers', values.workers ?? (cluster ? '2' : '1'), cluster ? 2 : 16),
     faultSeconds: fault === undefined ? undefined : wholeNumber('fault-seconds', fault, 600),

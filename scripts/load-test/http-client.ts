@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { TypeCheck } from '@sinclair/typebox/compiler'
 import { type buildConnector, Pool } from 'undici'
@@ -38,6 +39,10 @@ interface ClientOptions {
 /** A service that is silent for longer is an error. */
 const SILENCE_MS = 30_000
 
+/** As long as a service says in Retry-After. */
+const RETRY_AFTER_MS = 1_000
+const MAX_TRIES = 20
+
 export const JSON_CONTENT = { 'content-type': 'application/json' }
 
 export function openClient(url: string, options: ClientOptions): Client {
@@ -50,14 +55,33 @@ export function openClient(url: string, options: ClientOptions): Client {
     ...(localAddress !== undefined && { localAddress }),
     ...(firstLine !== undefined && { connect: connectWith(firstLine) }),
   })
+  return clientOf(
+    (request) => send(pool, request, deadlineMs),
+    () => pool.destroy(),
+  )
+}
+
+/** The same client, but it asks again after a 503: for what is done before a measurement. */
+export function patient({ send, close }: Client): Client {
+  async function sendUntilAnswered(request: Request): Promise<Answer> {
+    for (let tries = 1; ; tries += 1) {
+      const answer = await send(request)
+      if (answer.status !== 503 || tries === MAX_TRIES) return answer
+      await sleep(RETRY_AFTER_MS)
+    }
+  }
+  return clientOf(sendUntilAnswered, close)
+}
+
+function clientOf(send: Client['send'], close: Client['close']): Client {
   return {
-    send: (request) => send(pool, request, deadlineMs),
+    send,
     async request(expectedStatus, request) {
-      const { status, text } = await send(pool, request, deadlineMs)
+      const { status, text } = await send(request)
       if (status !== expectedStatus) throw new Failure(`${status} ${problemCodeOf(text)}`.trimEnd())
       return text === '' ? null : JSON.parse(text)
     },
-    close: () => pool.destroy(),
+    close,
   }
 }
 

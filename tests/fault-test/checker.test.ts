@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { check } from '../../scripts/fault-test/checker/check.ts'
-import { findDisordered } from '../../scripts/fault-test/checker/feed.ts'
+import { findDisordered, findTakenBack } from '../../scripts/fault-test/checker/feed.ts'
 import type { Part } from '../../scripts/fault-test/checker/history.ts'
 import { legalHistory } from './legal-histories.ts'
 import { LOST, operation, type Planted, refused } from './planted.ts'
@@ -10,6 +10,7 @@ import * as ofAccounts from './planted-accounts.ts'
 
 /** As late as anything happens in the legal ones. */
 const LATE_MS = 160
+const latest = ({ end }: { end: number }) => end + LATE_MS
 
 const session = { kind: 'session', id: 's' } as const
 const open: Part = { ...session, act: 'open', owner: 'm', token: 't0' }
@@ -29,6 +30,10 @@ const send = (content: string, isNew: boolean | null = null, isNamed = false): P
   ...{ act: 'send', content, isNew, isNamed },
 })
 const stored = (...contents: string[]): Part => ({ ...event, act: 'read', contents })
+const BATCH: Part[] = [
+  send('a'),
+  { ...event, act: 'send', id: 'f', content: 'a', isNew: null, isNamed: false },
+]
 const secret = { kind: 'secret', id: 'c' } as const
 const regenerate = (version: number | null, made: string | null, expected: number | null = null): Part => ({
   ...secret,
@@ -148,12 +153,12 @@ const ILLEGAL: Planted = {
   ],
   'an event conflicts with nothing': [operation(0, [send('a', null, true)], refused('event_id_conflict'))],
   'a lost batch is stored in part': [
-    operation(
-      0,
-      [{ ...event, act: 'send', id: 'f', content: 'a', isNew: null, isNamed: false }, send('a')],
-      LOST,
-    ),
+    operation(0, BATCH, LOST),
     operation(9, [stored('a'), { ...event, act: 'read', id: 'f', contents: [] }]),
+  ],
+  'a conflict is of events that were not sent': [
+    operation(0, [send('a')]),
+    operation(2, [send('b')], refused('event_id_conflict')),
   ],
   'two secrets have one version': [
     operation(0, [regenerate(1, 'x')], { end: 9 }),
@@ -178,6 +183,11 @@ const ILLEGAL: Planted = {
     operation(0, [regenerate(1, 'x')]),
     operation(2, [sign('x')], refused('invalid_signature')),
   ],
+  'a signature holds with the old secret for a conflict': [
+    operation(0, [regenerate(1, 'x'), send('a')]),
+    operation(2, [regenerate(2, 'y')]),
+    operation(4, [sign('x'), send('b', null, true)], refused('event_id_conflict')),
+  ],
   'the status shows an earlier version': [
     operation(0, [regenerate(1, 'x')]),
     operation(2, [{ ...secret, act: 'status', version: null }]),
@@ -201,10 +211,10 @@ const ILLEGAL: Planted = {
 
 describe('the checker of the fault test rejects a history in which', () => {
   test.each(Object.entries(ILLEGAL))('%s', (_, history) => {
-    expect(check(history, LATE_MS)).toHaveLength(1)
+    expect(check(history, latest)).toHaveLength(1)
     // Whatever else is there, before and beside it.
     const beside = [...history, operation(1, [{ kind: 'token', id: 'other', act: 'consume' }])]
-    expect(check(beside.toReversed(), LATE_MS)).toHaveLength(1)
+    expect(check(beside.toReversed(), latest)).toHaveLength(1)
   })
 })
 
@@ -259,14 +269,14 @@ const LEGAL: Planted = {
 }
 
 describe('the checker of the fault test accepts a history in which', () => {
-  test.each(Object.entries(LEGAL))('%s', (_, history) => expect(check(history, LATE_MS)).toEqual([]))
+  test.each(Object.entries(LEGAL))('%s', (_, history) => expect(check(history, latest)).toEqual([]))
 
   test('a service does one thing at a time and loses answers: a thousand of them', () => {
     let lost = 0
     const kinds = new Set<string>()
     for (let seed = 0; seed < 1_000; seed += 1) {
       const history = legalHistory(seed)
-      expect([seed, check(history, LATE_MS)]).toEqual([seed, []])
+      expect([seed, check(history, latest)]).toEqual([seed, []])
       lost += history.filter(({ outcome }) => outcome === 'unknown').length
       for (const { outcome, parts } of history)
         for (const { kind, act } of parts) kinds.add(`${kind} ${act} ${outcome}`)
@@ -275,6 +285,14 @@ describe('the checker of the fault test accepts a history in which', () => {
     // All that can be planted occurs in legal ones too.
     expect(kinds.size).toBeGreaterThan(60)
   })
+})
+
+test('the checker of the fault test rejects a batch of which a part is stored, also if it was sent twice', () => {
+  const history = [
+    ...[0, 2].map((begin) => operation(begin, BATCH, LOST)),
+    operation(9, [stored('a'), { ...event, act: 'read', id: 'f', contents: [] }]),
+  ]
+  expect(check(history, latest).map(({ what }) => what)).toEqual(Array(2).fill('a batch was stored in part'))
 })
 
 test('the checker of the fault test rejects a feed that gives what was sent later before what was acknowledged', () => {
@@ -290,6 +308,12 @@ test('the checker of the fault test rejects a feed that gives what was sent late
   expect(findDisordered({ history, feed: ['one', 'three', 'two'] })).toEqual([])
   expect(findDisordered({ history, feed: ['two', 'three', 'one'] })).toHaveLength(1)
   expect(findDisordered({ history, feed: ['one', 'another', 'two'] })).toHaveLength(1)
+})
+
+test('the checker of the fault test rejects a feed that takes back, or moves, what it has given', () => {
+  expect(findTakenBack({ feed: ['one', 'two'], feedAtLast: ['one', 'two', 'three'] })).toEqual([])
+  expect(findTakenBack({ feed: ['one', 'two'], feedAtLast: ['two'] })).toHaveLength(1)
+  expect(findTakenBack({ feed: ['one', 'two'], feedAtLast: ['two', 'one'] })).toHaveLength(1)
 })
 
 test('the same seed gives the same history, and another one another', () => {

@@ -27,7 +27,7 @@ test.each([
   ['--cluster --faults latency', 'there is no fault latency'],
   ['--cluster --workers 3', '--workers must be a whole number from 1 to 2, not 3'],
   ['--cluster --overlap', 'on the cluster, faults come one at a time'],
-  ['--seconds 0', '--seconds must be a whole number from 1 to 1800, not 0'],
+  ['--seconds 0', '--seconds must be a whole number from 1 to 600, not 0'],
   ['--service /nowhere', '--service must be a checkout of the project, not /nowhere'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {

@@ -113,8 +113,16 @@ test.each<[name: string, breaks: Found[], fault: string]>([
 ])('the checker finds that %s', async (_, breaks, fault) => {
   await using cleanup = new AsyncDisposableStack()
   const project = await copyBroken(breaks, cleanup)
-  const stage = await openStage({ ...PAIR, project }, cleanup)
-  const { violations } = await runFaults({ ...OPTIONS, seconds: 20, faults: [fault] }, stage, cleanup)
-  for (const { found } of breaks)
-    expect(violations.map(({ what }) => what)).toContainEqual(expect.stringMatching(found))
+  // Clients come upon each by chance.
+  const found: string[] = []
+  for (let run = 1; run <= MOST_RUNS && breaks.some((one) => !isFound(one, found)); run += 1) {
+    await using ended = new AsyncDisposableStack()
+    const stage = await openStage({ ...PAIR, project }, ended)
+    const options = { ...OPTIONS, seed: `slow ${run}`, seconds: 20, faults: [fault] }
+    found.push(...(await runFaults(options, stage, ended)).violations.map(({ what }) => what))
+  }
+  for (const one of breaks) expect(found).toContainEqual(expect.stringMatching(one.found))
 })
+
+const MOST_RUNS = 4
+const isFound = ({ found }: Found, whats: readonly string[]) => whats.some((what) => found.test(what))

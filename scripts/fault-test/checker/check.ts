@@ -3,7 +3,7 @@ import { eventRule } from './event.ts'
 import { factorRule } from './factor.ts'
 import type { Operation, Part } from './history.ts'
 import { memberRule } from './member.ts'
-import { findUnexplained, type Rule, type Step, UndecidedError } from './search.ts'
+import { findUnexplained, type Latest, type Rule, type Step, UndecidedError } from './search.ts'
 import { secretRule } from './secret.ts'
 import { AWAY } from './seen.ts'
 import { findSharedLater, type SessionPart, type SessionsPart, sessionRule } from './session.ts'
@@ -39,14 +39,14 @@ const REFUSALS = new Set([
 
 /**
  * Judges each subject by itself: an order of all would give one of each. Empty: all that clients saw is explained. What was not
- * answered can have happened until `lateMs` after its client stopped waiting.
+ * answered can have happened until `latestOf` says.
  */
-export function check(operations: readonly Operation[], lateMs: number): Violation[] {
+export function check(operations: readonly Operation[], latestOf: Latest): Violation[] {
   const history = operations.map(withSessions(operations))
   const judgeAll = <Kind extends Part['kind'], State>(
     kind: Kind,
     rule: Rule<State, Extract<Part, { kind: Kind }>>,
-  ) => judge(history, kind, rule, lateMs)
+  ) => judge(history, kind, rule, latestOf)
   return [
     ...judgeAll('session', sessionRule),
     ...judgeAll('event', eventRule),
@@ -56,6 +56,9 @@ export function check(operations: readonly Operation[], lateMs: number): Violati
     ...judgeAll('factor', factorRule),
     ...sharedLater(history),
     ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
+    ...history
+      .filter(isUnnamed)
+      .map((one) => ({ what: 'a conflict is of no event of it', operations: [one] })),
     ...history.filter(isAnothers).map((one) => ({ what: 'an answer is that to another', operations: [one] })),
     ...history
       .filter(({ status }) => status >= 500 && !AWAY.includes(status))
@@ -86,16 +89,21 @@ function isAnothers({ outcome, asked, answered }: Operation): boolean {
   return outcome === 'ok' && asked !== answered
 }
 
+function isUnnamed({ code, parts }: Operation): boolean {
+  const isNamed = (part: Part) => part.kind === 'event' && part.act === 'send' && part.isNamed
+  return code === 'event_id_conflict' && !parts.some(isNamed)
+}
+
 function judge<Kind extends Part['kind'], State>(
   history: readonly Operation[],
   kind: Kind,
   rule: Rule<State, Extract<Part, { kind: Kind }>>,
-  lateMs: number,
+  latestOf: Latest,
 ): Violation[] {
   return [...subjectsOf(history, kind)].flatMap(([id, records]) => {
     const operations = records.map(({ operation }) => operation)
     try {
-      const found = findUnexplained(rule, records, lateMs)
+      const found = findUnexplained(rule, records, latestOf)
       return found ? [{ what: `${kind} ${id}: ${toText(found.operation)}`, operations }] : []
     } catch (error) {
       if (!(error instanceof UndecidedError)) throw error

@@ -24,21 +24,24 @@ interface World<State> {
 /** More worlds than this are not looked at: such a history decides nothing. */
 const MOST_WORLDS = 20_000
 
+/** Until when an operation can happen whose outcome is unknown. */
+export type Latest = (seen: Pick<Seen, 'begin' | 'end'>) => number
+
 export class UndecidedError extends Error {}
 
 /**
  * The first operation whose outcome no order explains; null if there is an order. Each answer keeps the worlds in which its
- * operation has happened (Lowe, "Testing for linearizability"). An unknown one stays in progress for `lateMs` after its end:
- * by then it has happened, or it never does.
+ * operation has happened (Lowe, "Testing for linearizability"). An unknown one stays in progress until the moment that
+ * `latestOf` tells: by then it has happened, or it never does.
  */
 export function findUnexplained<State, Part, S extends Step<Part>>(
   rule: Rule<State, Part>,
   steps: readonly S[],
-  lateMs: number,
+  latestOf: Latest,
 ): S | null {
   const pending = new Set<number>()
   let worlds: World<State>[] = [{ state: rule.initial, done: new Set() }]
-  for (const { index, isEnd } of momentsOf(steps, lateMs)) {
+  for (const { index, isEnd } of momentsOf(steps, latestOf)) {
     const step = steps[index]
     if (!isEnd) pending.add(index)
     else {
@@ -50,12 +53,12 @@ export function findUnexplained<State, Part, S extends Step<Part>>(
   return null
 }
 
-function momentsOf(steps: readonly Seen[], lateMs: number) {
+function momentsOf(steps: readonly Seen[], latestOf: Latest) {
   const begins = steps.map(({ begin: at }, index) => ({ at, index, isEnd: false }))
   const lastAnswer = Math.max(...steps.map(({ end, outcome }) => (outcome === 'unknown' ? 0 : end)))
   const ends = steps
-    .map(({ end, outcome }, index) => ({
-      at: outcome === 'unknown' ? end + lateMs : end,
+    .map((seen, index) => ({
+      at: seen.outcome === 'unknown' ? latestOf(seen) : seen.end,
       index,
       isEnd: true,
     }))

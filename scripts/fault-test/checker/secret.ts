@@ -30,7 +30,8 @@ export const secretRule: Rule<State, SecretPart> = {
     }
     if (part.act === 'status') return outcome === 'ok' && (part.version ?? 0) !== state.version ? [] : [state]
     const isCurrent = part.secret === state.secret
-    if (outcome === 'ok') return isCurrent ? [state] : []
+    // A conflict is told once the signature holds.
+    if (outcome === 'ok' || code === 'event_id_conflict') return isCurrent ? [state] : []
     return code === 'invalid_signature' && isCurrent ? [] : [state]
   },
   isRead: ({ act }, { outcome }) => act !== 'regenerate' || outcome === 'refused',

@@ -12,6 +12,8 @@ export interface Account {
   member: string
   /** Those that can be in force. A sign-in that works leaves one. */
   emails: string[]
+  /** All that it has had. */
+  hadEmails: Set<string>
   passwords: string[]
   app: App | null
   /** Recovery codes that were not accepted yet. */

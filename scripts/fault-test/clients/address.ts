@@ -56,6 +56,7 @@ async function confirm(
   )
   const isDone = answers.some(({ outcome }) => outcome === 'ok')
   account.emails = isDone ? [newEmail] : [newEmail, email]
+  account.hadEmails.add(newEmail)
   return isDone
 }
 
@@ -67,7 +68,8 @@ export async function undo(actor: Actor, mailbox: Mailbox, account: Account): Pr
   const [link, ...later] = undos.slice(index)
   if (!link) return
   const { email, token } = link
-  for (const one of new Set([...emails, ...undos.map(({ email }) => email)]))
+  // Also a later link whose mail is still to come.
+  for (const one of account.hadEmails)
     for (const purpose of ['', 'reset', 'undo'] as const) doubtMail(mailbox, one, purpose)
   const before = seenIn(mailbox)
   const answers = await atAll(actor, (at) =>
@@ -99,8 +101,8 @@ export async function undo(actor: Actor, mailbox: Mailbox, account: Account): Pr
   account.emails = isDone ? [email] : [email, ...emails]
   account.session = null
   if (session) for (const at of actor.clients.keys()) await use(actor, session, at)
-  // The links after it, and the password, are void.
-  for (const { token: id } of later)
+  // The links after it, and the password, are void; if it is not known whether it was used, one of them can work.
+  for (const { token: id } of isDone ? later : [])
     await performUntilKnown(actor, {
       what: 'POST /auth/undo',
       json: { token: id },

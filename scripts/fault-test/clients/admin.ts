@@ -15,7 +15,18 @@ const ROLES = ['analyst', 'developer', 'viewer']
 
 export async function liveAdmin(
   actor: Actor,
-  { admin, servers, secrets }: { admin: Credentials; servers: readonly Server[]; secrets: Secrets },
+  {
+    admin,
+    servers,
+    made,
+    secrets,
+  }: {
+    admin: Credentials
+    servers: readonly Server[]
+    /** Those that it makes besides, some of which it deletes. */
+    made: Server[]
+    secrets: Secrets
+  },
 ): Promise<void> {
   const { random, ending } = actor
   let session: Session | null = null
@@ -30,8 +41,11 @@ export async function liveAdmin(
     else if (choice < 10) await changeMember(actor, session, random.pick([...servers, ...extras]), {})
     else if (choice < 14) await readMember(actor, session, random.pick([...servers, ...extras]))
     else if (choice === 14) await disableForAWhile(actor, session, random.pick(servers))
-    else if (choice === 15) extras.push(...(await makeServer(actor, session, admin.companyId)))
-    else if (choice === 16) {
+    else if (choice === 15) {
+      const more = await makeServer(actor, session, admin.companyId)
+      made.push(...more)
+      extras.push(...more)
+    } else if (choice === 16) {
       const server = extras.pop()
       if (server) await deleteMember(actor, session, server)
     } else if (choice === 17) await endSessions(actor, session, random.pick(servers))
@@ -135,7 +149,7 @@ export async function readMember(
   { accessToken: token }: Session,
   { id, credentials }: Server,
 ): Promise<void> {
-  await perform(actor, {
+  await performUntilKnown(actor, {
     what: `GET /auth/members/${id}`,
     token,
     asked: credentials.email,

@@ -16,6 +16,8 @@ export interface CrowdSetup {
   admin: Credentials
   people: readonly Credentials[]
   count: number
+  /** How many of them sign in at once, from time to time. */
+  rushing: number
 }
 
 export interface CrowdSeen {
@@ -26,11 +28,12 @@ export interface CrowdSeen {
 
 /** Longer than the 10 s in which each request of the service ends. */
 const DEADLINE_MS = 12_000
-const PAUSE_MS = 1_000
-const SIGN_IN_EACH = 20
+const PAUSE_MS = 4_000
 const EVENT_EACH = 4
+/** Then some of the crowd sign in at once, on one of the ways in turn. */
+const RUSH_EACH_MS = 30_000
 
-async function prepare({ urls, admin, people, count }: CrowdSetup): Promise<Operation[]> {
+async function prepare({ urls, admin, people, count, rushing }: CrowdSetup): Promise<Operation[]> {
   const clients = urls.map((url) => openClient(url, { connections: count, deadlineMs: DEADLINE_MS }))
   const [first] = clients
   if (!first) throw new Error('a service has a URL')
@@ -38,16 +41,33 @@ async function prepare({ urls, admin, people, count }: CrowdSetup): Promise<Oper
   const sessions = [await openSession(first, admin)]
   return Array.from({ length: count }, (_, n) => {
     const client = clients[n % clients.length] ?? first
-    if (n % SIGN_IN_EACH === 0) return signIn(client, [...people])
-    return n % EVENT_EACH === 1 ? ingestEvent(client, sender) : checkSession(client, sessions)
+    const daily = n % EVENT_EACH === 1 ? ingestEvent(client, sender) : checkSession(client, sessions)
+    if (n >= rushing) return patiently(daily)
+    const isMine = (rush: number) => rush % clients.length === n % clients.length
+    return patiently(inRushes(isMine, signIn(client, [...people]), daily))
   })
 }
 
+const rushes = () => performance.now() / RUSH_EACH_MS
+
+/** One operation at each of its rushes, and another one between. */
+function inRushes(isMine: (rush: number) => boolean, operation: Operation, between: Operation): Operation {
+  let last = Math.floor(rushes())
+  return async () => {
+    const now = Math.floor(rushes())
+    const isRush = now > last && isMine(now)
+    last = now
+    await (isRush ? operation : between)()
+  }
+}
+
+/** A pause ends when the next rush begins. */
 const patiently = (operation: Operation) => async () => {
   try {
     await operation()
   } finally {
-    await sleep(Math.random() * 2 * PAUSE_MS)
+    const untilRushMs = (1 - (rushes() % 1)) * RUSH_EACH_MS
+    await sleep(Math.min(Math.random() * 2 * PAUSE_MS, untilRushMs + 1))
   }
 }
 
@@ -57,7 +77,7 @@ process.once('message', async (setup: CrowdSetup) => {
   process.once('message', () => stop.abort())
   process.send?.('ready')
   const { succeeded, errors } = await drive({
-    operations: operations.map(patiently),
+    operations,
     durationMs: Number.POSITIVE_INFINITY,
     signal: stop.signal,
   })

@@ -20,7 +20,7 @@ const FEW = 3
 export async function liveOwner(actor: Actor, mailbox: Mailbox, person: Credentials): Promise<void> {
   const account: Account = {
     ...{ companyId: person.companyId, member: memberOf(person) },
-    ...{ emails: [person.email], passwords: [person.password] },
+    ...{ emails: [person.email], hadEmails: new Set([person.email]), passwords: [person.password] },
     ...{ app: null, codes: [], used: null, undos: [], session: null, isUnsure: false },
   }
   while (!actor.ending.aborted) {

@@ -47,6 +47,8 @@ export interface Notes {
   writes: { at: number; way: number }[]
   /** The ids of events, in the order in which the feed gave them. */
   feed: string[]
+  /** The same, when all was read once more at the end. */
+  feedAtLast: string[]
   /** By status, or by the error of the connection, of what was not answered otherwise. */
   errors: Map<string, number>
 }
@@ -96,7 +98,7 @@ const RETRY_MS = 250
 export const SAME_SITE = { 'sec-fetch-site': 'same-origin' }
 
 export function openNotes(): Notes {
-  return { history: [], credentials: new Map(), writes: [], feed: [], errors: new Map() }
+  return { history: [], credentials: new Map(), writes: [], feed: [], feedAtLast: [], errors: new Map() }
 }
 
 /** One attempt. If nobody listens, it waits a while, and notes nothing. */

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { request } from 'undici'
 import type { Site } from '../target/site.ts'
-import { type Actor, note, perform } from './perform.ts'
+import { type Actor, note, performUntilKnown } from './perform.ts'
 
 /** What the service shows: events as they come, and when all is quiet again, what is there. */
 
@@ -25,21 +25,26 @@ const LOOK_MS = 200
 const PATIENCE_MS = 60_000
 
 export interface Feed {
-  /** Reads on to its end, and notes for each id that was sent what came of it. */
+  /** Reads on to its end, then all of it once more, and notes for each id that was sent what is there of it. */
   finish(): Promise<void>
 }
 
+interface Entry {
+  key: string
+  content: string
+}
+
 /** A service of the platform, which follows the feed of all events by its cursor. */
-export async function followFeed(actor: Actor, site: Site): Promise<Feed> {
+export async function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableStack): Promise<Feed> {
   const { notes, random } = actor
   const reader = await site.reader()
   const secret = Buffer.from(`${reader.id}:${reader.secret}`).toString('base64')
   const ids = new Set(site.companies.map(({ companyId }) => companyId))
-  const found = new Map<string, string[]>()
   let deadline = Number.POSITIVE_INFINITY
 
-  async function follow(): Promise<void> {
-    for (let after = ''; ; ) {
+  /** From the beginning to the end; until there is a deadline, it waits there for what comes. */
+  async function readAll(take: (entry: Entry) => void): Promise<void> {
+    for (let after = ''; !cleanup.disposed; ) {
       if (performance.now() > deadline) throw new Error('the feed does not come to its end')
       const isEnding = deadline !== Number.POSITIVE_INFINITY
       const url = `${random.pick(site.platformUrls)}/events?limit=${PAGE}${after}`
@@ -48,25 +53,26 @@ export async function followFeed(actor: Actor, site: Site): Promise<Feed> {
         await sleep(LOOK_MS)
         continue
       }
-      for (const { companyId, id, data } of page.events) {
-        if (!ids.has(companyId)) continue
-        const key = `${companyId} ${id}`
-        notes.feed.push(key)
-        found.set(key, [...(found.get(key) ?? []), data.content ?? ''])
-      }
+      for (const { companyId, id, data } of page.events)
+        if (ids.has(companyId)) take({ key: `${companyId} ${id}`, content: data.content ?? '' })
       if (page.next !== null) after = `&after=${page.next}`
       if (page.isCaughtUp && isEnding) return
       if (page.events.length < PAGE) await sleep(LOOK_MS)
     }
   }
 
-  const following = follow()
+  const following = readAll(({ key }) => notes.feed.push(key))
   // `finish` tells it.
   following.catch(() => {})
   return {
     async finish() {
       deadline = performance.now() + PATIENCE_MS
       await following
+      const found = new Map<string, string[]>()
+      await readAll(({ key, content }) => {
+        notes.feedAtLast.push(key)
+        found.set(key, [...(found.get(key) ?? []), content])
+      })
       const sent = notes.history.flatMap(({ parts }) =>
         parts.flatMap((part) => (part.kind === 'event' ? [part.id] : [])),
       )
@@ -88,7 +94,7 @@ async function getJson(url: string, secret: string): Promise<unknown> {
 export async function readSessions(actor: Actor): Promise<void> {
   const { notes } = actor
   for (const [id, credential] of notes.credentials) {
-    await perform(actor, {
+    await performUntilKnown(actor, {
       what: 'GET /auth/session',
       ...credential,
       asked: id,

@@ -1,4 +1,5 @@
 import { openClient } from '../../load-test/http-client.ts'
+import type { Credentials } from '../../load-test/operations/credentials.ts'
 import type { MailRequest } from '../checker/mail.ts'
 import type { Random } from '../random.ts'
 import type { Company, Site } from '../target/site.ts'
@@ -8,7 +9,7 @@ import { noteRepeatedMails } from './mailbox.ts'
 import { liveByMail } from './mailed.ts'
 import { liveOwner } from './owner.ts'
 import { type Actor, type Notes, note, openNotes } from './perform.ts'
-import { livePerson, memberOf, signIn } from './person.ts'
+import { livePerson, memberOf, type Session, signIn } from './person.ts'
 import { followFeed, readSessions } from './read.ts'
 import { liveSender, type Secrets } from './sender.ts'
 
@@ -17,8 +18,6 @@ import { liveSender, type Secrets } from './sender.ts'
 export interface Clients {
   notes: Notes
   mailRequests: MailRequest[]
-  /** Requests. */
-  mostAtOnce: number
   /** Rejects if one of them sees what it cannot make sense of. */
   working: Promise<void>
   /** Lets each finish what it has begun, and reads what is there then. */
@@ -29,6 +28,7 @@ interface World {
   company: Company
   secrets: Secrets
   servers: Server[]
+  made: Server[]
 }
 
 export const PEOPLE = 8
@@ -38,6 +38,7 @@ const SENDERS = 2
 /** Longer than the 10 s in which each request of the service ends. */
 const DEADLINE_MS = 12_000
 const CONNECTIONS = 64
+const ATTEMPTS = 40
 
 /** Sets the companies up, and starts. */
 export async function startClients(
@@ -64,7 +65,7 @@ export async function startClients(
 
   const worlds: World[] = []
   for (const company of site.companies) worlds.push(await setUp(company, actor('setup')))
-  const running = worlds.flatMap(({ company, secrets, servers }, n) => {
+  const running = worlds.flatMap(({ company, secrets, servers, made }, n) => {
     const { admin, people } = company
     const [forgetful, surfer, ...more] = people
     // What they do is new since 1.1.0.
@@ -79,27 +80,26 @@ export async function startClients(
       ...Array.from({ length: SENDERS }, (_, i) => liveSender(of(`sender ${i + 1}`), secrets)),
       liveBrowser(of('browser'), surfer),
       ...owners.map((owner, i) => liveOwner(of(`owner ${i + 1}`), mailbox, owner)),
-      liveAdmin(of('admin'), { admin, servers, secrets }),
+      liveAdmin(of('admin'), { admin, servers, made, secrets }),
       liveByMail(of('inviter'), { admin, forgetful, ...mailbox }),
     ]
   })
-  const feed = await followFeed(actor('reader'), site)
+  const feed = await followFeed(actor('reader'), site, cleanup)
   const working = Promise.all(running).then(() => {})
   // `stop` tells it.
   working.catch(() => {})
   return {
     notes,
     working,
-    mostAtOnce: clients.length * CONNECTIONS,
     mailRequests,
     async stop() {
       ending.abort()
       await working
       const reader = actor('reader')
       noteRepeatedMails(reader, site.mail.mails)
-      for (const { servers, company } of worlds) {
-        const session = await signIn(reader, company.admin)
-        for (const server of servers) if (session) await readMember(reader, session, server)
+      for (const { servers, made, company } of worlds) {
+        const session = await signInAtLast(reader, company.admin)
+        for (const server of [...servers, ...made]) await readMember(reader, session, server)
       }
       await readSessions(reader)
       await feed.finish()
@@ -121,5 +121,13 @@ async function setUp(company: Company, actor: Actor): Promise<World> {
   const servers: Server[] = []
   for (let n = 0; n < SERVERS; n += 1) servers.push(...(await makeServer(actor, session, companyId)))
   if (servers.length < SERVERS || secrets.shown.length === 0) throw new Error('the company cannot be set up')
-  return { company, secrets, servers }
+  return { company, secrets, servers, made: [] }
+}
+
+async function signInAtLast(actor: Actor, credentials: Credentials): Promise<Session> {
+  for (let left = ATTEMPTS; left > 0; left -= 1) {
+    const session = await signIn(actor, credentials)
+    if (session) return session
+  }
+  throw new Error('the admin cannot sign in any more')
 }

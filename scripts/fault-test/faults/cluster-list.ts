@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Instance } from '../../cluster/instance.ts'
 import type { Machine } from '../../cluster/machine.ts'
-import { sendSignal } from '../../load-test/process-usage.ts'
 import { clockShiftedBy } from '../target/instance.ts'
 import type { ClusterTarget } from '../target/open-cluster-target.ts'
 import type { FaultOf } from './fault.ts'
+import { killsOf } from './kills.ts'
 import { MAIL_AWAY } from './list.ts'
 
 /** What can happen to the cluster, one at a time. A primary that says nothing for 20 s is replaced. */
@@ -21,9 +20,12 @@ const ofPrimary =
   async ({ cluster: { database } }, _, ms) => {
     const machine = database.machines[(await database.primary()) - 1]
     if (!machine) throw new Error('there is no such machine')
-    await begin(machine)
-    await sleep(ms)
-    await machine.heal()
+    try {
+      await begin(machine)
+      await sleep(ms)
+    } finally {
+      await machine.heal()
+    }
   }
 
 export const CLUSTER_FAULTS: Record<string, Fault> = {
@@ -101,22 +103,9 @@ export const CLUSTER_FAULTS: Record<string, Fault> = {
       if (ready.join() !== others.join()) throw new Error(`ready meanwhile: ${ready.join() || 'none'}`)
     },
   },
-  'worker-killed': {
-    what: 'a worker is killed (with one worker: the instance)',
-    restarts: true,
-    async run(target, random, ms) {
-      const instance = random.pick(target.cluster.instances)
-      const [, ...workers] = instance.processes()
-      if (workers.length === 0) return await killInstance(target, instance, ms)
-      sendSignal(random.pick(workers), 'SIGKILL')
-      await sleep(ms)
-    },
-  },
-  'instance-killed': {
-    what: 'all processes of an instance are killed, and it starts again later',
-    restarts: true,
-    run: (target, random, ms) => killInstance(target, random.pick(target.cluster.instances), ms),
-  },
+  ...killsOf<ClusterTarget>(({ cluster, project }) =>
+    cluster.instances.map((instance) => ({ ...instance, start: () => instance.start(project) })),
+  ),
   'rolling-restart': {
     what: 'each instance is restarted by SIGTERM, one after the other',
     restarts: true,
@@ -146,12 +135,6 @@ export const UPGRADE: Fault = {
     for (const project of [undefined, target.project, undefined])
       await replaceInstances({ ...target, project })
   },
-}
-
-async function killInstance({ project }: ClusterTarget, instance: Instance, ms: number): Promise<void> {
-  await instance.kill()
-  await sleep(ms)
-  await instance.start(project)
 }
 
 async function replaceInstances({ cluster, project }: ClusterTarget): Promise<void> {

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { sendSignal } from '../../load-test/process-usage.ts'
 import { MAX_CONNECTIONS } from '../target/database.ts'
 import type { Disorder, Instance } from '../target/instance.ts'
 import type { Target } from '../target/open-target.ts'
 import type { Disturbance } from '../target/proxy.ts'
 import { canHaveDisks, type SmallDisk } from '../target/small-disk.ts'
 import type { FaultOf } from './fault.ts'
+import { killsOf } from './kills.ts'
 
 /** What can happen to two instances on one Postgres. */
 
@@ -90,24 +90,7 @@ export const FAULTS: Record<string, Fault> = {
     breaks: 'way',
     run: (target, _, ms) => disturb(target, { kind: 'stall', ways: ['to client'] }, ms),
   },
-  'worker-killed': {
-    what: 'a worker is killed (with one worker: the instance)',
-    breaks: 'instances',
-    restarts: true,
-    async run({ instances }, random, ms) {
-      const instance = random.pick(instances)
-      const [, ...workers] = instance.processes()
-      if (workers.length === 0) return await kill(instance, ms)
-      sendSignal(random.pick(workers), 'SIGKILL')
-      await sleep(ms)
-    },
-  },
-  'instance-killed': {
-    what: 'an instance is killed, and starts again later: its primary, whose workers leave by themselves',
-    breaks: 'instances',
-    restarts: true,
-    run: ({ instances }, random, ms) => kill(random.pick(instances), ms),
-  },
+  ...killsOf<Target>(({ instances }) => instances),
   'rolling-restart': {
     what: 'each instance is restarted by SIGTERM, one after the other',
     breaks: 'instances',
@@ -195,12 +178,6 @@ async function fill(disk: SmallDisk | undefined, ms: number): Promise<void> {
   await disk.free()
 }
 
-async function kill(instance: Instance, ms: number): Promise<void> {
-  await instance.kill()
-  await sleep(ms)
-  await instance.start()
-}
-
 async function runInDisorder(instance: Instance, disorder: Disorder, ms: number): Promise<void> {
   await instance.stop()
   await instance.start(disorder)
@@ -209,20 +186,34 @@ async function runInDisorder(instance: Instance, disorder: Disorder, ms: number)
   await instance.start()
 }
 
-/** The connections of the service end, and all are taken by others. */
+/** Of the connections of a fault, so that it tells them from those of the service. */
+const TAKEN = 'taken by a fault'
+/** The service takes some as soon as they are free. */
+const ROUNDS = 20
+/** Three are not given to all; one is of the probe of the database, and one of each fault at a time. */
+const FEW = 6
+
+/** Those of the service end, and all are taken by others. @throws if the service has kept some */
 async function takeAll(operator: pg.Client, url: string, ms: number): Promise<void> {
   const taken: pg.Client[] = []
+  const takeOne = async () => {
+    const one = new pg.Client({ connectionString: url, application_name: TAKEN })
+    one.on('error', () => {})
+    await one.connect()
+    taken.push(one)
+  }
   try {
-    await operator.query(`select pg_terminate_backend(pid) from pg_stat_activity
-      where backend_type = 'client backend' and pid <> pg_backend_pid()`)
-    const all = Array.from({ length: MAX_CONNECTIONS }, async () => {
-      const one = new pg.Client({ connectionString: url })
-      one.on('error', () => {})
-      await one.connect()
-      taken.push(one)
-    })
-    // The last ones find none left.
-    await Promise.allSettled(all)
+    for (let round = 0; round < ROUNDS && taken.length < MAX_CONNECTIONS - FEW; round += 1) {
+      await operator.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+        where backend_type = 'client backend' and application_name <> $1 and pid <> pg_backend_pid()`,
+        [TAKEN],
+      )
+      // The last ones find none left.
+      await Promise.allSettled(Array.from({ length: MAX_CONNECTIONS - taken.length }, takeOne))
+    }
+    if (taken.length < MAX_CONNECTIONS - FEW)
+      throw new Error(`only ${taken.length} connections could be taken`)
     await sleep(ms)
   } finally {
     await Promise.allSettled(taken.map((one) => one.end()))

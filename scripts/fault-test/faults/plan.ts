@@ -8,7 +8,8 @@ export interface Planned {
   forMs: number
 }
 
-const CALM_MS = { least: 3_000, more: 4_000 }
+/** Between two of one series. */
+export const CALM_MS = { least: 3_000, more: 4_000 }
 
 /** How long a fault lasts, in milliseconds. */
 export interface Lasting {

@@ -25,6 +25,9 @@ interface Options {
   say(line: string): void
 }
 
+/** A process that starts ends if its database is away, and another one takes its place. */
+const STARTING_MS = 20_000
+
 export async function disturb(
   { faults, watched, lasting, settle }: Stage,
   random: Random,
@@ -32,6 +35,8 @@ export async function disturb(
 ): Promise<Done[]> {
   /** What is broken now. */
   const broken = new Map<string | undefined, Promise<void>>()
+  /** Until when processes of instances ended in a fault. */
+  let restartedUntil = 0
   const processes = () => watched.flatMap((one) => one.processes())
 
   async function one(name: string, by: Random, forMs: number): Promise<Done> {
@@ -42,17 +47,19 @@ export async function disturb(
     const from = performance.now()
     say(`${((from - begunAt) / 1000).toFixed(1)} s  ${name}`)
     const complaints: string[] = []
+    if (fault.restarts) restartedUntil = Number.POSITIVE_INFINITY
     const running = fault.run(by, forMs).catch((error: unknown) => {
       complaints.push(String(error))
     })
     broken.set(fault.breaks, running)
     await running
     const undoneAt = performance.now()
-    await settle()
+    await settle().catch((error: unknown) => {
+      complaints.push(String(error))
+    })
+    if (fault.restarts) restartedUntil = performance.now()
     const after = new Set(processes())
-    // A second series can have ended them.
-    const isSparing = !fault.restarts && !isOverlapping
-    const lost = isSparing ? before.filter((pid) => !after.has(pid)) : []
+    const lost = restartedUntil + STARTING_MS < from ? before.filter((pid) => !after.has(pid)) : []
     complaints.push(...lost.map((pid) => `process ${pid} of an instance ended`))
     return { name, from, undoneAt, to: performance.now(), complaints }
   }
@@ -62,6 +69,7 @@ export async function disturb(
     for (const { name, afterMs, forMs } of planFaults(random.of(of), names, seconds * 1000, lasting)) {
       if (signal.aborted || (done.length > 0 && performance.now() - begunAt > seconds * 1000)) break
       await sleep(afterMs)
+      if (signal.aborted) break
       done.push(await one(name, random.of(`${of} ${done.length}`), forMs))
     }
     return done

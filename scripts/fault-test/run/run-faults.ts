@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from '../checker/check.ts'
-import { findDisordered } from '../checker/feed.ts'
+import { findDisordered, findTakenBack } from '../checker/feed.ts'
 import { type Arrival, checkMail, findMissing } from '../checker/mail.ts'
+import type { Latest } from '../checker/search.ts'
 import { startCrowd } from '../clients/crowd.ts'
 import type { CrowdSeen } from '../clients/crowd-process.ts'
 import { type Clients, startClients } from '../clients/start-clients.ts'
 import { createRandom } from '../random.ts'
 import type { Site } from '../target/site.ts'
-import { disturb } from './disturb.ts'
+import { type Done, disturb } from './disturb.ts'
 import { findBrokenLimits } from './limits.ts'
 import type { Stage } from './open-stage.ts'
 import { type Disturbed, withRecovery } from './recovery.ts'
@@ -44,10 +45,12 @@ export interface Result {
 const CALM_MS = 5_000
 /** Of clients that only wait. */
 const CROWD = 500
+/** Through two proxies in turn, so that half of them come to two instances: more than each process lets wait for a hash. */
+const RUSHING = 300
 /** For mails that wait. */
 const MAIL_MS = 90_000
 const LOOK_MS = 250
-/** A request ends within 10 s, and a statement too; but what a database has before it stops happens when it goes on. */
+/** A request ends within 10 s, and a statement too. */
 const LATE_MS = 30_000
 
 export async function runFaults(
@@ -58,13 +61,17 @@ export async function runFaults(
   const { site, watched, workers, databaseWrites } = stage
   const random = createRandom(options.seed)
   const clients = await startClients(site, random.of('clients'), cleanup)
-  const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count: CROWD }, cleanup)
+  const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count: CROWD, rushing: RUSHING }, cleanup)
   const ended = new AbortController()
   cleanup.defer(() => ended.abort())
   const seen = watch(watched, ended.signal)
   const begunAt = performance.now()
   await sleep(CALM_MS)
-  const disturbing = disturb(stage, random, { ...options, begunAt })
+  const disturbing = disturb(stage, random, {
+    ...options,
+    begunAt,
+    signal: AbortSignal.any([options.signal, ended.signal]),
+  })
   // Clients end only if one of them fails.
   await Promise.race([disturbing, clients.working])
   const done = await disturbing
@@ -72,12 +79,17 @@ export async function runFaults(
   const workedMs = performance.now() - begunAt
   const waited = await crowd.stop()
   await clients.stop()
-  const lateMs = LATE_MS + Math.max(...done.map(({ from, to }) => to - from))
-  const unexplained = [...check(clients.notes.history, lateMs), ...findDisordered(clients.notes)]
+  const unexplained = [
+    ...check(clients.notes.history, latestIn(done)),
+    ...findDisordered(clients.notes),
+    ...findTakenBack(clients.notes),
+  ]
   // What was lost can be a mail, too.
   if (unexplained.length === 0) await mailSettled(site, clients)
   ended.abort()
-  const faults = withRecovery(done, { writes: clients.notes.writes, ways: site.urls.length, databaseWrites })
+  const { history, writes } = clients.notes
+  const unanswered = history.flatMap(({ outcome, end }) => (outcome === 'unknown' ? [end] : []))
+  const faults = withRecovery(done, { writes, ways: site.urls.length, unanswered, databaseWrites })
   return {
     seconds: workedMs / 1000,
     ...countsOf(clients),
@@ -86,7 +98,6 @@ export async function runFaults(
     crowd: waited,
     brokenLimits: findBrokenLimits({
       ...{ faults, watch: seen, workers },
-      clients: CROWD + clients.mostAtOnce,
       unanswered: { what: findUnanswered(clients, begunAt), ofCrowd: waited.errors['timeout'] ?? 0 },
     }),
     violations: [
@@ -97,6 +108,14 @@ export async function runFaults(
         ...waited.violations,
       ].map((what) => ({ what, operations: [] })),
     ],
+  }
+}
+
+/** What a database has before it stops happens when it goes on. */
+function latestIn(faults: readonly Done[]): Latest {
+  return ({ begin, end }) => {
+    const ends = faults.filter(({ from, to }) => from < end && to > begin).map(({ to }) => to)
+    return LATE_MS + Math.max(end, ...ends)
   }
 }
 

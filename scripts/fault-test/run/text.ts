@@ -27,11 +27,11 @@ export function toText(result: Result): string {
   return lines.join('\n')
 }
 
-function faultText({ name, from, to, backMs, longestGapMs }: Disturbed): string {
+function faultText({ name, from, to, backMs, longestGapMs, unanswered }: Disturbed): string {
   const lasted = ((to - from) / 1000).toFixed(1).padStart(5)
   const gap = (longestGapMs / 1000).toFixed(1).padStart(5)
   const back = backMs === null ? 'never' : `${(backMs / 1000).toFixed(1)} s`
-  return `  ${name.padEnd(21)} ${lasted} s, ${gap} s without a write, back after ${back}`
+  return `  ${name.padEnd(21)} ${lasted} s, ${gap} s without a write, ${String(unanswered).padStart(4)} without an answer, back after ${back}`
 }
 
 function list(counts: { [what: string]: number }): string {

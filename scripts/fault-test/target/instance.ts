@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../../src/workers/free-port.ts'
-import { childrenOf, sendSignal } from '../../load-test/process-usage.ts'
+import { childrenOf } from '../../load-test/process-usage.ts'
 import { startService } from '../../load-test/target/start-service.ts'
 
 /** One instance of the service, at the same ports whenever it starts. */
@@ -18,7 +18,6 @@ export interface Instance {
   start(disorder?: Disorder): Promise<void>
   /** By SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
-  kill(): Promise<void>
 }
 
 /** What is not as it should be from its start. */
@@ -105,10 +104,6 @@ export async function openInstance(
     processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
     start,
     stop,
-    async kill() {
-      if (running?.pid !== undefined) sendSignal(running.pid, 'SIGKILL')
-      await stop()
-    },
   }
 }
 

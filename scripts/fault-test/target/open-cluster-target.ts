@@ -3,7 +3,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { postgresOf } from '../../cluster/machine.ts'
 import { MACHINES } from '../../cluster/network.ts'
 import { type Cluster, openCluster } from '../../cluster/open-cluster.ts'
-import { createCompanies, openMailbox, type Site, type Size } from './site.ts'
+import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site, type Size } from './site.ts'
 import { watchDatabase } from './watch-database.ts'
 
 /** Production on one computer: clients come by its two public proxies. */
@@ -33,7 +33,7 @@ export async function openClusterTarget(
   cleanup: AsyncDisposableStack,
 ): Promise<ClusterTarget> {
   const mail = await openMailbox(cleanup)
-  const variables = { SMTP_URL: mail.url, WORKERS: String(workers) }
+  const variables = { SMTP_URL: mail.url, WORKERS: String(workers), ACCESS_TOKEN_TTL_SECONDS }
   const cluster = await openCluster({ say, signal, checkout: project, variables }, cleanup)
   await cluster.healthy()
   async function admin(...command: string[]): Promise<unknown> {

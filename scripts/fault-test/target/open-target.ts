@@ -6,7 +6,7 @@ import { openOperator } from '../../load-test/database/operator.ts'
 import { type Database, openDatabase } from './database.ts'
 import { type Instance, openInstance } from './instance.ts'
 import { openProxy, type TcpProxy } from './proxy.ts'
-import { createCompanies, openMailbox, type Site, type Size } from './site.ts'
+import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site, type Size } from './site.ts'
 import { canHaveDisks, openSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Two instances of the service on one Postgres, which they reach by a proxy of ours, and a mail server. */
@@ -56,6 +56,7 @@ export async function openTarget(
     PUBLIC_URL: settings.publicUrl,
     SMTP_URL: mail.url,
     WORKERS: String(workers),
+    ACCESS_TOKEN_TTL_SECONDS,
     // All requests come from one network.
     RATE_LIMIT_SCALE: '100000',
   }

@@ -119,7 +119,7 @@ function cuts(pair: Pair, way: Way, disturbance: Disturbance | null): boolean {
   if (disturbance?.kind !== 'cut' || disturbance.when === 'during') return false
   if (way === 'to client') return pair.isCut
   const isHit = disturbance.isHit()
-  pair.isCut = isHit && disturbance.when === 'after'
+  pair.isCut ||= isHit && disturbance.when === 'after'
   return isHit && disturbance.when === 'before'
 }
 

@@ -44,6 +44,8 @@ export interface Size {
 }
 
 const HOST = '127.0.0.1'
+/** The first token of each session is used again at the end of a run. */
+export const ACCESS_TOKEN_TTL_SECONDS = '3600'
 
 /** `databaseUrl`: of the owner of the tables. */
 export async function createCompanies(

@@ -1,5 +1,5 @@
 import type { Client } from '../../load-test/http-client.ts'
-import { JSON_CONTENT, openClient } from '../../load-test/http-client.ts'
+import { JSON_CONTENT, openClient, patient } from '../../load-test/http-client.ts'
 import type { Credentials, LiveSession } from '../../load-test/operations/credentials.ts'
 import { openSession } from '../../load-test/operations/sign-in.ts'
 import { loopbackIpAddress } from '../networks.ts'
@@ -39,7 +39,7 @@ export async function moveIn(url: string, credentials: Credentials, n: number): 
 /** Signs in with a browser, and keeps the cookie that the service recognises it by. */
 export async function setUpDevice(url: string, credentials: Credentials, n: number): Promise<DeviceOwner> {
   const client = openClient(url, { connections: 1, localAddress: loopbackIpAddress(DEVICE_BLOCK, n) })
-  const { status, cookies, text } = await client.send({
+  const { status, cookies, text } = await patient(client).send({
     method: 'POST',
     path: '/api/auth/login',
     headers: { ...JSON_CONTENT, 'x-session-mode': 'cookie' },

@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { requireCorrect } from '../drive/failure.ts'
 import type { Operation } from '../drive/load.ts'
-import { type Client, JSON_CONTENT, parseReply } from '../http-client.ts'
+import { type Client, JSON_CONTENT, parseReply, patient } from '../http-client.ts'
 import type { Credentials, LiveSession } from './credentials.ts'
 
 const LoginReply = TypeCompiler.Compile(
@@ -27,10 +27,10 @@ export function signIn(client: Client, users: Credentials[]): Operation {
   }
 }
 
-/** Signs a user in and returns the new session. */
+/** Signs a user in before a measurement, and returns the new session. */
 export async function openSession(client: Client, credentials: Credentials): Promise<LiveSession> {
   const accessTokenIssuedAt = Date.now()
-  const { session, accessToken, refreshToken } = await logIn(client, credentials)
+  const { session, accessToken, refreshToken } = await logIn(patient(client), credentials)
   return { id: session.id, accessToken, accessTokenIssuedAt, refreshToken }
 }
 

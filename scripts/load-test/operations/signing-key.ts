@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { type Client, parseReply } from '../http-client.ts'
+import { type Client, parseReply, patient } from '../http-client.ts'
 import type { Credentials } from './credentials.ts'
 import { openSession } from './sign-in.ts'
 
@@ -15,6 +15,6 @@ export async function obtainSigningKey(client: Client, admin: Credentials): Prom
 async function regenerateSecret(client: Client, admin: Credentials): Promise<string> {
   const { accessToken: token } = await openSession(client, admin)
   const path = '/api/auth/webhook-secret/regenerate'
-  const reply = await client.request(200, { method: 'POST', path, token })
+  const reply = await patient(client).request(200, { method: 'POST', path, token })
   return parseReply(SecretReply, reply).secret
 }

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const PROJECT = resolve(import.meta.dirname, '../../..')
-const START_TIMEOUT_MS = 30_000
+const START_TIMEOUT_MS = 120_000
 /** The service ends by itself within ten seconds. */
 const STOP_TIMEOUT_MS = 20_000
 
