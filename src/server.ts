@@ -68,7 +68,10 @@ async function run(system: System, logStream: LogStream, stop: Stop): Promise<vo
   const giveUp = () => setTimeout(() => process.exit(1), EXIT_DEADLINE_MS).unref()
   stop.signal.addEventListener('abort', giveUp)
   let noteLostConnection = (error: Error) => console.error(`A database connection was lost: ${error.message}`)
-  const opened = await open(process.env, system, { onIdleError: (error) => noteLostConnection(error) })
+  const opened = await open(process.env, system, {
+    onIdleError: (error) => noteLostConnection(error),
+    signal: stop.signal,
+  })
   const log = createLog(opened.config.logLevel, logStream)
   const context = { ...opened, system, logStream, log, stop }
   try {

@@ -30,6 +30,8 @@ export interface Opened {
 /** What only the service has: a command can run beside it. */
 interface Service {
   onIdleError(error: Error): void
+  /** Ends the start. */
+  signal: AbortSignal
 }
 
 /** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
@@ -69,10 +71,15 @@ async function openDatabase(
   { randomBytes }: System,
   service?: Service,
 ): Promise<Pick<Opened, 'connection' | 'databaseUrl'>> {
-  const options = { poolSize, ...service }
+  const options = { poolSize, onIdleError: service?.onIdleError }
   if (databaseUrl) return { connection: connect({ url: databaseUrl, ...options }), databaseUrl }
 
-  const postgres = await startEmbeddedPostgres({ dataDir, randomBytes, isCommand: !service })
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    randomBytes,
+    isCommand: !service,
+    signal: service?.signal,
+  })
   const connection = connect({ url: postgres.url, ...options })
   async function close(): Promise<void> {
     await connection.close()

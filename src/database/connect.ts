@@ -33,7 +33,7 @@ interface ConnectOptions {
   timeoutScale?: number
   /** After which a connection is replaced, and at the earliest after two thirds of it, so that not all are at once. */
   lifetimeSeconds?: number
-  onIdleError?: (error: Error) => void
+  onIdleError?: ((error: Error) => void) | undefined
 }
 
 const CLOSE_MS = 3_000

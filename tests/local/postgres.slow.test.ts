@@ -96,6 +96,19 @@ describe('the embedded Postgres', () => {
     await note(owner.url, 'still there')
   })
 
+  test('has one owner, and goes on, also if two services start at the same moment', async () => {
+    const outcomes = await Promise.all(
+      ['first', 'second', 'third', 'fourth'].map(async () => {
+        const dataDir = await newDataDir()
+        const both = await Promise.allSettled([start(dataDir), start(dataDir)])
+        const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+        await note(owner?.url ?? '', 'still there')
+        return [others.length, await readNotes(owner?.url ?? '')]
+      }),
+    )
+    expect(outcomes).toEqual(Array(4).fill([0, ['still there']]))
+  })
+
   test('lives on as an orphan of a killed process and is adopted', async () => {
     const owner = await startElsewhere(sharedDir)
     const url = await readUrl(owner)

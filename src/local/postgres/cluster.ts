@@ -16,6 +16,8 @@ export interface EmbeddedOptions {
   settings?: Record<string, string>
   /** Beside a service, which owns the server, a command only gets the URL. */
   isCommand?: boolean
+  /** Ends the start, with what it has started. */
+  signal?: AbortSignal | undefined
 }
 
 interface Account {
@@ -115,7 +117,7 @@ async function createCluster(site: Site): Promise<void> {
     const locale = ['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--encoding=UTF8']
     const access = ['--username=gatehouse', `--pwfile=${passwordFile}`, '--auth=scram-sha-256']
     const args = ['-D', cluster, ...locale, ...access, '--no-instructions']
-    await run(join(folder, 'native/bin/initdb'), args, site.account)
+    await run(join(folder, 'native/bin/initdb'), args, site.account, site.signal)
     // Not empty: a concurrent start was faster.
     await fs.rename(cluster, site.cluster).catch(unless('ENOTEMPTY', 'EEXIST'))
   })
@@ -160,8 +162,13 @@ async function giveTo({ uid, gid }: Account, path: string): Promise<void> {
   if (uid !== undefined) await run('chown', ['-R', `${uid}:${gid}`, path])
 }
 
-export async function run(file: string, args: string[], account: Account = {}): Promise<{ stdout: string }> {
-  return await promisify(execFile)(file, args, { ...account, cwd: '/', env: childEnv })
+export async function run(
+  file: string,
+  args: string[],
+  account: Account = {},
+  signal?: AbortSignal,
+): Promise<{ stdout: string }> {
+  return await promisify(execFile)(file, args, { ...account, cwd: '/', env: childEnv, signal })
 }
 
 function succeeds(work: Promise<unknown>): Promise<boolean> {

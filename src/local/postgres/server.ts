@@ -70,17 +70,31 @@ interface Entered {
 }
 
 async function enterServer(site: Site): Promise<Entered> {
+  const launched: { child?: ChildProcess } = {}
+  // At once: on a busy machine, a process that stops can have no time left to come back to it.
+  const endChild = () => launched.child?.kill('SIGINT')
+  site.signal?.addEventListener('abort', endChild)
+  try {
+    const entered = await findServer(site, launched)
+    if (entered.owner || site.isCommand) return entered
+  } catch (error) {
+    endChild()
+    throw error
+  } finally {
+    site.signal?.removeEventListener('abort', endChild)
+  }
+  throw new Error('Another process runs with this data folder. Stop that one, or set another DATA_DIR.')
+}
+
+async function findServer(site: Site, launched: { child?: ChildProcess }): Promise<Entered> {
   const deadline = performance.now() + patienceMs
   let launches = 0
-  let child: ChildProcess | undefined
   while (performance.now() < deadline) {
+    site.signal?.throwIfAborted()
+    const { child } = launched
     const lock = await readLock(site.cluster)
     if (lock && (await isPostmaster(lock.pid, site.cluster))) {
-      const entering = lock.status === 'ready' ? enter(site, lock) : undefined
-      const entered = await entering?.catch((error) => {
-        child?.kill('SIGINT')
-        throw error
-      })
+      const entered = lock.status === 'ready' ? await enter(site, lock) : undefined
       if (entered) return entered
     } else if (!child || child.exitCode !== null || child.signalCode !== null) {
       if (launches === maxLaunches) break
@@ -88,7 +102,7 @@ async function enterServer(site: Site): Promise<Entered> {
       if (lock && (isAlive(lock.pid) || launches > 0)) await setAside(site.cluster, lock.text)
       // A failure can be temporary: another process took the port, or backends of a killed server still run.
       await sleep(launches * 100)
-      child = await launch(site)
+      launched.child = await launch(site)
       launches += 1
     }
     await sleep(pollMs)
@@ -156,9 +170,7 @@ async function enter(site: Site, { pid, port }: Pick<Entered, 'pid' | 'port'>): 
       const what = `The password in ${site.dataDir}/postgres.password is not that of the database.`
       throw new Error(`${what} Put the right one back, or delete ${site.cluster} to begin with an empty one.`)
     }
-    if (hasCode(error, '55P03')) {
-      throw new Error('Another process runs with this data folder. Stop that one, or set another DATA_DIR.')
-    }
+    if (hasCode(error, '55P03')) return { pid, port, owner: null }
     // Temporary: starting, stopping, too many connections, connection lost. Other server errors are not.
     if (error instanceof pg.DatabaseError && !/^(57|53300)/.test(error.code ?? '')) throw error
     return undefined
