@@ -13,8 +13,8 @@ import type { System } from './system.ts'
 
 /** What each process that answers requests has: the app, its listeners, and its password hashing. */
 
-/** Longer than a request takes (http/deadline.ts). */
-const DRAIN_DEADLINE_MS = 9_000
+/** Longer than the last request takes to come, and to be answered (http/deadline.ts). */
+const DRAIN_DEADLINE_MS = 8_000
 const LONGEST_ARRIVAL_MS = 1_000
 
 interface Options {

@@ -32,7 +32,7 @@ function loginRequest(): string {
 }
 
 describe('on SIGTERM the service', () => {
-  test('answers what it has accepted, takes nothing new, and ends within 10 s whatever connections stay silent', async () => {
+  test('answers what it has accepted, takes nothing new, and ends in time whatever connections stay silent', async () => {
     const service = await start()
     const connectTo = async (bytes = '') => {
       const socket = open(service.address)
@@ -52,7 +52,6 @@ describe('on SIGTERM the service', () => {
 
     // The signal comes at once, so that it finds some without an answer.
     for (const { socket } of clients) socket.write(loginRequest())
-    const sentAt = performance.now()
     service.child.kill('SIGTERM')
 
     const answers = await Promise.all(clients.map((client) => client.answers))
@@ -66,8 +65,8 @@ describe('on SIGTERM the service', () => {
     const [refusal] = await once(late, 'error')
     expect(refusal).toMatchObject({ code: 'ECONNREFUSED' })
 
+    // By its own clock: after 9.5 s, it would end itself with 1.
     expect(await service.exit).toEqual([0, null])
-    expect(performance.now() - sentAt).toBeLessThan(10_000)
     const rest = await Promise.all([...silent, halfway].map((client) => client.answers))
     expect(rest.map((all) => all.length)).toEqual([0, 0, 1, 1])
   })
@@ -130,7 +129,6 @@ describe('on SIGTERM the service', () => {
     }
     expect(await service.exit).toEqual([0, null])
     expect(performance.now() - sentAt).toBeGreaterThan(5_000)
-    expect(performance.now() - sentAt).toBeLessThan(15_000)
   })
 
   test('answers at once who waits for an event, though it goes on for a while', async () => {
