@@ -64,7 +64,7 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
 
     // Longer than the 20 s after which it is replaced.
     const stage = { ...stageOf(target, 2), lasting: { least: 30_000, more: 1 } }
-    const plan = { seed: 'slow', seconds: 1, faults: ['machine-killed'], isOverlapping: false }
+    const plan = { seed: 'slow', seconds: 1, faults: ['machine-killed'], isOverlapping: false, crowd: 20 }
     const result = await runFaults({ ...plan, say: console.log, signal }, stage, cleanup)
     console.log(toText(result))
     expect(result.violations).toEqual([])

@@ -24,6 +24,8 @@ export interface RunOptions {
   faults: readonly string[]
   /** Whether a second series of faults goes on beside the first. */
   isOverlapping: boolean
+  /** Clients that only wait, 500 by default. */
+  crowd?: number
   signal: AbortSignal
   say(line: string): void
 }
@@ -43,10 +45,9 @@ export interface Result {
 }
 
 const CALM_MS = 5_000
-/** Of clients that only wait. */
 const CROWD = 500
-/** Through two proxies in turn, so that half of them come to two instances: more than each process lets wait for a hash. */
-const RUSHING = 300
+/** Of 500, 300 sign in at once, through two proxies in turn, so that half of them come to two instances: more than each process lets wait for a hash. */
+const RUSHING_SHARE = 0.6
 /** For mails that wait. */
 const MAIL_MS = 90_000
 const LOOK_MS = 250
@@ -61,7 +62,9 @@ export async function runFaults(
   const { site, watched, workers, databaseWrites } = stage
   const random = createRandom(options.seed)
   const clients = await startClients(site, random.of('clients'), cleanup)
-  const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count: CROWD, rushing: RUSHING }, cleanup)
+  const count = options.crowd ?? CROWD
+  const rushing = Math.ceil(count * RUSHING_SHARE)
+  const crowd = await startCrowd({ urls: site.urls, ...site.crowd, count, rushing }, cleanup)
   const ended = new AbortController()
   cleanup.defer(() => ended.abort())
   const seen = watch(watched, ended.signal)
