@@ -46,7 +46,10 @@ export interface Result {
 
 const CALM_MS = 5_000
 const CROWD = 500
-/** Of 500, 300 sign in at once, through two proxies in turn, so that half of them come to two instances: more than each process lets wait for a hash. */
+/**
+ * Of 500, 300 sign in at once, through two proxies in turn, so that half of them come to two instances: more than each process lets
+ * wait for a hash.
+ */
 const RUSHING_SHARE = 0.6
 /** For mails that wait. */
 const MAIL_MS = 90_000
