@@ -74,19 +74,22 @@ async function enterServer(site: Site): Promise<Entered> {
   // At once: on a busy machine, a process that stops can have no time left to come back to it.
   const endChild = () => launched.child?.kill('SIGINT')
   site.signal?.addEventListener('abort', endChild)
-  try {
-    const entered = await findServer(site, launched)
-    if (entered.owner || site.isCommand) return entered
-  } catch (error) {
-    endChild()
-    throw error
-  } finally {
-    site.signal?.removeEventListener('abort', endChild)
+  const entered = await findServer(site, launched)
+    .catch((error) => {
+      endChild()
+      throw error
+    })
+    .finally(() => site.signal?.removeEventListener('abort', endChild))
+  if (!entered) {
+    const lines = (await fs.readFile(site.log, 'utf8').catch(() => '')).trim().split('\n')
+    throw new Error(`Postgres does not come up. Its log ${site.log} ends so:\n${lines.slice(-12).join('\n')}`)
   }
+  if (entered.owner || site.isCommand) return entered
   throw new Error('Another process runs with this data folder. Stop that one, or set another DATA_DIR.')
 }
 
-async function findServer(site: Site, launched: { child?: ChildProcess }): Promise<Entered> {
+/** Undefined if it does not come up in time. What was launched can still do so, for the next start. */
+async function findServer(site: Site, launched: { child?: ChildProcess }): Promise<Entered | undefined> {
   const deadline = performance.now() + patienceMs
   let launches = 0
   while (performance.now() < deadline) {
@@ -107,8 +110,7 @@ async function findServer(site: Site, launched: { child?: ChildProcess }): Promi
     }
     await sleep(pollMs)
   }
-  const lines = (await fs.readFile(site.log, 'utf8').catch(() => '')).trim().split('\n')
-  throw new Error(`Postgres does not come up. Its log ${site.log} ends so:\n${lines.slice(-12).join('\n')}`)
+  return undefined
 }
 
 /** Starts the server process, which outlives us unless it is stopped. The lock file says when it is ready. */
