@@ -5,7 +5,7 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { firstMessage, startChild } from '../../load-test/start-child.ts'
 import type { CrowdSeen, CrowdSetup } from './crowd-process.ts'
 
-/** Many clients, each of which asks every eight seconds or so and waits for its answer: in an outage, all of them wait. */
+/** Many clients, each of which asks every four seconds or so and waits for its answer: in an outage, all of them wait. */
 export interface Crowd {
   /** What they saw, and what of it is neither an answer nor 503 nor a lost connection. */
   stop(): Promise<CrowdSeen & { violations: string[] }>
