@@ -3,15 +3,19 @@ import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './support/longest-first.ts'
 
-export const SLOW = '**/*.slow.test.ts'
+/** Needs a browser: `npm run test:pages`. */
+export const PAGES = 'pages/**'
+/** Needs Debian packages, or starts processes: `npm run test:system`. */
+export const SYSTEM = '**/*.system.test.ts'
 const CACHE = join(import.meta.dirname, '../node_modules/.vite')
 
+/** Needs Node and npm only: `npm test`. */
 export default defineConfig({
   cacheDir: CACHE,
   test: {
     root: import.meta.dirname,
     include: ['**/*.test.ts'],
-    exclude: [SLOW],
+    exclude: [PAGES, SYSTEM],
     // The many processes that tests start compile each module once.
     env: { NODE_COMPILE_CACHE: join(CACHE, 'node') },
     globalSetup: ['support/built-pages.ts', 'support/postgres.ts'],

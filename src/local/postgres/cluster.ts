@@ -158,8 +158,10 @@ async function makeLinks(folder: string): Promise<void> {
     await fs.symlink(relative(dirname(target), source), join(folder, target)).catch(unless('EEXIST'))
 }
 
-async function giveTo({ uid, gid }: Account, path: string): Promise<void> {
-  if (uid !== undefined) await run('chown', ['-R', `${uid}:${gid}`, path])
+async function giveTo({ uid, gid }: Account, folder: string): Promise<void> {
+  if (uid === undefined || gid === undefined) return
+  for (const name of ['', ...(await fs.readdir(folder, { recursive: true }))])
+    await fs.lchown(join(folder, name), uid, gid)
 }
 
 export async function run(
