@@ -18,6 +18,6 @@ export default function setup(): void {
 }
 
 function isInstalled(name: string): boolean {
-  const { stdout } = spawnSync('dpkg-query', ['--show', '--showformat=${db:Status-Status}', name])
-  return String(stdout) === 'installed'
+  const { stdout } = spawnSync('dpkg-query', ['--status', name], { encoding: 'utf8' })
+  return /^Status: \S+ \S+ installed$/m.test(stdout ?? '')
 }
