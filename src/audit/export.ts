@@ -58,7 +58,7 @@ function toRow(cells: readonly string[]): string {
 }
 
 function toCell(text: string): string {
-  // A spreadsheet would run it as a formula (CWE-1236).
-  const harmless = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text
+  // A spreadsheet would run it as a formula (CWE-1236). Where lists are separated by `;`, a cell also begins there, in quotes or not.
+  const harmless = text.replaceAll(/^(?=[=+\-@\t\r])|(?<=;)(?="*[=+\-@])/g, "'")
   return /[",\r\n]/.test(harmless) ? `"${harmless.replaceAll('"', '""')}"` : harmless
 }

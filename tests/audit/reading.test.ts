@@ -72,7 +72,11 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
 
   test('is a table with names on request (RFC 4180), in which no cell runs as a formula', async () => {
     const { admin, token, member } = await livelyCompany()
-    await service.call('/auth/account', { method: 'PATCH', token, json: { name: '=1+1, "quoted"' } })
+    await service.call('/auth/account', {
+      method: 'PATCH',
+      token,
+      json: { name: '=1+1, "quoted";-2;"@3"' },
+    })
     const csv = { headers: { accept: 'text/csv' } }
     const { status, headers, body } = await read(token, '?action=user_role', csv)
     expect([status, headers['content-type']]).toEqual([200, 'text/csv; charset=utf-8'])
@@ -85,7 +89,7 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
       `"{""before"":{""role"":""${before}""},""after"":{""role"":""${after}""}}"`
     expect(byOperator).toMatch(/^[0-9a-f-]{36},\d{4}-.*Z,user_role,done,operator,,/)
     expect(byOperator).toContain(`${member.userId},${member.email},,,${details('analyst', 'viewer')},,`)
-    expect(byAdmin).toContain(`,done,${admin.userId},"'=1+1, ""quoted""",${member.userId},`)
+    expect(byAdmin).toContain(`,done,${admin.userId},"'=1+1, ""quoted"";'-2;'""@3""",${member.userId},`)
     expect(byAdmin).toMatch(/,127\.0\.0\.1$/)
     expect(rest).toEqual([''])
   })
