@@ -7,14 +7,14 @@ import { CSV_COLUMNS } from './schemas.ts'
 
 export const NDJSON = 'application/x-ndjson'
 export const CSV = 'text/csv'
-export const FORMATS = [NDJSON, CSV] as const
+export type Format = typeof NDJSON | typeof CSV
 
 /** Rows that are read at once. */
 const ROWS = 500
 
 type Line = ReturnType<typeof toReply> & { actorName: string | null; subjectName: string | null }
 
-const WRITERS: Record<(typeof FORMATS)[number], { header: string; write(line: Line): string }> = {
+const WRITERS: Record<Format, { header: string; write(line: Line): string }> = {
   [NDJSON]: { header: '', write: (line) => `${JSON.stringify(line)}\n` },
   [CSV]: {
     header: toRow(CSV_COLUMNS),
@@ -27,7 +27,7 @@ export async function* exportTrail(
   db: Executor,
   companyId: string,
   filter: Filter,
-  format: (typeof FORMATS)[number],
+  format: Format,
 ): AsyncGenerator<string> {
   const { header, write } = WRITERS[format]
   if (header) yield header

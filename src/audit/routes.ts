@@ -1,9 +1,10 @@
 import { Readable } from 'node:stream'
 import type { Context } from '../context.ts'
 import { invalidField, Problem } from '../errors.ts'
+import { preferredType } from '../http/accept.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
-import { CSV, exportTrail, FORMATS, NDJSON, toReply } from './export.ts'
+import { CSV, exportTrail, NDJSON, toReply } from './export.ts'
 import { countDaily, type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
 import {
   AuditQuery,
@@ -28,7 +29,7 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
       operationId: 'listAudit',
       summary: 'The audit trail, the newest entries first, in pages',
       description:
-        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. `names` has the members who occur. With `Accept: application/x-ndjson` or `text/csv` all entries that match are streamed with names; a process runs one such export of a company at a time.',
+        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. `names` has the members who occur. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, all entries that match are streamed with names; a process runs one such export of a company at a time.',
       querystring: AuditQuery,
       response: {
         200: {
@@ -43,8 +44,8 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
     }),
     async ({ session: { companyId }, query, headers }, reply) => {
       const filter = toFilter(query)
-      const format = FORMATS.find((each) => headers.accept?.includes(each))
-      if (format) {
+      const format = preferredType(headers.accept, ['application/json', NDJSON, CSV])
+      if (format !== 'application/json') {
         if (exporting.has(companyId)) throw alreadyExporting()
         exporting.add(companyId)
         const lines = Readable.from(exportTrail(db, companyId, filter, format))

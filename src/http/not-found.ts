@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { Problem } from '../errors.ts'
+import { preferredType } from './accept.ts'
 import { sendNotFoundPage } from './pages.ts'
 
 /** Answers 404 for an unknown path, and 405 for a known path with another method. */
@@ -47,9 +48,11 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
   })
 }
 
+const TYPES = ['application/problem+json', 'application/json', 'text/html'] as const
+
 function isForPerson({ method, url, headers }: FastifyRequest): boolean {
-  const isRead = method === 'GET' || method === 'HEAD'
-  return isRead && !/^\/api(?:[/?]|$)/.test(url) && headers.accept?.includes('text/html') === true
+  if ((method !== 'GET' && method !== 'HEAD') || /^\/api(?:[/?]|$)/.test(url)) return false
+  return preferredType(headers.accept, TYPES) === 'text/html'
 }
 
 export const notFoundPlugin = fp(plugin, {

@@ -94,6 +94,33 @@ describe('the audit trail over HTTP (ASVS 16.2.1)', () => {
     expect(rest).toEqual([''])
   })
 
+  test('comes in the type that Accept weighs most (RFC 9110, 12.5.1)', async () => {
+    const { token } = await livelyCompany()
+    const typeOf = async (accept: string) => {
+      const { headers } = await read(token, '', { headers: { accept } })
+      return String(headers['content-type']).split(';')[0]
+    }
+    for (const accept of [
+      'application/json, application/x-ndjson, text/csv, application/problem+json',
+      'text/csv, application/x-ndjson, application/json',
+      'application/json, text/csv;q=0.8',
+      'text/csv;q=0, application/json',
+      'text/csv;Q=0.000',
+      'text/csvx, image/*, */*;q=0.1',
+      'application/*',
+      'x/y;z=",text/csv,"',
+    ])
+      expect([accept, await typeOf(accept)]).toEqual([accept, 'application/json'])
+    for (const accept of [
+      'TEXT/CSV',
+      'text/*',
+      'text/csv; charset=utf-8, */*',
+      'application/json;q=0.5,text/csv;q=0.6',
+    ])
+      expect([accept, await typeOf(accept)]).toEqual([accept, 'text/csv'])
+    expect(await typeOf('application/json; q=0, */*')).toBe('application/x-ndjson')
+  })
+
   test('can be asked for an action, an actor and a time', async () => {
     const { admin, token } = await livelyCompany()
     const count = async (query: string) => (await read(token, query)).body.entries.length

@@ -91,6 +91,17 @@ test('each file has its type, and nothing else in the folder is served', async (
     expect([path, await typeOf(path)]).toEqual([path, '404 application/problem+json; charset=utf-8'])
 })
 
+test.for([
+  ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', 'text/html'],
+  ['TEXT/*', 'text/html'],
+  ['*/*', 'application/problem+json'],
+  ['text/html;q=0, */*', 'application/problem+json'],
+  ['application/json, text/html;q=0.9', 'application/problem+json'],
+])('an unknown path gives "Accept: %s" %s (RFC 9110, section 12.5.1)', async ([accept = '', type]) => {
+  const { status, headers } = await get('/nothing', { accept })
+  expect([status, headers['content-type']]).toEqual([404, `${type}; charset=utf-8`])
+})
+
 test('a file that this release does not have is answered 404, and nothing keeps that answer', async () => {
   for (const accept of ['*/*', 'text/html']) {
     const { status, headers } = await get('/assets/ABCDEFGH.js', { accept })
