@@ -6,12 +6,13 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
+import { isSettled } from '../../src/database/start.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { type Cluster, hasDebianPostgres, openClusters } from '../support/debian-postgres.ts'
 import { addReader } from '../support/platform.ts'
 import { openTestService, type TestService } from '../support/test-service.ts'
 
-/** The feed when its database is another one: a standby that was promoted, a dump that was restored. */
+/** The feed when its database is a different one: a standby that was promoted, a dump that was restored. */
 
 /** Leads to one cluster at a time, as the proxy before the databases does. */
 async function openWay() {
@@ -172,5 +173,21 @@ describe.skipIf(!hasDebianPostgres)("on Debian's Postgres", async () => {
     }
     expect(new Set(whole).size).toBe(rows[0]?.count)
     expect(whole.length).toBe(rows[0]?.count)
+  })
+  test('a dump restored into the same database is not ready until the operator has settled it', async () => {
+    const operator = connect({ url: way.url, poolSize: 2 })
+    const dump = await current.dump()
+    await sql`drop schema public cascade; create schema public`.execute(operator.db)
+    await current.restore(dump)
+    expect(await isSettled(operator.health)).toBe(false)
+    expect((await read(null)).status).toBe(503)
+    await migrate(operator.maintenance)
+    expect(await isSettled(operator.health)).toBe(false)
+    const sealer = createSealer(service.config.masterKeys, service.context.system.randomBytes)
+    await settleRestored({ ...service.context, db: operator.db, sealer }, service.clock.now())
+    // Tables that are rewritten in place stay settled.
+    await sql`vacuum full event_feed`.execute(operator.db)
+    expect(await isSettled(operator.health)).toBe(true)
+    await operator.close()
   })
 })
