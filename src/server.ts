@@ -64,6 +64,19 @@ function stopOnSignals(): Stop {
   }
 }
 
+/**
+ * No request caught it, so nothing is known about the state of the process (ASVS 16.5.4). Node's own report on standard
+ * error is no log line, and has the values that a database error quotes.
+ */
+function endOnExceptions(logStream: LogStream): void {
+  // Whatever LOG_LEVEL is: a process never ends without a reason.
+  const log = createLog('fatal', logStream)
+  process.on('uncaughtException', (error: unknown, origin) => {
+    log.fatal({ err: error, origin }, 'exception outside a request')
+    void logStream.end().finally(() => process.exit(1))
+  })
+}
+
 async function run(system: System, logStream: LogStream, stop: Stop): Promise<void> {
   const giveUp = () => setTimeout(() => process.exit(1), EXIT_DEADLINE_MS).unref()
   stop.signal.addEventListener('abort', giveUp)
@@ -204,6 +217,7 @@ async function warnOfConnections(
 const stop = stopOnSignals()
 const logStream = createLogStream()
 process.on('exit', logStream.flush)
+endOnExceptions(logStream)
 try {
   await run(realSystem, logStream, stop)
 } catch (error) {

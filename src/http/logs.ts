@@ -22,7 +22,7 @@ export function logSettings(level: string, stream?: DestinationStream): FastifyL
   }
 }
 
-export type Log = Pick<Logger, 'info' | 'warn' | 'error'>
+export type Log = Pick<Logger, 'info' | 'warn' | 'error' | 'fatal'>
 
 export function createLog(level: string, stream: DestinationStream): Log {
   return pino(logSettings(level), stream)
