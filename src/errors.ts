@@ -16,6 +16,7 @@ export const catalogue = {
   handle_taken: [409, 'validation', 'Handle taken'],
   factor_required: [409, 'validation', 'Second factor required'],
   quota_reached: [409, 'validation', 'Quota reached'],
+  session_changed: [409, 'validation', 'Session changed'],
   last_admin: [409, 'validation', 'Last admin'],
   cursor_expired: [410, 'validation', 'Cursor expired'],
   payload_too_large: [413, 'validation', 'Payload too large'],

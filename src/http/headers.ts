@@ -55,7 +55,7 @@ const cors: FastifyPluginAsync<{ dashboardOrigins: string[] }> = async (app, { d
       callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
     credentials: true,
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-    allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-mode'],
+    allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-id', 'x-session-mode'],
     exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
     maxAge: 600,
     // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.

@@ -6,7 +6,13 @@ import type { VerifiedClaims } from '../token/service.ts'
 import { COOKIE_NAME, readSessionCookie, type requireSameSite } from './cookie.ts'
 
 /** What names the session of a request. Only the database says whether that is live. */
-export type Credential = { claims: VerifiedClaims } | { cookie: string }
+export type Credential = { claims: VerifiedClaims } | CookieCredential
+
+export interface CookieCredential {
+  cookie: string
+  /** Of the session that the page shows, if the page names it. */
+  shownSessionId: string | null
+}
 
 export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'missing_credentials',
@@ -14,6 +20,7 @@ export const CREDENTIAL_PROBLEMS: ProblemCode[] = [
   'token_expired',
   'session_ended',
   'cross_site_request',
+  'session_changed',
 ]
 
 interface Options extends Pick<Context, 'tokens' | 'config'> {
@@ -35,7 +42,20 @@ export async function readCredential(
     })
   }
   checkSite(request, config)
-  return { cookie }
+  return { cookie, shownSessionId: shownSessionIdOf(request) }
+}
+
+/** Anything but one ID names no session, so it differs from all. */
+function shownSessionIdOf({ headers }: FastifyRequest): string | null {
+  return headers['x-session-id']?.toString().toLowerCase() ?? null
+}
+
+/** A sign-in in another tab replaces the cookie under a page, which would then act in a company that it does not show. */
+export function sessionChanged(): Problem {
+  return new Problem(
+    'session_changed',
+    'This browser is now signed in to a different session. Reload the page to see which one.',
+  )
 }
 
 /** Of the only `Authorization: Bearer` header (RFC 6750, section 2.1). @throws Problem missing_credentials */

@@ -13,6 +13,8 @@ interface About {
   now: Date
   auditId: string
   ipAddress: string
+  /** Of the session that the page shows; null with a token, or if the page does not name it. */
+  shownSessionId: string | null
 }
 
 export interface TokenLogout extends About {
@@ -31,6 +33,8 @@ export interface LoggedOut extends EndState {
   sessionId: string
   userId: string
   wasLive: boolean
+  /** Whether it was to end: live, and the one that the page shows. */
+  isEnded: boolean
 }
 
 type Row = LoggedOut & { ord: number }
@@ -39,6 +43,7 @@ const about = {
   now: ['timestamptz', ({ now }: About) => now],
   audit_id: ['uuid', ({ auditId }: About) => auditId],
   ip: ['text', ({ ipAddress }: About) => ipAddress],
+  shown: ['text', ({ shownSessionId }: About) => shownSessionId],
 } as const
 
 const tokenTable = itemTable<TokenLogout>({
@@ -83,7 +88,7 @@ const ended: End = {
   lock: sql`order by s.company_id, s.session_id for update of s`,
   update: sql`
     update sessions s set ended_at = f.now, end_reason = 'logout'
-    from found f where s.company_id = f.company_id and s.session_id = f.session_id and f.was_live`,
+    from found f where s.company_id = f.company_id and s.session_id = f.session_id and f.is_ended`,
 }
 
 const endedAll: End = {
@@ -94,7 +99,7 @@ const endedAll: End = {
     update users u set session_epoch = session_epoch + 1, session_epoch_reason = 'logout'
     from (
       select u.company_id, u.user_id
-      from (select distinct company_id, user_id from found where was_live) f
+      from (select distinct company_id, user_id from found where is_ended) f
       join users u on u.company_id = f.company_id and u.user_id = f.user_id
       order by u.company_id, u.user_id
       for no key update of u
@@ -113,22 +118,24 @@ async function logOut(
   const { rows } = await sql<Row>`
     with locked as (
       select s.company_id, s.session_id, s.user_id, s.expires_at, s.ended_at, s.end_reason, s.user_epoch,
-        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip, i.ord
+        s.company_epoch, s.password_epoch, i.now, i.audit_id, i.ip,
+        i.shown, i.ord
       from ${items} ${itsSession} ${lock}
     ), found as (
       select l.*, a.user_status, a.company_status, ${endReason('l', 'a')} as ended_because,
-        not ${hasEnded('l', 'a', sql`l.now`)} as was_live
+        live.was_live, live.was_live and coalesce(l.shown = l.session_id::text, true) as is_ended
       from locked l join accounts a on a.company_id = l.company_id and a.user_id = l.user_id
+      cross join lateral (select not ${hasEnded('l', 'a', sql`l.now`)} as was_live) live
     ), ended as (${update}), audited as (${auditOf(action)})
     select ord::int, company_id as "companyId", session_id as "sessionId", user_id as "userId", was_live as "wasLive",
-      ended_because as "endReason", expires_at as "expiresAt", user_status as "userStatus",
+      is_ended as "isEnded", ended_because as "endReason", expires_at as "expiresAt", user_status as "userStatus",
       company_status as "companyStatus"
     from found`.execute(db)
   return rows
 }
 
 const auditOf = (action: RawBuilder<unknown>) =>
-  auditEach(sql`found where was_live`, {
+  auditEach(sql`found where is_ended`, {
     companyId: sql`company_id`,
     auditId: sql`audit_id`,
     occurredAt: sql`now`,

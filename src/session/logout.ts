@@ -2,7 +2,7 @@ import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
-import type { Credential } from './credential.ts'
+import { type Credential, sessionChanged } from './credential.ts'
 import * as repository from './logout-repository.ts'
 import { endReasonOf, sessionEnded } from './session.ts'
 
@@ -12,7 +12,7 @@ interface LogoutRequest {
   now: number
 }
 
-/** When what it returns resolves, no instance accepts the ended credentials. @throws Problem session_ended or invalid_token */
+/** When what it returns resolves, no instance accepts the ended credentials. @throws Problem session_ended, session_changed, invalid_token */
 export function createLogout({ db, system, tokens, opaque, measureBatch }: Context) {
   // In batches, since anybody can send a false cookie, and each one causes a statement.
   const byToken = (scope: repository.LogoutScope) =>
@@ -33,7 +33,7 @@ export function createLogout({ db, system, tokens, opaque, measureBatch }: Conte
   const endByCookie = { session: byCookie('session'), all: byCookie('all') }
 
   async function logOut(credential: Credential, { scope, ipAddress, now }: LogoutRequest) {
-    const about = { now: new Date(now), auditId: newId(system), ipAddress }
+    const about = { now: new Date(now), auditId: newId(system), ipAddress, shownSessionId: null }
     if ('claims' in credential) {
       const { cid: companyId, sid: sessionId, sub: userId, keyId } = credential.claims
       const found = await endByToken[scope]({ companyId, sessionId, userId, keyId, ...about })
@@ -42,14 +42,16 @@ export function createLogout({ db, system, tokens, opaque, measureBatch }: Conte
       return found
     }
     const cookieHash = opaque.hash(credential.cookie)
-    return cookieHash && (await endByCookie[scope]({ cookieHash, ...about }))
+    const { shownSessionId } = credential
+    return cookieHash && (await endByCookie[scope]({ ...about, cookieHash, shownSessionId }))
   }
 
   return async (credential: Credential, request: LogoutRequest) => {
     const found = await logOut(credential, request)
     if (!found) throw invalidToken()
-    const { companyId, userId, sessionId, wasLive } = found
+    const { companyId, userId, sessionId, wasLive, isEnded } = found
     if (!wasLive) throw sessionEnded(endReasonOf(found, request.now) ?? 'expired')
+    if (!isEnded) throw sessionChanged()
     return { companyId, userId, sessionId }
   }
 }

@@ -3,7 +3,7 @@ import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
 import { requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
-import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
+import { CREDENTIAL_PROBLEMS, type Credential, readCredential, sessionChanged } from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
 import { provenAtOf, type Session } from './session.ts'
 
@@ -52,9 +52,12 @@ async function plugin(
   })
 
   async function find(credential: Credential, now: number): Promise<Session> {
-    return 'claims' in credential
-      ? await sessions.byToken(credential.claims, now)
-      : await sessions.renew(await sessions.byCookie(credential.cookie, now), now)
+    if ('claims' in credential) return await sessions.byToken(credential.claims, now)
+    const session = await sessions.byCookie(credential.cookie, now)
+    const { shownSessionId } = credential
+    if (!isForwarded && shownSessionId !== null && shownSessionId !== session.sessionId)
+      throw sessionChanged()
+    return await sessions.renew(session, now)
   }
 }
 

@@ -262,7 +262,7 @@ describe('CORS (ASVS 3.4.2)', () => {
     expect(status).toBe(204)
     expect(headers['access-control-allow-methods']).toBe('GET, POST, PATCH, DELETE')
     expect(headers['access-control-allow-headers']).toBe(
-      'authorization, content-type, idempotency-key, x-session-mode',
+      'authorization, content-type, idempotency-key, x-session-id, x-session-mode',
     )
   })
 

@@ -10,13 +10,18 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { run } from '../support/postgres.ts'
 import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 
+interface Parameter {
+  name: string
+  required?: boolean
+}
+
 interface Operation {
   operationId: string
   summary: string
   tags: string[]
   security: Record<string, string[]>[]
   requestBody?: { required: boolean }
-  parameters?: { name: string; required: boolean }[]
+  parameters?: (Parameter | { $ref: string })[]
   responses: Record<string, { description: string; headers?: object; content?: Record<string, unknown> }>
 }
 
@@ -28,9 +33,15 @@ const operations = Object.entries<Record<string, Operation>>(document.paths).fla
     method: method.toUpperCase(),
     path: path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057'),
     name: `${method.toUpperCase()} ${path}`,
-    operation,
+    operation: { ...operation, parameters: (operation.parameters ?? []).map(resolveParameter) },
   })),
 )
+
+function resolveParameter(parameter: Parameter | { $ref: string }): Parameter {
+  return '$ref' in parameter
+    ? document.components.parameters[parameter.$ref.split('/').at(-1) ?? '']
+    : parameter
+}
 
 describe('the OpenAPI document (ASVS 2.1.1)', () => {
   test('is sound and complete in the eyes of a linter', async () => {
@@ -116,6 +127,11 @@ describe('the OpenAPI document (ASVS 2.1.1)', () => {
       ['webhook-id', true],
       ['webhook-timestamp', true],
     ])
+    for (const { name, operation } of operations) {
+      const takesCookie = operation.security.some((schemes) => 'sessionCookie' in schemes)
+      const named = operation.parameters?.some((one) => one.name === 'x-session-id') ?? false
+      expect([name, named]).toEqual([name, takesCookie])
+    }
   })
 })
 

@@ -22,6 +22,8 @@ export const CODES: Record<ProblemCode, string> = {
   handle_taken: 'Another company has this handle, or had it within 90 days. Choose another one.',
   quota_reached:
     'There are as many of these as there can be; `detail` says of what. Delete one that is not needed.',
+  session_changed:
+    'The cookie belongs to a different session than `X-Session-Id` names, so nothing was done. Read `/auth/session` without that header, and show that session.',
   last_admin: 'The company would have no active admin. Make somebody else admin first.',
   cursor_expired:
     'Events behind the cursor were deleted, since they are older than the retention. Go on from `oldest`; only the platform listener answers it.',

@@ -56,13 +56,21 @@ function readDocument(app: FastifyInstance): Document {
 }
 
 interface Operation {
-  parameters?: { in: string; name: string; required: boolean; schema: Schema; example?: unknown }[]
+  parameters?: (Parameter | { $ref: string })[]
   requestBody?: { required: boolean; content: { 'application/json': Media } }
   security: Record<string, string[]>[]
   responses: Record<
     string,
     { description: string; headers?: Record<string, { $ref: string }>; content?: Record<string, Media> }
   >
+}
+
+interface Parameter {
+  in: string
+  name: string
+  required: boolean
+  schema: Schema
+  example?: unknown
 }
 
 interface Media {
@@ -77,7 +85,8 @@ interface Document {
 }
 
 function describe(operation: Operation): void {
-  const { parameters = [], requestBody, security, responses } = operation
+  const { requestBody, security, responses } = operation
+  const parameters = (operation.parameters ?? []).filter((one) => 'name' in one)
   const json = requestBody?.content['application/json']
   const [shape, nothing] = json?.schema.anyOf ?? []
   if (requestBody && json && shape && nothing?.type === 'null') {
@@ -93,6 +102,9 @@ function describe(operation: Operation): void {
   for (const parameter of parameters) {
     if (parameter.schema.type === 'integer') parameter.example = Number(parameter.example)
   }
+  // As is this one, whose route takes an access token, too.
+  if (security.some((schemes) => 'sessionCookie' in schemes))
+    operation.parameters = [...parameters, { $ref: '#/components/parameters/SessionId' }]
   const setsCookie = parameters.some(({ name }) => name === 'x-session-mode')
   for (const [status, response] of Object.entries(responses)) {
     if (response.description === 'Default Response') response.description = STATUS_CODES[status] ?? status

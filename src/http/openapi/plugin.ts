@@ -59,6 +59,17 @@ export const HEADERS = {
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
+const PARAMETERS = {
+  SessionId: {
+    in: 'header',
+    name: 'x-session-id',
+    description:
+      'With the session cookie: the ID of the session that the page shows. If the cookie belongs to a different session, nothing is done',
+    schema: { type: 'string', format: 'uuid' },
+    example: '01890a5d-ac96-774b-bcce-b302099a8057',
+  },
+} as const
+
 async function plugin(
   app: FastifyInstance,
   { publicUrl, guide }: { publicUrl: string; guide: string },
@@ -74,7 +85,7 @@ async function plugin(
       },
       servers: [{ url: `${publicUrl}/api` }],
       tags: TAGS,
-      components: { headers: HEADERS, securitySchemes: SECURITY_SCHEMES },
+      components: { headers: HEADERS, parameters: PARAMETERS, securitySchemes: SECURITY_SCHEMES },
     },
     stripBasePath: true,
     refResolver: {

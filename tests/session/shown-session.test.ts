@@ -1,0 +1,78 @@
+import { describe, expect, test } from 'vitest'
+import { openTestService } from '../support/test-service.ts'
+
+const service = await openTestService({ instances: 2 })
+const admin = await service.addCompany()
+
+const sessionRow = (sessionId: string) =>
+  service.db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
+
+/** The cookie of a new session, and the ID that its page would send. */
+async function openSession() {
+  const cookie = await service.cookieOf(admin)
+  const { body } = await service.getSession({ cookie })
+  return { cookie, id: String(body.session.id) }
+}
+
+const showing = (id: string) => ({ 'x-session-id': id })
+
+describe('X-Session-Id', () => {
+  test('admits the cookie of the session that it names', async () => {
+    const { cookie, id } = await openSession()
+    for (const shown of [id, id.toUpperCase()]) {
+      expect((await service.getSession({ cookie, headers: showing(shown) })).status).toBe(200)
+    }
+    expect((await service.call('/auth/logout', { cookie, headers: showing(id) })).status).toBe(204)
+  })
+
+  test.each([
+    ['GET', '/auth/session', undefined],
+    ['PATCH', '/auth/account', { name: 'Someone Else' }],
+    ['POST', '/auth/webhook-secret/regenerate', undefined],
+    ['DELETE', '/auth/company/sessions', undefined],
+    ['POST', '/auth/logout', undefined],
+    ['POST', '/auth/logout?scope=all', undefined],
+  ])('refuses the cookie of a different session and changes nothing: %s %s', async (method, path, json) => {
+    const shown = await openSession()
+    const current = await openSession()
+    service.clock.advance(120)
+    const before = [await sessionRow(shown.id), await sessionRow(current.id)]
+    for (const id of [shown.id, '', 'x', `${current.id}0`]) {
+      const { status, body } = await service.call(path, {
+        method,
+        cookie: current.cookie,
+        headers: showing(id),
+        ...(json && { json }),
+      })
+      expect([status, body.code]).toEqual([409, 'session_changed'])
+    }
+    expect([await sessionRow(shown.id), await sessionRow(current.id)]).toEqual(before)
+    expect((await service.getSession({ cookie: current.cookie })).body.user.name).not.toBe('Someone Else')
+    expect((await service.getSession({ cookie: shown.cookie, at: 1 })).status).toBe(200)
+  })
+
+  test('does not hide that the cookie has ended', async () => {
+    const shown = await openSession()
+    const ended = await openSession()
+    await service.call('/auth/logout', { cookie: ended.cookie })
+    for (const [method, path] of [
+      ['GET', '/auth/session'],
+      ['POST', '/auth/logout'],
+    ] as const) {
+      const answer = await service.call(path, { method, cookie: ended.cookie, headers: showing(shown.id) })
+      expect([answer.status, answer.body.code]).toEqual([401, 'session_ended'])
+    }
+  })
+
+  test('is ignored beside an access token', async () => {
+    const shown = await openSession()
+    const { accessToken: token } = await service.loginAs(admin)
+    for (const [method, path, status] of [
+      ['GET', '/auth/session', 200],
+      ['POST', '/auth/logout', 204],
+    ] as const) {
+      const answer = await service.call(path, { method, token, headers: showing(shown.id) })
+      expect(answer.status).toBe(status)
+    }
+  })
+})
