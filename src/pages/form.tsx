@@ -84,6 +84,8 @@ export function Field(props: FieldProps) {
     spellcheck: false,
     autocapitalize: 'none' as const,
     inputMode: isNumeric ? ('numeric' as const) : undefined,
+    // In a dialog that opens, the browser would choose the first field, even one that is hidden.
+    autofocus: hasFocus,
     defaultValue: value,
     'aria-invalid': error !== undefined,
     'aria-describedby': described || undefined,
@@ -240,7 +242,8 @@ export function Form(props: FormProps) {
         <button
           type="submit"
           class={isDanger ? 'danger' : isSecond ? undefined : 'primary'}
-          disabled={isBusy}
+          // A disabled button would lose the focus, which a dialog gives back to it.
+          aria-disabled={isBusy}
         >
           {isBusy ? 'One moment…' : action}
         </button>

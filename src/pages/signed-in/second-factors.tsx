@@ -99,16 +99,14 @@ function CodesLeft({ left, onRenewed }: { left: number; onRenewed: (codes: strin
           </Confirm>
         )}
       </div>
-      {!isSure && (
-        <button
-          type="button"
-          class="small"
-          disabled={isBusy}
-          onClick={() => (left > 0 ? setSure(true) : run(replace))}
-        >
-          Create new codes
-        </button>
-      )}
+      <button
+        type="button"
+        class="small"
+        disabled={isBusy}
+        onClick={() => (left > 0 ? setSure(true) : run(replace))}
+      >
+        Create new codes
+      </button>
     </>
   )
 }

@@ -1,0 +1,127 @@
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { enter, go, heading, openPages, say } from '../support/browser.ts'
+import { codeAt } from '../support/second-factors.ts'
+import { PASSWORD } from '../support/test-service.ts'
+import { useFactors } from './factor-steps.ts'
+
+/** Every kind of dialog, by keyboard only: no click and no fill helps the focus. */
+
+const { origin, service, openPage } = await openPages()
+const { addApp } = useFactors(service)
+
+/** Opens a dialog with Enter on a button, and waits until the dialog has the focus where it belongs. */
+async function openDialog(page: Page, button: string, focused: string): Promise<void> {
+  await page.getByRole('button', { name: button, exact: true }).focus()
+  await page.keyboard.press('Enter')
+  await page.locator('dialog[open]').locator(focused).and(page.locator(':focus')).waitFor()
+}
+
+/** The dialog is gone, and the focus is back on the button that opened it. */
+async function expectClosed(page: Page, button: string): Promise<void> {
+  await page.locator('dialog').waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: button, exact: true }).and(page.locator(':focus')).waitFor()
+}
+
+const PASSWORD_FIELD = 'input[name=password]'
+const CANCEL = 'button:text-is("Cancel")'
+
+test('every dialog opens on its first field or on Cancel, and Enter, Tab, and Escape are enough', async () => {
+  const admin = await service.addCompany({ name: 'Acme' })
+  const colleague = await service.addUser(admin)
+  const { page, expectClean } = await openPage(origin)
+  const { keyboard } = page
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  service.clock.advance(16 * 60)
+
+  await openDialog(page, 'Create signing secret', PASSWORD_FIELD)
+  await keyboard.press('Escape')
+  await say(page, 'Nothing was changed.')
+  await openDialog(page, 'Create signing secret', PASSWORD_FIELD)
+  await keyboard.type('not the password')
+  await keyboard.press('Enter')
+  await page.locator('dialog[open] [aria-invalid=true]:focus').waitFor()
+  await keyboard.press('ControlOrMeta+A')
+  await keyboard.type(PASSWORD)
+  await keyboard.press('Enter')
+  await say(page, 'Your new secret, version 1.')
+
+  await openDialog(page, 'Sign out', 'button:text-is("Stay")')
+  await keyboard.press('Escape')
+  await expectClosed(page, 'Sign out')
+
+  // A dialog that opens over this one gives the focus back to it.
+  service.clock.advance(16 * 60)
+  await openDialog(page, 'Replace secret…', 'input[name=companyName]')
+  await keyboard.type('Acme')
+  await keyboard.press('Enter')
+  await page.locator(`dialog[open] ${PASSWORD_FIELD}:focus`).waitFor()
+  await keyboard.press('Escape')
+  await page.locator('dialog[open] [role=alert]:focus').waitFor()
+  await keyboard.press('Tab')
+  await page.locator('dialog[open] input[name=companyName]:focus').waitFor()
+  await keyboard.press('Enter')
+  await page.locator(`dialog[open] ${PASSWORD_FIELD}:focus`).waitFor()
+  await keyboard.type(PASSWORD)
+  await keyboard.press('Enter')
+  await say(page, 'Your new secret, version 2.')
+  await expectClosed(page, 'Replace secret…')
+
+  await page.locator('nav').getByRole('link', { name: 'Members' }).focus()
+  await keyboard.press('Enter')
+  await page.locator('dialog[open] button:text-is("Stay"):focus').waitFor()
+  await keyboard.press('Shift+Tab')
+  await keyboard.press('Enter')
+  await heading(page, 'Members')
+  await page.getByRole('button', { name: `Manage ${colleague.email}` }).press('Enter')
+  await openDialog(page, `Disable ${colleague.email}`, CANCEL)
+  await keyboard.press('Enter')
+  await expectClosed(page, `Disable ${colleague.email}`)
+  await openDialog(page, `Disable ${colleague.email}`, CANCEL)
+  await keyboard.press('Shift+Tab')
+  await keyboard.press('Enter')
+  await page.locator('.list-row', { hasText: colleague.email }).getByText('disabled').waitFor()
+
+  await go(page, 'Company')
+  await page.getByRole('textbox', { name: 'Handle' }).fill('renamed-1234')
+  await openDialog(page, 'Save handle', CANCEL)
+  await keyboard.press('Escape')
+  await expectClosed(page, 'Save handle')
+  await openDialog(page, 'End all sessions…', CANCEL)
+  await keyboard.press('Escape')
+  await expectClosed(page, 'End all sessions…')
+  await page.getByRole('radio', { name: 'Required for everyone' }).press('Space')
+  await openDialog(page, 'Save', 'button:text-is("Require")')
+  await keyboard.press('Tab')
+  await keyboard.press('Enter')
+  await expectClosed(page, 'Save')
+  expectClean()
+})
+
+test('the second step of a proof takes its code by keyboard', async () => {
+  const member = await service.addUser(await service.addCompany())
+  const { page, expectClean } = await openPage(origin)
+  const { keyboard } = page
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, member)
+  await heading(page, 'Your account')
+  const { secret } = await addApp(page)
+  service.clock.advance(16 * 60)
+  await openDialog(page, 'Create new codes', CANCEL)
+  await keyboard.press('Escape')
+  await expectClosed(page, 'Create new codes')
+  await openDialog(page, 'Create new codes', CANCEL)
+  await keyboard.press('Shift+Tab')
+  await keyboard.press('Enter')
+  await page.locator(`dialog[open] ${PASSWORD_FIELD}:focus`).waitFor()
+  await keyboard.type(PASSWORD)
+  await keyboard.press('Enter')
+  await page.locator('dialog[open] input[name=code]:focus').waitFor()
+  await keyboard.type(codeAt(secret, service.clock.now()))
+  await keyboard.press('Enter')
+  await say(page, 'Store your recovery codes')
+  expect(await page.locator('dialog').count()).toBe(0)
+  expectClean()
+})
