@@ -11,10 +11,12 @@ export function newTotpSecret(randomBytes: (size: number) => Buffer): Buffer {
   return randomBytes(SECRET_BYTES)
 }
 
+/** A colon separates issuer and account in the label, so neither contains one (Key URI format). An email never does. */
 export function describeTotp(
   secret: Buffer,
-  { issuer, email }: { issuer: string; email: string },
+  { issuer: companyName, email }: { issuer: string; email: string },
 ): { secret: string; uri: string } {
+  const issuer = companyName.replace(/[\s:]+/g, ' ').trim() || 'gatehouse'
   const totp = new TOTP({ ...PARAMETERS, issuer, label: email, secret: toSecret(secret) })
   return { secret: totp.secret.base32, uri: totp.toString() }
 }

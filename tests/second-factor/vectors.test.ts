@@ -56,12 +56,26 @@ describe('codes of authenticator apps', () => {
     expect([protocol, host]).toEqual(['otpauth:', 'totp'])
     expect(decodeURIComponent(pathname)).toContain('a+b@x.example')
     expect(Object.fromEntries(searchParams)).toEqual({
-      issuer: 'A & B: Ltd',
+      issuer: 'A & B Ltd',
       secret: text,
       algorithm: 'SHA1',
       digits: '6',
       period: '30',
     })
+  })
+
+  // A label is issuer, one colon, account. Apps split it at the first colon, and some refuse a second one.
+  test.for([
+    ['Acme: Risk', 'Acme Risk'],
+    ['Acme:Risk :: EU', 'Acme Risk EU'],
+    [' : ', 'gatehouse'],
+  ] as const)('have a label with one colon when the company is "%s"', ([companyName, issuer]) => {
+    const secret = newTotpSecret(realSystem.randomBytes)
+    const { pathname, searchParams } = new URL(
+      describeTotp(secret, { issuer: companyName, email: 'ada@acme.example' }).uri,
+    )
+    expect(decodeURIComponent(pathname).replace(/^\/+/, '')).toBe(`${issuer}:ada@acme.example`)
+    expect(searchParams.get('issuer')).toBe(issuer)
   })
 })
 
