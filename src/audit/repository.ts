@@ -86,7 +86,8 @@ export async function listEntries(
 /** A UUIDv7 (RFC 9562, section 5.7) of the key of row `r` and the time of its minute. */
 const refusedId = sql`(
   lpad(to_hex((extract(epoch from r.minute) * 1000)::bigint), 12, '0') || '7' ||
-  overlay(left(md5(concat_ws(' ', r.company_id, r.network, r.kind)), 19) placing '8' from 4 for 1))::uuid`
+  overlay(left(encode(sha256(convert_to(concat_ws(' ', r.company_id, r.network, r.kind), 'UTF8')), 'hex'), 19)
+    placing '8' from 4 for 1))::uuid`
 
 /** Nobody has proven who they are, so the member is the subject. */
 const refusedEntry = sql`${refusedId} as id, r.minute as "occurredAt", 'sign_in' as action, 'refused' as outcome,
