@@ -5,7 +5,7 @@ export interface Sealer {
   seal(plaintext: Buffer, context: string): string
   /** @throws DecryptionError if the value was altered or moved, or its master key is not configured */
   open(sealed: string, context: string): Buffer
-  /** Whether the first master key sealed it, which seals now. */
+  /** Whether it is what `seal` returns now: under the first master key, by this algorithm, and naming it. */
   isCurrent(sealed: string): boolean
 }
 
@@ -13,6 +13,11 @@ export class DecryptionError extends Error {
   override name = 'DecryptionError'
 }
 
+/**
+ * RFC 7518, section 5.1. The last part of a sealed value names its algorithm, so that a second one can be told from it. Values
+ * of earlier releases do not name it. Those releases read the first two parts only, so they open values of this one.
+ */
+const ALGORITHM = 'A256GCM'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
@@ -34,10 +39,12 @@ export function createSealer(
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv('aes-256-gcm', currentKey, nonce).setAAD(Buffer.from(context))
       const bytes = Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()])
-      return `${currentId}.${bytes.toString('base64url')}`
+      return `${currentId}.${bytes.toString('base64url')}.${ALGORITHM}`
     },
     open(sealed, context) {
-      const [id = '', encoded = ''] = sealed.split('.')
+      const [id = '', encoded = '', algorithm = ALGORITHM] = sealed.split('.')
+      if (algorithm !== ALGORITHM)
+        throw new DecryptionError(`a value is sealed by "${algorithm}", which this release does not support`)
       const key = keys.get(id)
       if (!key)
         throw new DecryptionError(
@@ -57,6 +64,6 @@ export function createSealer(
         )
       }
     },
-    isCurrent: (sealed) => sealed.startsWith(`${currentId}.`),
+    isCurrent: (sealed) => sealed.startsWith(`${currentId}.`) && sealed.endsWith(`.${ALGORITHM}`),
   }
 }

@@ -183,6 +183,7 @@ export interface Database {
   }
   mailbox_codes: OfUser & {
     digest: Buffer
+    session_id: string | null
     tries: Generated<number>
     expires_at: Date
   }

@@ -18,6 +18,8 @@ export interface MailData {
   /** Whether the e-mail was verified just now, and nobody has asked for the mail. */
   isJustVerified?: boolean | undefined
   codesLeft?: number | undefined
+  /** The session that requested the code; undefined if an earlier release queued the mail. */
+  sessionId?: string | undefined
   policy?: SecondFactorPolicy | undefined
 }
 

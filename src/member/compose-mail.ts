@@ -46,7 +46,7 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
     const { companyId, kind, data, createdAt: requestedAt } = mail
     const about = { ...data, ...found, requestedAt }
     if ((kind === 'mailbox_code' || kind === 'email_change_code') && found.userId !== undefined) {
-      const member = { companyId, userId: found.userId }
+      const member = { companyId, userId: found.userId, sessionId: data.sessionId ?? null }
       return async () => writeNotice(kind, { ...about, code: await issueCode(writing, member, kind, now) })
     }
     if (!isLinked(kind)) return async () => writeNotice(kind, about)

@@ -1,8 +1,12 @@
 import { sql } from 'kysely'
+import type { MemberIds } from '../company/account.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 
-/** Codes of a member, as keyed digests: recovery codes, and the one mailed code that proves the mailbox. */
+/**
+ * Codes of a member, as keyed digests: recovery codes, and the one emailed code that proves the mailbox. That one belongs to
+ * the session that requested it; for any other session there is no code, so its tries do not count.
+ */
 
 const MAX_TRIES = 5
 
@@ -38,20 +42,25 @@ export async function storeMailedCode(
   db: Executor,
   companyId: string,
   userId: string,
-  { digest, expiresAt }: { digest: Buffer; expiresAt: Date },
+  { digest, sessionId, expiresAt }: { digest: Buffer; sessionId: string | null; expiresAt: Date },
 ): Promise<void> {
   await sql`
-    insert into mailbox_codes (company_id, user_id, digest, expires_at)
-    values (${companyId}, ${userId}, ${digest}, ${expiresAt})
+    insert into mailbox_codes (company_id, user_id, digest, session_id, expires_at)
+    values (${companyId}, ${userId}, ${digest}, ${sessionId}, ${expiresAt})
     on conflict (company_id, user_id) do update set digest = excluded.digest, tries = 0,
-      expires_at = excluded.expires_at`.execute(db)
+      session_id = excluded.session_id, expires_at = excluded.expires_at`.execute(db)
 }
 
-/** Returns the digest to compare with; undefined if there is no code, or it has had its last try. */
-export async function countMailedCodeTry(db: Executor, companyId: string, userId: string, now: Date) {
+/** Returns the digest to compare with; undefined if the session has no code, or it has had its last try. */
+export async function countMailedCodeTry(
+  db: Executor,
+  { companyId, userId, sessionId }: MemberIds & { sessionId: string },
+  now: Date,
+) {
   const { rows } = await sql<{ digest: Buffer }>`
     update mailbox_codes set tries = tries + 1
     where company_id = ${companyId} and user_id = ${userId} and tries < ${MAX_TRIES} and expires_at > ${now}
+      and coalesce(session_id = ${sessionId}, true)
     returning digest`.execute(db)
   return rows[0]?.digest
 }

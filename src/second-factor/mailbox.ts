@@ -14,7 +14,7 @@ import type { Owner } from './repository.ts'
 /**
  * A member without a second factor proves their mailbox before the first one, and before another e-mail: otherwise somebody
  * who has only the password could take over the account for good. The code is made when its mail is sent, so no row contains
- * it. It has one purpose, and is consumed when that is done, not before: a member can begin with an app and take a passkey.
+ * it. It has one purpose, works only in the session that requested it, and is consumed when that is done, not before: a member can begin with an app and take a passkey.
  */
 
 const LIFETIME_MS = 600_000
@@ -41,8 +41,8 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
       'permission_denied',
       'You need no code: your second factor, or being a server, is enough.',
     )
-  const { companyId, userId, email: recipient } = session
-  const data = { ipAddress: client.ipAddress }
+  const { companyId, userId, sessionId, email: recipient } = session
+  const data = { ipAddress: client.ipAddress, sessionId }
   await countChange(context, actor)
   return await counters.consumeFor(config.limits.mailboxCodes, [companyId, userId], now, async (limit) => {
     await db.transaction().execute(async (tx) => {
@@ -57,13 +57,17 @@ export async function mailCode(context: Context, actor: Actor, use: CodeUse): Pr
 /** Eight digits (ASVS 6.5.4) for 10 minutes (ASVS 6.5.5). */
 export async function issueCode(
   { db, system, digests }: { db: Executor; system: System; digests: Digests },
-  { companyId, userId }: MemberIds,
+  { companyId, userId, sessionId }: MemberIds & { sessionId: string | null },
   mail: CodeMail,
   now: number,
 ): Promise<string> {
   const code = randomDigits(system)
   const { digest } = digests.current(PURPOSES[mail], companyId, userId, code)
-  await codes.storeMailedCode(db, companyId, userId, { digest, expiresAt: new Date(now + LIFETIME_MS) })
+  await codes.storeMailedCode(db, companyId, userId, {
+    digest,
+    sessionId,
+    expiresAt: new Date(now + LIFETIME_MS),
+  })
   return code
 }
 
@@ -85,7 +89,7 @@ export async function checkMailCode(
     throw invalidField('mailCode', 'is not needed, since you have a second factor: leave it out')
   }
   if (code === undefined) throw missingCode(use)
-  const digest = await codes.countMailedCodeTry(db, companyId, userId, new Date(now))
+  const digest = await codes.countMailedCodeTry(db, session, new Date(now))
   const given = code.replaceAll(' ', '')
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
     const about = { method: 'mailed_code' } as const

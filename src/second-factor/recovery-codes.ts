@@ -3,17 +3,17 @@ import type { Digests, KeyedDigest } from '../crypto/digests.ts'
 import type { System } from '../system.ts'
 
 const CODES = 10
-const BYTES = 15
 /** Crockford's base32: without letters that look like digits, or like each other. */
 const ALPHABET = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
-const LENGTH = 24
+const LENGTH = 26
+/** Of codes that earlier releases created. */
+const EARLIER_LENGTH = 24
 
-/** Ten codes of 120 random bits, in groups of four letters. */
+/** Ten codes of 130 random bits, in groups of four letters. */
 export function newRecoveryCodes({ randomBytes }: Pick<System, 'randomBytes'>): string[] {
   return Array.from({ length: CODES }, () => {
-    const bits = [...randomBytes(BYTES)].map((byte) => byte.toString(2).padStart(8, '0')).join('')
-    const letters = (bits.match(/.{5}/g) ?? []).map((five) => ALPHABET[Number.parseInt(five, 2)])
-    return (letters.join('').match(/.{4}/g) ?? []).join('-')
+    const letters = [...randomBytes(LENGTH)].map((byte) => ALPHABET[byte % ALPHABET.length]).join('')
+    return (letters.match(/.{1,4}/g) ?? []).join('-')
   })
 }
 
@@ -24,6 +24,7 @@ export function digestsOfCode(
   code: string,
 ): KeyedDigest[] {
   const letters = code.toUpperCase().replace(/[\s-]/g, '').replaceAll('O', '0').replace(/[IL]/g, '1')
-  const isCode = letters.length === LENGTH && [...letters].every((letter) => ALPHABET.includes(letter))
+  const hasLength = letters.length === LENGTH || letters.length === EARLIER_LENGTH
+  const isCode = hasLength && [...letters].every((letter) => ALPHABET.includes(letter))
   return isCode ? digests.of('recovery code', companyId, userId, letters) : []
 }

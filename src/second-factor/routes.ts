@@ -88,7 +88,7 @@ const reading: RouteGroup<Context> = (app, { context }) => {
       operationId: 'mailSecondFactorCode',
       summary: 'Mail yourself the code that your first second factor, or another e-mail address, needs',
       description:
-        'For members who have no second factor. Eight digits, good for 10 minutes and five tries, and for what they were asked for; a new code replaces the old.',
+        'For members without a second factor. The code has eight digits and works for 10 minutes and five tries, for what it was requested for, and only in this session. A new code replaces the previous one.',
       body: MailCodeBody,
       response: responses({ 202: AcceptedReply }, 'permission_denied'),
     }),

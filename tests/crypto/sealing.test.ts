@@ -81,6 +81,21 @@ describe('a sealed value', () => {
     expect(changed.isCurrent(changed.seal(secret, CONTEXT))).toBe(true)
   })
 
+  test('names its algorithm, last, where the previous release does not look (ASVS 11.2.2)', () => {
+    const sealed = sealer.seal(secret, CONTEXT)
+    expect(sealed).toMatch(/^first\.[\w-]+\.A256GCM$/)
+    expect(() => sealer.open(sealed.replace('A256GCM', 'A256CCM'), CONTEXT)).toThrow(
+      'a value is sealed by "A256CCM"',
+    )
+  })
+
+  test('opens without that name, as earlier releases sealed it, but is not current', () => {
+    const earlier = putTogether(...takeApart(sealer.seal(secret, CONTEXT)))
+    expect(earlier.split('.')).toHaveLength(2)
+    expect(sealer.open(earlier, CONTEXT)).toEqual(secret)
+    expect(sealer.isCurrent(earlier)).toBe(false)
+  })
+
   test('is current by its whole id, not by how that begins', () => {
     const longer = createSealer([{ id: 'first2', key: second.key }], randomBytes)
     expect(sealer.isCurrent(longer.seal(secret, CONTEXT))).toBe(false)

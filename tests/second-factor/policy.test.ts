@@ -294,11 +294,22 @@ describe('everybody proves their mailbox before the first factor, held or not (A
     service.clock.advance(590)
     for (const _ of times(4, () => 0)) expectField(await withCode('00000000'), '/mailCode')
     expectField(await withCode(second), '/mailCode')
-    await must(askForCode(token))
+    const { accessToken } = await service.loginAs(person)
+    await must(askForCode(accessToken))
     const third = await mailedCode(person.email)
     service.clock.advance(601)
-    const { accessToken } = await service.loginAs(person)
     expectField(await call(totp, { token: accessToken, json: { mailCode: third } }), '/mailCode')
+  })
+
+  test('a code works only in the session that asked for it (ASVS 6.6.2)', async () => {
+    const { person, token } = await held()
+    const { accessToken: other } = await service.loginAs(person)
+    await must(askForCode(token))
+    const mailCode = await mailedCode(person.email)
+    // More often than there are tries: the code stays what it is where it belongs.
+    for (const _ of times(6, () => 0))
+      expectField(await call(totp, { token: other, json: { mailCode } }), '/mailCode')
+    expect((await call(totp, { token, json: { mailCode } })).status).toBe(201)
   })
 
   test('three an hour are mailed', async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { createDigests } from '../../src/crypto/digests.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -11,7 +12,7 @@ import { decode, partsOf } from '../token/forge.ts'
 
 const service = await openFactorService({ instances: 2, env: { TRUST_PROXY: '127.0.0.0/8' } })
 const admin = await service.addCompany()
-const { begin, complete, call } = service
+const { begin, complete, call, db } = service
 
 const claimsOf = (token: string) => decode(partsOf(token)[1])
 const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
@@ -180,11 +181,22 @@ describe('of fifty at once on two instances, one signs in (ASVS 2.3.4, 15.4.2):'
 })
 
 describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
-  test('is one of ten with 120 bits, and works once, however it is written', async () => {
+  test('of 24 letters, from an earlier release, still works', async () => {
+    const person = await service.personWithTotp(admin)
+    const { challenge } = await begin(person)
+    const digests = createDigests(service.config.masterKeys)
+    const { digest, keyId } = digests.current('recovery code', admin.companyId, person.userId, 'A'.repeat(24))
+    const row = { company_id: admin.companyId, user_id: person.userId, digest, key_id: keyId }
+    await db.insertInto('recovery_codes').values(row).execute()
+    const code = 'AAAA-AAAA-AAAA-AAAA-AAAA-AAAA'
+    await must(complete({ challenge, method: 'recovery_code', code }))
+  })
+
+  test('is one of ten with 130 bits, and works once, however it is written', async () => {
     const person = await service.personWithTotp(admin)
     const codes = person.recoveryCodes ?? []
     expect(new Set(codes).size).toBe(10)
-    for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$/)
+    for (const code of codes) expect(code).toMatch(/^(?:[0-9A-HJKMNP-TV-Z]{4}-){6}[0-9A-HJKMNP-TV-Z]{2}$/)
     const [code = ''] = codes
     const { challenge } = await begin(person)
     const written = ` ${code.toLowerCase().replaceAll('-', ' ')}`

@@ -9,7 +9,8 @@ export async function mailedCodeOf(
   mail: 'mailbox_code' | 'email_change_code',
 ): Promise<string> {
   const { body } = await getSession(credential)
-  const member = { companyId: body.accessContext.companyId, userId: body.user.id }
+  const { accessContext, user, session } = body
+  const member = { companyId: accessContext.companyId, userId: user.id, sessionId: session.id }
   const digests = createDigests(config.masterKeys)
   return await issueCode({ db, system: clock, digests }, member, mail, clock.now())
 }
