@@ -43,6 +43,8 @@ const DEFAULTS = {
   invitations: limit('invitations', 50, 3600),
   handleChanges: limit('handle-changes', 5, 86_400),
   servicePasswords: limit('service-passwords', 20, 3600),
+  serviceSignIns: limit('service-sign-ins', 1200, 60),
+  trialSignIns: limit('trial-sign-ins', 2000, 3600),
   oneTimeTokens: limit('one-time-tokens', 10, 60),
   reauthentications: limit('reauthentications', 30, 60),
 
@@ -80,6 +82,8 @@ export const COUNTED: Record<keyof Limits, string> = {
   invitations: 'invitations, those that are sent again included, by company',
   handleChanges: 'other handles, refused ones too, by company',
   servicePasswords: 'passwords of service members, by company',
+  serviceSignIns: 'sign-ins with a correct service password, by service account',
+  trialSignIns: 'sign-ins with a correct service password, by company on a trial',
   oneTimeTokens: 'tries of mailed tokens, by network',
   reauthentications: 'passwords that are given again, by session',
   refresh: 'refreshes, by session',

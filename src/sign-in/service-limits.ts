@@ -1,12 +1,18 @@
 import type { Account } from '../company/account.ts'
+import type { Context } from '../context.ts'
+import { withLogContext } from '../errors.ts'
+import { createUsedUpMemory, rateLimited } from '../limits/answer.ts'
+import { isOurs } from '../limits/counters.ts'
 import { type ClaimedSender, createKnownSenders, createRefusedCredentials } from '../limits/known-senders.ts'
 import type { LimitState } from '../limits/list.ts'
 import type { MemoryCounter } from '../limits/memory.ts'
+import { type Quota, tightest } from '../limits/subject.ts'
 import type { System } from '../system.ts'
 
 /**
- * What bounds sign-ins by service passwords. A fleet starts behind one address, so right ones count for nothing there; a wrong
- * one counts as a refused credential. It cannot be guessed, so nothing counts by account.
+ * What bounds sign-ins by service passwords. A fleet starts behind one network, so correct ones do not count there. Each leaves
+ * a session, so they count by service account, and on a trial by company. A wrong one counts as a refused credential. It cannot
+ * be guessed, so no account counts it.
  */
 
 /** For one request. */
@@ -15,8 +21,8 @@ export interface ServiceLimits {
   admit(): Promise<void>
   /** Of a wrong password. @throws Problem rate_limited */
   countRefusal(): Promise<LimitState>
-  /** Of a right one; returns what may still be refused. */
-  noteHeld(account: Pick<Account, 'companyId' | 'companyHandle'>): Promise<LimitState>
+  /** Of a correct one. */
+  noteHeld(account: Pick<Account, 'companyId' | 'companyHandle'>): void
 }
 
 interface Options<Request> {
@@ -61,13 +67,43 @@ export function createServiceLimits<Request extends object>({
     of: (request: Request): ServiceLimits => ({
       admit: () => refused.admit(request),
       countRefusal: () => refused.count(request, true),
-      async noteHeld({ companyId, companyHandle }) {
+      noteHeld({ companyId, companyHandle }) {
         const { network } = senderOf(request)
         for (const company of [companyId, companyHandle ?? ANY, ANY]) known.note({ network, company })
         if (arrivals.delete(request)) anonymous.refund(request)
-        return await counter.read(request)
       },
     }),
+  }
+}
+
+export type CountServiceSignIn = ReturnType<typeof createServiceSignIns>
+
+/** Correct service passwords, for all instances. A sign-in that fails by our fault does not count. */
+export function createServiceSignIns({ counters, config: { limits } }: Pick<Context, 'counters' | 'config'>) {
+  const usedUpMemory = createUsedUpMemory()
+  /** @throws Problem rate_limited */
+  return async <Result>(
+    { companyId, userId, subscriptionStatus }: Account,
+    now: number,
+    signIn: (limit: LimitState) => Promise<Result>,
+  ): Promise<Result> => {
+    const quotas: Quota[] = [{ limit: limits.serviceSignIns, values: [companyId, userId] }]
+    if (subscriptionStatus === 'trialing') quotas.push({ limit: limits.trialSignIns, values: [companyId] })
+    const remembered = usedUpMemory.find(quotas, now)
+    if (remembered) throw remembered
+    const { states, usedUp } = await counters.consumeInOrder(quotas, now)
+    const uses = quotas.slice(0, states.length)
+    const refusing = quotas[states.length]
+    if (usedUp && refusing) {
+      const refusal = withLogContext(rateLimited(usedUp), { companyId, userId })
+      usedUpMemory.note(refusing, refusal, now)
+      await counters.refund(uses)
+      throw refusal
+    }
+    return await signIn(tightest(states)).catch(async (error: unknown) => {
+      if (isOurs(error)) await counters.refund(uses, error)
+      throw error
+    })
   }
 }
 

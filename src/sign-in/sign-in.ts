@@ -15,7 +15,7 @@ import { type Opened, openSession, type SignedIn } from './opening.ts'
 import { matchPassword } from './passwords.ts'
 import { createRefusals, logContextOf, type RecordRefusal, reasonOf } from './refused-sign-ins.ts'
 import type { SignInContext } from './second-step.ts'
-import type { ServiceLimits } from './service-limits.ts'
+import { type CountServiceSignIn, createServiceSignIns, type ServiceLimits } from './service-limits.ts'
 
 /**
  * Sign-in by password: count the attempt, find the account, count a guess, match the password, open a session. Every
@@ -27,6 +27,7 @@ import type { ServiceLimits } from './service-limits.ts'
 interface Parts extends SignInContext {
   lookUp: LookUpAccount
   recordRefusal: RecordRefusal
+  countServiceSignIn: CountServiceSignIn
 }
 
 interface SignInRequest extends Attempt, NamedCompany {
@@ -45,7 +46,12 @@ type SignInAttempt = Omit<SignInRequest, keyof NamedCompany> & {
 export type SignIn = (attempt: SignInRequest) => Promise<SignedIn>
 
 export function createSignIn(context: SignInContext): SignIn {
-  const parts = { ...context, lookUp: createAccountLookUp(context), recordRefusal: createRefusals(context) }
+  const parts = {
+    ...context,
+    lookUp: createAccountLookUp(context),
+    recordRefusal: createRefusals(context),
+    countServiceSignIn: createServiceSignIns(context),
+  }
   return async (given) => {
     if (isTooLong(given.password))
       throw invalidField('password', `must have at most ${MAX_LENGTH} characters`)
@@ -121,7 +127,7 @@ const NOT_NOW = {
   token_mode_only: ['permission_denied', 'A service member signs in without X-Session-Mode: it gets tokens.'],
 } as const
 
-/** One look-up and one digest. */
+/** One look-up and one digest; what is correct is counted before it writes anything. */
 async function signInService(
   parts: Parts,
   { password: _password, servicePassword, ...attempt }: SignInAttempt,
@@ -134,15 +140,18 @@ async function signInService(
   const found = await parts.lookUp(attempt, digest)
   const { account, passwordEpoch, recognized } = found
   if (account && passwordEpoch !== null && isActive(account)) {
-    const limit = await servicePassword.noteHeld(account)
-    if (attempt.mode === 'cookie') {
-      const logContext = await parts.recordRefusal(attempt, found, { reason: 'token_mode_only' })
-      const [code, detail] = NOT_NOW.token_mode_only
-      throw new Problem(code, detail, { limit, logContext })
-    }
-    const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
-    const opened = await openSession(parts, account, opening)
-    if (opened) return { ...opened, limit }
+    servicePassword.noteHeld(account)
+    const signedIn = await parts.countServiceSignIn(account, attempt.now, async (limit) => {
+      if (attempt.mode === 'cookie') {
+        const logContext = await parts.recordRefusal(attempt, found, { reason: 'token_mode_only' })
+        const [code, detail] = NOT_NOW.token_mode_only
+        throw new Problem(code, detail, { limit, logContext })
+      }
+      const opening = { ...attempt, recognized, amr: ['pwd'], refunds: [], passwordEpoch }
+      const opened = await openSession(parts, account, opening)
+      return opened && { ...opened, limit }
+    })
+    if (signedIn) return signedIn
   }
   const logContext = await parts.recordRefusal(attempt, found, {
     reason: reasonOf(found, { isBarred: false }),

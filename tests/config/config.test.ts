@@ -94,6 +94,8 @@ const defaults = {
     invitations: { name: 'invitations', max: 50, windowSeconds: 3600 },
     handleChanges: { name: 'handle-changes', max: 5, windowSeconds: 86_400 },
     servicePasswords: { name: 'service-passwords', max: 20, windowSeconds: 3600 },
+    serviceSignIns: { name: 'service-sign-ins', max: 1200, windowSeconds: 60 },
+    trialSignIns: { name: 'trial-sign-ins', max: 2000, windowSeconds: 3600 },
   },
 }
 

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import {
@@ -80,7 +81,70 @@ describe('500 servers that start at the same time behind one address are all sig
   })
 })
 
-test('a sign-in takes two statements and no hash, right or wrong, whosever the address is', async () => {
+describe('correct service passwords', async () => {
+  const limited = await openTestService({
+    instances: 2,
+    env: { RATE_LIMIT_SCALE: '1', LIMIT_SERVICE_SIGN_INS: '6/60', LIMIT_TRIAL_SIGN_INS: '10/3600' },
+  })
+
+  async function addServers() {
+    const admin = await limited.addCompany()
+    const { accessToken: token } = await limited.loginAs(admin)
+    const json = { name: 'Worker', role: 'viewer' }
+    const added = await Promise.all([0, 1].map(() => limited.call('/auth/members', { token, json })))
+    const [one = admin, other = admin] = added.map(({ body: { email, password } }) => ({
+      ...admin,
+      email,
+      password,
+    }))
+    return { admin, one, other }
+  }
+  const sessionsOf = async ({ companyId }: Person) =>
+    (await limited.db.selectFrom('sessions').select('kind').where('company_id', '=', companyId).execute())
+      .length
+
+  test('open 1,200 sessions a minute for each service account, on all instances together', async () => {
+    const { admin, one, other } = await addServers()
+    const answers = await Promise.all(times(30, (n) => limited.login(one, { at: n % 2 })))
+    const refused = answers.filter(({ status }) => status !== 200)
+    expect(refused).toHaveLength(24)
+    for (const answer of refused) {
+      expectProblem(answer, [429, 'rate_limited'])
+      expect(answer.headers).toMatchObject({
+        'retry-after': '60',
+        'ratelimit-policy': '"service-sign-ins";q=6;w=60',
+      })
+    }
+    // The admin's, and the six.
+    expect(await sessionsOf(admin)).toBe(7)
+    const byCookie = { headers: { 'x-session-mode': 'cookie' } }
+    expect((await limited.login(one, byCookie)).status).toBe(429)
+    expect((await limited.login({ ...one, password: WRONG })).status).toBe(401)
+    expect((await limited.login(other)).status).toBe(200)
+    limited.clock.advance(60)
+    expect((await limited.login(one)).status).toBe(200)
+  })
+
+  test('open 2,000 an hour for a company on a trial; refused ones do not count', async () => {
+    const { admin, one, other } = await addServers()
+    await Promise.all(times(20, (n) => limited.login(one, { at: n % 2 })))
+    const answers = await Promise.all(times(6, (n) => limited.login(other, { at: n % 2 })))
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(4)
+    limited.clock.advance(61)
+    const refused = await limited.login(one)
+    expectProblem(refused, [429, 'rate_limited'])
+    expect(refused.headers).toMatchObject({
+      'retry-after': '3539',
+      'ratelimit-policy': '"trial-sign-ins";q=10;w=3600',
+    })
+    await changeSubscription(limited.context, admin.companyId, { status: 'active' })
+    // Nor does the limit of the account count what the other refused.
+    limited.clock.advance(2)
+    for (const _ of times(6, () => {})) expect((await limited.login(one)).status).toBe(200)
+  })
+})
+
+test('a sign-in takes no hash, and two statements, or three to count a correct one', async () => {
   const { admin, server } = await addFleet()
   const network = '192.0.2.3'
   await signIn(network, server)
@@ -92,7 +156,7 @@ test('a sign-in takes two statements and no hash, right or wrong, whosever the a
     spy.mockRestore()
     return texts.filter((text) => !/^set |pg_is_in_recovery|leased_until/.test(text))
   }
-  expect(await statementsOf(() => signIn(network, server), 200)).toHaveLength(2)
+  expect(await statementsOf(() => signIn(network, server), 200)).toHaveLength(3)
   const wrong = [server, admin, { ...admin, email: 'nobody@company.example' }]
   const statements: string[][] = []
   for (const one of wrong) statements.push(await statementsOf(() => guess(network, one), 401))
