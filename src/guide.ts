@@ -18,7 +18,8 @@ const rules = (config: Config) => `Sign-in, sessions, the event-signing secret a
 
 Bodies are one JSON object in UTF-8, as \`application/json\`, of at most 16 KiB (events: 512 KiB). Nothing is coerced and
 nothing is dropped: a wrong type, an unknown field or parameter, a duplicate name, and a number that a 64-bit
-float cannot hold as written are 400. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
+float cannot hold as written are 400. Numbers in the \`data\` of events only need to be in the range of a 64-bit float,
+with at most 400 characters; they keep the digits that you send. Ids are UUIDs (version 7). Times are RFC 3339 in UTC with milliseconds. Every answer
 has \`X-Request-Id\`, which names it in the log, and begins within 10 s.
 
 ## Errors

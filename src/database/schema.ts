@@ -218,6 +218,7 @@ export interface Database {
     occurred_at: Fixed<Date | null>
     received_at: Fixed<Date>
     data: Json
+    spellings: Fixed<string | null>
     /** Decimal text, as is every bigint. 0: stored before there were positions. */
     feed_position: Generated<string>
   }

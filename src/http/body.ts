@@ -14,9 +14,9 @@ export function requireJsonType(request: FastifyRequest): void {
     throw new Problem('unsupported_media_type', 'Send the body as application/json in UTF-8, not compressed.')
 }
 
-/** @throws Problem malformed_body, or invalid_request for a number that does not hold or JSON that is no object */
-export function parseBody(bytes: Buffer): object {
-  const value = parseStrictJson(bytes)
+/** @throws Problem malformed_body, or invalid_request for a number or JSON that is not an object */
+export function parseBody(bytes: Buffer, keptName?: string): object {
+  const value = parseStrictJson(bytes, keptName)
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw new Problem('invalid_request', 'The body must be one JSON object.', {
     errors: [{ path: '', message: 'must be an object' }],

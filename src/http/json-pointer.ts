@@ -7,7 +7,7 @@ const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 /** A pointer ends before a longer name, at the object that has it: an answer is not to repeat a whole body. */
-const MAX_NAME_BYTES = 1_000
+const MAX_NAME_LENGTH = 1_000
 
 interface Level {
   index: number
@@ -15,21 +15,21 @@ interface Level {
   nameAt: number | undefined
 }
 
-/** The JSON pointer (RFC 6901) of the value that begins at byte `end` of a valid JSON text, in one pass. */
-export function pointerTo(bytes: Buffer, end: number): string {
+/** The JSON pointer (RFC 6901) of the value that begins at index `end` of a valid JSON text, in one pass. */
+export function pointerTo(text: string, end: number): string {
   const levels: Level[] = []
   let stringAt = 0
   for (let at = 0; at < end; at += 1) {
-    const byte = bytes[at]
-    if (byte === QUOTE) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
       stringAt = at
-      at = endOfString(bytes, at)
-    } else if (byte === OPEN_ARRAY || byte === OPEN_OBJECT) levels.push({ index: 0, nameAt: undefined })
-    else if (byte === CLOSE_ARRAY || byte === CLOSE_OBJECT) levels.pop()
-    else if (byte === COMMA || byte === COLON) {
+      at = endOfString(text, at)
+    } else if (code === OPEN_ARRAY || code === OPEN_OBJECT) levels.push({ index: 0, nameAt: undefined })
+    else if (code === CLOSE_ARRAY || code === CLOSE_OBJECT) levels.pop()
+    else if (code === COMMA || code === COLON) {
       const level = levels.at(-1)
       if (!level) continue
-      if (byte === COMMA) level.index += 1
+      if (code === COMMA) level.index += 1
       else level.nameAt = stringAt
     }
   }
@@ -39,16 +39,16 @@ export function pointerTo(bytes: Buffer, end: number): string {
       pointer += `/${index}`
       continue
     }
-    const nameEnd = endOfString(bytes, nameAt) + 1
-    if (nameEnd - nameAt > MAX_NAME_BYTES) break
-    const name = String(JSON.parse(bytes.toString('utf8', nameAt, nameEnd)))
+    const nameEnd = endOfString(text, nameAt) + 1
+    if (nameEnd - nameAt > MAX_NAME_LENGTH) break
+    const name = String(JSON.parse(text.slice(nameAt, nameEnd)))
     pointer += `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
   }
   return pointer
 }
 
-function endOfString(bytes: Buffer, start: number): number {
+function endOfString(text: string, start: number): number {
   let at = start + 1
-  while (bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1
+  while (text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1
   return at
 }

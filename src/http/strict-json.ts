@@ -1,55 +1,290 @@
 import { isUtf8 } from 'node:buffer'
 import { Problem } from '../errors.ts'
+import { canonicalNumber, holdsAsWritten, isInRange } from './json-numbers.ts'
 import { pointerTo } from './json-pointer.ts'
 
 const MAX_DEPTH = 32
+const SHORT_ESCAPES = '"\\bfnrt'
+/** Names of an object that are compared one by one. For more, a set is faster. */
+const FEW_NAMES = 8
+/** Every number of so many characters, without an exponent, is in the range of a double. */
+const ALWAYS_IN_RANGE = 300
+
+const SPACE = 0x20
 const QUOTE = 0x22
+const PLUS = 0x2b
+const COMMA = 0x2c
 const MINUS = 0x2d
+const POINT = 0x2e
+const ZERO = 0x30
 const NINE = 0x39
 const COLON = 0x3a
-const PLUS = 0x2b
 const UPPER_E = 0x45
-const LOWER_E = 0x65
+const OPEN_ARRAY = 0x5b
 const BACKSLASH = 0x5c
-const LOWER_U = 0x75
+const CLOSE_ARRAY = 0x5d
+const LOWER_E = 0x65
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+
+/** An object that was checked, but not parsed. */
+export interface KeptObject {
+  /** Without white space; strings and numbers are written as JSON.stringify writes them. */
+  text: string
+  /** Of numbers that were sent in another spelling: see withSpellings. */
+  spellings: string | null
+}
 
 /**
  * Parses JSON that every parser reads in the same way (I-JSON, RFC 7493), without U+0000, which Postgres cannot store, deep
- * nesting, and names that can change a prototype. A refusal costs what acceptance costs: the passes are the same.
- * @throws Problem malformed_body, or invalid_request for a number that a double does not hold as it is written
+ * nesting, and names that can change a prototype. A refusal costs at most what acceptance costs.
+ * @param keptName objects that are members of this name are kept as text, so their numbers only need to be in range
+ * @throws Problem malformed_body, or invalid_request for a number
  */
-export function parseStrictJson(bytes: Buffer): unknown {
+export function parseStrictJson(bytes: Buffer, keptName?: string): unknown {
   if (!isUtf8(bytes)) throw malformed('The body is not valid UTF-8.')
-  let value: unknown
-  try {
-    value = JSON.parse(bytes.toString('utf8'))
-  } catch {
-    throw malformed('The body is not valid JSON.')
+  return new Reader(bytes.toString('utf8'), keptName).read()
+}
+
+class Reader {
+  readonly #text: string
+  readonly #keptName: string | undefined
+  #at = 0
+  /** The first number that is refused. The rest is read first, since the body may not even be JSON. */
+  #refused: { at: number; problem: (path: string) => Problem } | undefined
+
+  #isKeeping = false
+  /** Of the kept object, in pieces: they take less memory than strings that grow. What follows `#copiedTo` stays as it is. */
+  #kept: string[] = []
+  #keptLength = 0
+  #copiedTo = 0
+  #spellings: string[] = []
+
+  constructor(text: string, keptName: string | undefined) {
+    this.#text = text
+    this.#keptName = keptName
   }
-  const { members, inexactAt } = scan(bytes)
-  // The parser keeps one of two equal names. The text then has more colons than the value has members.
-  if (countMembers(value, 0) !== members) throw malformed('An object has the same name twice.')
-  if (inexactAt !== undefined) throw inexact(pointerTo(bytes, inexactAt))
+
+  read(): unknown {
+    const value = this.#value(0, '')
+    this.#next()
+    if (this.#at < this.#text.length) throw notJson()
+    if (this.#refused) throw this.#refused.problem(pointerTo(this.#text, this.#refused.at))
+    return value
+  }
+
+  /** The code of the next character that is not white space. NaN, which equals nothing, at the end. */
+  #next(): number {
+    let code = this.#text.charCodeAt(this.#at)
+    if (code > SPACE) return code
+    const start = this.#at
+    while (code === SPACE || code === 0x0a || code === 0x0d || code === 0x09) {
+      this.#at += 1
+      code = this.#text.charCodeAt(this.#at)
+    }
+    if (this.#isKeeping) this.#replace(start, '')
+    return code
+  }
+
+  /** Passes the next character if it is this one. */
+  #pass(code: number): boolean {
+    const isNext = this.#next() === code
+    if (isNext) this.#at += 1
+    return isNext
+  }
+
+  #expect(code: number): void {
+    if (!this.#pass(code)) throw notJson()
+  }
+
+  /** In a kept object, of what was read from `start` on. */
+  #replace(start: number, replacement: string): void {
+    this.#kept.push(this.#text.slice(this.#copiedTo, start), replacement)
+    this.#keptLength += start - this.#copiedTo + replacement.length
+    this.#copiedTo = this.#at
+  }
+
+  /** Undefined inside a kept object. `name` is that of the member whose value it is. */
+  #value(depth: number, name: string): unknown {
+    switch (this.#next()) {
+      case QUOTE:
+        return this.#string()
+      case OPEN_OBJECT:
+        return name === this.#keptName && !this.#isKeeping ? this.#keep(depth) : this.#object(depth, name)
+      case OPEN_ARRAY:
+        return this.#array(depth)
+      case 0x74:
+        return this.#word('true', true)
+      case 0x66:
+        return this.#word('false', false)
+      case 0x6e:
+        return this.#word('null', null)
+      default:
+        return this.#number()
+    }
+  }
+
+  #keep(depth: number): KeptObject {
+    this.#isKeeping = true
+    this.#kept = []
+    this.#keptLength = 0
+    this.#copiedTo = this.#at
+    this.#spellings = []
+    this.#object(depth, '')
+    this.#isKeeping = false
+    const rest = this.#text.slice(this.#copiedTo, this.#at)
+    return {
+      text: this.#kept.length === 0 ? rest : [...this.#kept, rest].join(''),
+      spellings: this.#spellings.length === 0 ? null : this.#spellings.join(' '),
+    }
+  }
+
+  #object(depth: number, ofName: string): object | undefined {
+    if (depth === MAX_DEPTH) throw tooDeep()
+    this.#at += 1
+    const result: Record<string, unknown> | undefined = this.#isKeeping ? undefined : {}
+    if (this.#pass(CLOSE_OBJECT)) return result
+    const names: string[] = []
+    let manyNames: Set<string> | undefined
+    for (;;) {
+      if (this.#next() !== QUOTE) throw notJson()
+      const name = this.#string(true)
+      if (manyNames?.has(name) ?? names.includes(name)) throw malformed('An object has the same name twice.')
+      if (name === '__proto__' || (name === 'prototype' && ofName === 'constructor')) {
+        throw malformed('An object has a forbidden name.')
+      }
+      if (manyNames) manyNames.add(name)
+      else if (names.push(name) > FEW_NAMES) manyNames = new Set(names)
+      this.#expect(COLON)
+      const value = this.#value(depth + 1, name)
+      if (result) result[name] = value
+      if (this.#pass(CLOSE_OBJECT)) return result
+      this.#expect(COMMA)
+    }
+  }
+
+  #array(depth: number): unknown[] | undefined {
+    if (depth === MAX_DEPTH) throw tooDeep()
+    this.#at += 1
+    const result: unknown[] | undefined = this.#isKeeping ? undefined : []
+    if (this.#pass(CLOSE_ARRAY)) return result
+    for (;;) {
+      const value = this.#value(depth + 1, '')
+      result?.push(value)
+      if (this.#pass(CLOSE_ARRAY)) return result
+      this.#expect(COMMA)
+    }
+  }
+
+  /** Empty inside a kept object, unless it is a name. */
+  #string(isName = false): string {
+    const text = this.#text
+    const start = this.#at
+    let at = start + 1
+    let isEscaped = false
+    // Escapes that JSON.stringify does not write, or that JSON does not have.
+    let isRewritten = false
+    for (;;) {
+      const code = text.charCodeAt(at)
+      if (code === QUOTE) break
+      if (code === BACKSLASH) {
+        isEscaped = true
+        isRewritten ||= !SHORT_ESCAPES.includes(text.charAt(at + 1))
+        at += 2
+      } else if (code >= SPACE) at += 1
+      // A control character, or the end.
+      else throw notJson()
+    }
+    this.#at = at + 1
+    const isNeeded = isName || !this.#isKeeping
+    if (!isEscaped) return isNeeded ? text.slice(start + 1, at) : ''
+    if (!isNeeded && !isRewritten) return ''
+    const value = unescaped(text.slice(start, this.#at))
+    if (isRewritten && this.#isKeeping) this.#replace(start, JSON.stringify(value))
+    return value
+  }
+
+  #word<Value>(word: string, value: Value): Value {
+    if (!this.#text.startsWith(word, this.#at)) throw notJson()
+    this.#at += word.length
+    return value
+  }
+
+  #number(): number | undefined {
+    const text = this.#text
+    const start = this.#at
+    let at = text.charCodeAt(start) === MINUS ? start + 1 : start
+    const wholeAt = at
+    at = endOfDigits(text, at)
+    if (at > wholeAt + 1 && text.charCodeAt(wholeAt) === ZERO) throw notJson()
+    const wholeEnd = at
+    if (text.charCodeAt(at) === POINT) at = endOfDigits(text, at + 1)
+    const code = text.charCodeAt(at)
+    const hasExponent = code === LOWER_E || code === UPPER_E
+    if (hasExponent) {
+      const sign = text.charCodeAt(at + 1)
+      at = endOfDigits(text, sign === PLUS || sign === MINUS ? at + 2 : at + 1)
+    }
+    this.#at = at
+    const length = at - start
+    if (!this.#isKeeping) return this.#numberOutsideKept(text.slice(start, at), start, hasExponent)
+    // The usual forms: 0.5 and 12, but neither -0, nor 0.50, nor what is small enough for an exponent.
+    const startsWithZero = text.charCodeAt(wholeAt) === ZERO
+    const isCanonical =
+      !hasExponent &&
+      length <= (startsWithZero ? 8 : 21) &&
+      (at > wholeEnd ? text.charCodeAt(at - 1) !== ZERO : !startsWithZero || length === 1)
+    if (!isCanonical) this.#keepNumber(text.slice(start, at), start, hasExponent)
+    return undefined
+  }
+
+  #numberOutsideKept(source: string, start: number, hasExponent: boolean): number {
+    // A double holds every decimal of up to 15 digits, but with an exponent it can be out of range.
+    const isShort = source.length <= 15 && !hasExponent
+    if (!isShort && !this.#refused && !holdsAsWritten(source)) this.#refused = { at: start, problem: inexact }
+    return Number(source)
+  }
+
+  #keepNumber(source: string, start: number, hasExponent: boolean): void {
+    if (this.#refused) return
+    if ((hasExponent || source.length > ALWAYS_IN_RANGE) && !isInRange(source)) {
+      this.#refused = { at: start, problem: outOfRange }
+      return
+    }
+    const canonical = canonicalNumber(source)
+    if (canonical === source) return
+    this.#spellings.push(`${this.#keptLength + start - this.#copiedTo} ${source}`)
+    this.#replace(start, canonical)
+  }
+}
+
+/** @throws Problem malformed_body if there is none */
+function endOfDigits(text: string, start: number): number {
+  let at = start
+  for (;;) {
+    const code = text.charCodeAt(at)
+    if (!(code >= ZERO && code <= NINE)) break
+    at += 1
+  }
+  if (at === start) throw notJson()
+  return at
+}
+
+/** @throws Problem malformed_body */
+function unescaped(source: string): string {
+  const value = parseString(source)
+  // In valid UTF-8, only escapes can write these.
+  if (value.includes('\0')) throw malformed('A string contains U+0000.')
+  if (!value.isWellFormed()) throw malformed('A string contains a lone surrogate.')
   return value
 }
 
-function countMembers(value: unknown, depth: number): number {
-  if (typeof value !== 'object' || value === null) return 0
-  if (depth >= MAX_DEPTH) throw malformed(`The body is nested deeper than ${MAX_DEPTH} levels.`)
-  let members = 0
-  if (Array.isArray(value)) {
-    for (const element of value) members += countMembers(element, depth + 1)
-    return members
+function parseString(source: string): string {
+  try {
+    return String(JSON.parse(source))
+  } catch {
+    throw notJson()
   }
-  // Half the cost of a list of names.
-  for (const name in value) {
-    const member: unknown = value[name as keyof typeof value]
-    if (name === '__proto__' || (name === 'constructor' && hasPrototype(member))) {
-      throw malformed('An object has a forbidden name.')
-    }
-    members += 1 + countMembers(member, depth + 1)
-  }
-  return members
 }
 
 /** The message quotes nothing from the body. */
@@ -57,98 +292,28 @@ function malformed(message: string): Problem {
   return new Problem('malformed_body', message)
 }
 
+function notJson(): Problem {
+  return malformed('The body is not valid JSON.')
+}
+
+function tooDeep(): Problem {
+  return malformed(`The body is nested deeper than ${MAX_DEPTH} levels.`)
+}
+
 function inexact(path: string): Problem {
-  return new Problem(
-    'invalid_request',
-    'A number has more digits, or is larger or smaller, than a 64-bit float holds; send it as a string.',
-    { errors: [{ path, message: 'must be a number that a 64-bit float holds as written' }] },
+  const message = 'must be a number that a 64-bit float holds as written'
+  return refusedNumber(
+    'A number has more digits, or is larger or smaller, than a 64-bit float holds.',
+    path,
+    message,
   )
 }
 
-function hasPrototype(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype')
+function outOfRange(path: string): Problem {
+  const message = 'must be in the range of a 64-bit float and have at most 400 characters'
+  return refusedNumber('A number is beyond the range of a 64-bit float, or too long.', path, message)
 }
 
-interface Spelling {
-  /** Of all objects: colons outside strings. */
-  members: number
-  /** Where the first number begins that a double does not hold. */
-  inexactAt: number | undefined
-}
-
-/** Reads what the parser does not keep. The text must be valid JSON. */
-function scan(bytes: Buffer): Spelling {
-  let members = 0
-  let inexactAt: number | undefined
-  for (let index = 0; index < bytes.length; index += 1) {
-    const byte = bytes[index]
-    if (byte === COLON) members += 1
-    else if (byte === QUOTE) {
-      for (index += 1; bytes[index] !== QUOTE; index += 1) {
-        if (bytes[index] !== BACKSLASH) continue
-        index += 1
-        if (bytes[index] === LOWER_U) index = passCode(bytes, index)
-      }
-    } else if (byte !== undefined && byte >= MINUS && byte <= NINE) {
-      const start = index
-      let hasExponent = false
-      for (; ; index += 1) {
-        const next = bytes[index + 1]
-        if (next === LOWER_E || next === UPPER_E) hasExponent = true
-        else if (next === undefined || ((next < MINUS || next > NINE) && next !== PLUS)) break
-      }
-      // A double holds every decimal of up to 15 digits, but with an exponent it can be out of range.
-      const isShort = index - start < 15 && !hasExponent
-      if (inexactAt !== undefined || isShort) continue
-      if (!holdsAsWritten(bytes.toString('latin1', start, index + 1))) inexactAt = start
-    }
-  }
-  return { members, inexactAt }
-}
-
-/** The last index of `\uXXXX`, or of a pair of surrogates. In valid UTF-8, only escapes can write what is refused here. */
-function passCode(bytes: Buffer, index: number): number {
-  const code = codeAt(bytes, index)
-  if (code === 0) throw malformed('A string contains U+0000.')
-  if (code < 0xd800 || code > 0xdfff) return index + 4
-  const isFollowed = bytes[index + 5] === BACKSLASH && bytes[index + 6] === LOWER_U
-  const next = isFollowed ? codeAt(bytes, index + 6) : 0
-  const isPair = code < 0xdc00 && next >= 0xdc00 && next <= 0xdfff
-  if (!isPair) throw malformed('A string contains a lone surrogate.')
-  return index + 10
-}
-
-function codeAt(bytes: Buffer, index: number): number {
-  let code = 0
-  for (let at = index + 1; at <= index + 4; at += 1) {
-    const byte = bytes[at] ?? 0
-    // Letters, in either case, are behind 0x40 and follow a 9.
-    code = code * 16 + (byte & 0xf) + (byte > 0x40 ? 9 : 0)
-  }
-  return code
-}
-
-const SMALLEST_NORMAL = 2 ** -1022
-
-/** Whether the number, as a double that is written again, has the same value: 0.10 and 1e2 have, 2^53 + 1 has not. */
-function holdsAsWritten(source: string): boolean {
-  const double = Number(source)
-  if (!Number.isFinite(double)) return false
-  // Every decimal of 15 digits holds, unless it is too close to zero.
-  if (source.length <= 15 && Math.abs(double) >= SMALLEST_NORMAL) return true
-  const shortest = String(double)
-  return source === shortest || canonical(source) === canonical(shortest)
-}
-
-/** The value of a decimal without its sign, in one spelling. It takes time in proportion to the length. */
-function canonical(source: string): string {
-  const [mantissa = '', exponent = '0'] = source.toLowerCase().split('e')
-  const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
-  const digits = whole + fraction
-  let start = 0
-  while (digits[start] === '0') start += 1
-  let end = digits.length
-  while (end > start && digits[end - 1] === '0') end -= 1
-  if (start === end) return '0'
-  return `${digits.slice(start, end)}e${Number(exponent) - fraction.length + digits.length - end}`
+function refusedNumber(what: string, path: string, message: string): Problem {
+  return new Problem('invalid_request', `${what} Send it as a string.`, { errors: [{ path, message }] })
 }

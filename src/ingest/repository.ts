@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isUniqueViolation } from '../database/faults.ts'
+import type { KeptObject } from '../http/strict-json.ts'
 
 /** Stores events: one row per company and event id, never changed. */
 
@@ -12,8 +13,7 @@ export interface EventItem {
   type: string
   occurredAt: string | null
   receivedAt: Date
-  /** JSON text. */
-  data: string
+  data: KeptObject
 }
 
 /** `unseen`: another transaction stored the id meanwhile, so try again. `unauthorized`: also if suspended. */
@@ -34,7 +34,8 @@ const eventTable = itemTable<EventItem>({
   // Postgres parses it, since it keeps microseconds.
   occurred_text: ['text', ({ occurredAt }) => occurredAt],
   received_at: ['timestamptz', ({ receivedAt }) => receivedAt],
-  data: ['json', ({ data }) => data],
+  data: ['json', ({ data }) => data.text],
+  spellings: ['text', ({ data }) => data.spellings],
 })
 
 /**
@@ -76,8 +77,8 @@ async function store(
 ) {
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
     with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted}), stored as (
-      insert into events (company_id, event_id, type, occurred_at, received_at, data, feed_position)
-      select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data, (select next_feed_position())
+      insert into events (company_id, event_id, type, occurred_at, received_at, data, spellings, feed_position)
+      select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data, i.spellings, (select next_feed_position())
       from item i join permitted p using (company_id, secret_version)
       where p.refusal is null
         and not exists (select from events e where e.company_id = i.company_id and e.event_id = i.event_id)
@@ -110,7 +111,7 @@ const permitted = sql`
   join subscriptions s on s.company_id = i.company_id
   join plans p on p.plan = s.plan`
 
-// JSON.stringify wrote both, so equal data differ at most in the order of names. Cheap tests come first: few
+// Both are written as JSON.stringify writes them, so equal data differ at most in the order of names. Cheap tests come first: few
 // bytes with the ids of large events could otherwise make Postgres parse megabytes.
 const hasSameData = sql`
   case

@@ -1,4 +1,5 @@
 import { type Static, Type } from '@fastify/type-provider-typebox'
+import type { KeptObject } from '../http/strict-json.ts'
 
 const MAX_EVENTS = 500
 export const MAX_BODY_BYTES = 512 * 1024
@@ -7,6 +8,8 @@ export const MAX_BODY_BYTES = 512 * 1024
 // 16 h or more. The format checks days and hours, but accepts any white space in place of the T.
 const TIME =
   '^(?!0000)\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:(?:[0-5]\\d(?:\\.\\d+)?|60)(?:[Zz]|[+-](?:0\\d|1[0-5]):[0-5]\\d)$'
+
+export const KEPT_NAME = 'data'
 
 const Event = Type.Object(
   {
@@ -35,14 +38,13 @@ const Event = Type.Object(
         examples: ['2026-11-20T10:15:00.000Z'],
       }),
     ),
-    data: Type.Object(
-      {},
-      {
-        additionalProperties: true,
-        description: 'Anything about it, at most 32 levels deep',
-        examples: [{ amount: 1200, currency: 'EUR' }],
-      },
-    ),
+    // The guard keeps the text of the object. The rest of its rules are those of strict JSON.
+    [KEPT_NAME]: Type.Unsafe<KeptObject>({
+      type: 'object',
+      additionalProperties: true,
+      description: 'Anything about it, at most 32 levels deep. Numbers keep the digits that you send',
+      examples: [{ amount: 1200, currency: 'EUR' }],
+    }),
   },
   {
     additionalProperties: false,

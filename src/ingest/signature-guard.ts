@@ -11,6 +11,7 @@ import type { ClaimedSender } from '../limits/known-senders.ts'
 import { ID } from '../system.ts'
 import { createBadSignatures } from './bad-signatures.ts'
 import { refusalOf } from './refusal.ts'
+import { KEPT_NAME } from './schemas.ts'
 import type { Sender } from './service.ts'
 import { invalidSignature, type SignedMessage, TIMESTAMP, verifySignature, WEBHOOK_ID } from './signature.ts'
 
@@ -63,7 +64,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     await countRequest(request, reply)
     await signingSecrets.touch(companyId, secretVersion, now)
     try {
-      request.body = parseBody(body)
+      request.body = parseBody(body, KEPT_NAME)
     } catch (error) {
       await requireCurrentSecret(request)
       throw error

@@ -17,6 +17,8 @@ export interface FeedEvent extends Place {
   receivedAt: string
   /** JSON text, as it is stored. */
   data: string
+  /** Of its numbers: see withSpellings. */
+  spellings: string | null
 }
 
 export const NO_COMPANY = '00000000-0000-0000-0000-000000000000'
@@ -132,10 +134,10 @@ async function readPage(
   const { rows } = await sql<FeedEvent & { found: number }>`
     select feed_position as position, company_id as "companyId", event_id as "eventId", type,
       (occurred_at at time zone 'UTC')::text as "occurredAt", (received_at at time zone 'UTC')::text as "receivedAt",
-      data::text as data, found
+      data::text as data, spellings, found
     from (
       select e.*, row_number() over ordered as number, count(*) over ()::int as found,
-        sum(octet_length(e.data::text)) over ordered as bytes
+        sum(octet_length(e.data::text) + coalesce(octet_length(e.spellings), 0)) over ordered as bytes
       from (${events}) e window ordered as (order by ${by} rows unbounded preceding)
     ) e
     where bytes <= ${maxBytes} or number = 1

@@ -1,4 +1,5 @@
 import { Type } from '@fastify/type-provider-typebox'
+import { withSpellings } from '../http/json-numbers.ts'
 import { type Routes, scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import type { Feed, FeedPage } from './feed.ts'
@@ -42,9 +43,17 @@ function toText({ events, next, isCaughtUp }: FeedPage): string {
 }
 
 /** Ids and types have no character that JSON escapes: see ingest/schemas.ts. */
-function toEventText({ companyId, eventId, type, occurredAt, receivedAt, data }: FeedEvent): string {
+function toEventText({
+  companyId,
+  eventId,
+  type,
+  occurredAt,
+  receivedAt,
+  data,
+  spellings,
+}: FeedEvent): string {
   const occurred = occurredAt === null ? null : `"${toRfc3339(occurredAt)}"`
-  return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${data}}`
+  return `{"companyId":"${companyId}","id":"${eventId}","type":"${type}","occurredAt":${occurred},"receivedAt":"${toRfc3339(receivedAt)}","data":${withSpellings(data, spellings)}}`
 }
 
 /**

@@ -167,12 +167,20 @@ describe('a number that a double cannot hold as written is answered 400 with its
     }
   })
 
-  test('so that nothing is stored rounded, and no other event counts as its duplicate', async () => {
-    const event = (amount: string) => `{"id":"amount","type":"a","data":{"amount":${amount}}}`
-    await expectRefused([400, 'invalid_request'], [() => sendEvents(event('0.10000000000000001'))])
-    expect((await sendEvents(event('0.1'))).body).toMatchObject({ accepted: 1, duplicates: 0 })
-    await expectRefused([400, 'invalid_request'], [() => sendEvents(event('0.10000000000000001'))])
-    expect((await sendEvents(event('0.10'))).body).toMatchObject({ accepted: 0, duplicates: 1 })
+  test('but in the data of an event, only one beyond the range of a double or of more than 400 characters', async () => {
+    const event = (amount: string) => `{"id":"amount","type":"a","data":{"amounts":[${amount}]}}`
+    for (const amount of ['1e-20000', '1e-20000', '1e400', '-1e309', `1.${'0'.repeat(399)}`]) {
+      const requests = [() => sendEvents(event(amount)), () => sendEvents(`{"events":[${event(amount)}]}`)]
+      await expectRefused([400, 'invalid_request'], requests)
+      for (const [index, prefix] of ['', '/events/0'].entries()) {
+        const { errors } = (await requests[index]?.())?.body ?? {}
+        const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
+        expect(errors).toEqual([{ path: `${prefix}/data/amounts/0`, message }])
+      }
+    }
+    expect((await sendEvents(event('0.10000000000000001'))).body).toMatchObject({ accepted: 1 })
+    expect((await sendEvents(event('0.1'))).body.code).toBe('event_id_conflict')
+    expect((await sendEvents(event('0.100000000000000010'))).body).toMatchObject({ duplicates: 1 })
   })
 })
 

@@ -1,9 +1,19 @@
 import { describe, expect, test, vi } from 'vitest'
 import { Problem } from '../../src/errors.ts'
-import { parseStrictJson } from '../../src/http/strict-json.ts'
+import { withSpellings } from '../../src/http/json-numbers.ts'
+import { type KeptObject, parseStrictJson } from '../../src/http/strict-json.ts'
 
 const isMalformed = expect.objectContaining({ name: 'Problem', code: 'malformed_body' })
 const parse = (text: string) => parseStrictJson(Buffer.from(text))
+
+/** The kept form of a value, and the text of it that readers get. */
+function keep(value: string | Buffer): { kept: string; read: string } {
+  const [before, after] = ['{"value":', '}']
+  const bytes = Buffer.concat([`{"data":${before}`, value, `${after}}`].map((part) => Buffer.from(part)))
+  const { data } = parseStrictJson(bytes, 'data') as { data: KeptObject }
+  const inner = (text: string) => text.slice(before.length, -after.length)
+  return { kept: inner(data.text), read: inner(withSpellings(data.text, data.spellings)) }
+}
 
 /** Numbers in [0, 1) that are the same in every run (mulberry32). */
 function createRandom(seed: number): () => number {
@@ -113,6 +123,7 @@ describe('the strict parser', () => {
       const twice = `{"${escaped}":${writer.value()},"other":${writer.value()},"${hex.map((unit) => `\\u${unit}`).join('')}":1}`
       JSON.parse(twice)
       expect(() => parse(twice), twice).toThrow(isMalformed)
+      expect(() => keep(twice), twice).toThrow(isMalformed)
       expect(() => parse(`[{"a":${twice}}]`), twice).toThrow(isMalformed)
     }
   })
@@ -126,8 +137,10 @@ describe('the strict parser', () => {
       try {
         const value = parseStrictJson(bytes)
         expect(value).toStrictEqual(JSON.parse(bytes.toString()))
+        expect(keep(bytes).kept).toBe(JSON.stringify(value))
       } catch (error) {
         expect(error).toEqual(isMalformed)
+        expect(() => keep(bytes)).toThrow(isMalformed)
         refused += 1
       }
     }
@@ -160,6 +173,7 @@ describe('the strict parser', () => {
       else {
         expect(() => parse(`{${text}:1}`), text).toThrow(isMalformed)
         expect(() => parse(`[${text}]`), text).toThrow(isMalformed)
+        expect(() => keep(text), text).toThrow(isMalformed)
         refused += 1
       }
     }
@@ -194,6 +208,15 @@ describe('the strict parser', () => {
     '',
   ])('refuses %s', (text) => {
     expect(() => parse(text)).toThrow(isMalformed)
+    expect(() => keep(text)).toThrow(isMalformed)
+  })
+
+  test('takes names in any number, and refuses one that stands twice among many', () => {
+    const members = Array.from({ length: 20 }, (_, index) => `"${index}":${index}`)
+    expect(parse(`{${members.join(',')}}`)).toEqual({ ...Array.from({ length: 20 }, (_, index) => index) })
+    for (const name of ['0', '8', '19']) {
+      expect(() => parse(`{${members.join(',')},"${name}":1}`)).toThrow(isMalformed)
+    }
   })
 
   test('says what is wrong without quoting any of it (ASVS 16.2.5)', () => {
@@ -283,10 +306,9 @@ describe('a number', () => {
     expect(inexactAt(`{"a":"${number}"}`)).toBeUndefined()
   })
 
-  test('can be long, and is judged by its value', () => {
-    const zeros = '0'.repeat(200_000)
-    expect(parse(`[1.${zeros}]`)).toEqual([1])
-    for (const number of [`1${zeros}`, `0.${zeros}1`, `1.${zeros}1`])
+  test('can have 400 characters, and is judged by its value', () => {
+    expect(parse(`[1.${'0'.repeat(398)}]`)).toEqual([1])
+    for (const number of [`1.${'0'.repeat(399)}`, `1${'0'.repeat(398)}`, `1.${'0'.repeat(390)}1`])
       expect(inexactAt(`[${number}]`)).toBe('/0')
   })
 
@@ -322,7 +344,7 @@ describe('a number', () => {
     expect(inexactAt(`{"a":[${'1,'.repeat(10_000)}1e400]}`)).toBe('/a/10000')
     const lengths = parsing.mock.calls.map(([text]) => text.length)
     parsing.mockRestore()
-    expect(lengths).toEqual([20_013, '"a"'.length])
+    expect(lengths).toEqual(['"a"'.length])
   })
 
   test('is named as far as the names are short, so that no answer repeats a body', () => {
@@ -348,6 +370,82 @@ describe('a number', () => {
     }
     expect(taken).toBeGreaterThan(ROUNDS / 10)
     expect(taken).toBeLessThan((ROUNDS * 9) / 10)
+  })
+})
+
+describe('a kept object', () => {
+  test('is written as JSON.stringify writes what was sent', () => {
+    const writer = createWriter(7)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const text = writer.value()
+      expect(keep(text).kept, text).toBe(JSON.stringify(JSON.parse(text)))
+    }
+  })
+
+  test('is read with the digits of each number, and without white space', () => {
+    const writer = createWriter(8, ['1.0', '-0', '1E5', '12.50', INEXACT, '1e20', '99.989999999999995', '7'])
+    const compact = (text: string) =>
+      text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string?: string) =>
+        string ? JSON.stringify(JSON.parse(string)) : '',
+      )
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const text = writer.value()
+      expect(keep(text).read, text).toBe(compact(text))
+    }
+  })
+
+  test.for([
+    ['0', '-0', '0.0', '-0e-20000', '0e999999999999999999999'],
+    ['1', '1.0', '10e-1', '0.1E+1'],
+    ['-1.5', '-1.50', '-15e-1'],
+    ['1e+21', '1000000000000000000000', '1.0e21'],
+    ['1e-7', '0.0000001', '10e-8'],
+    ['9007199254740993', '9007199254740993.0', '9007199254740.993e3'],
+    ['99.989999999999995', '99.9899999999999950', '99989999999999995E-15'],
+    ['1.234567890123456789012345e+29', '123456789012345678901234500000', '123456789012345678901234.5e6'],
+    ['5e-324', '0.05e-322'],
+  ])('has one spelling for a value: %j', ([canonical = '', ...others]) => {
+    for (const number of [canonical, ...others]) {
+      expect(keep(number)).toEqual({ kept: canonical, read: number })
+    }
+  })
+
+  test('has different spellings for different values', () => {
+    const random = createRandom(9)
+    const below = (limit: number) => Math.floor(random() * limit)
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const digits = Array.from({ length: 1 + below(25) }, () => below(10)).join('')
+      const number = `${BigInt(digits)}.${below(100)}e${below(60) - 30}`
+      const { kept } = keep(number)
+      const [written, again] = [fractionOf(number), fractionOf(kept)]
+      expect(written.of * again.over, number).toBe(again.of * written.over)
+      expect(keep(kept)).toEqual({ kept, read: kept })
+    }
+  })
+
+  test.for([
+    '1e309',
+    '-1e400',
+    '1e-324',
+    '-1e-20000',
+    `1${'0'.repeat(399)}`,
+    `0.${'0'.repeat(397)}1`,
+    `1.${'0'.repeat(399)}`,
+  ])('must not have a number beyond the range of a double, or of more than 400 characters: %s', (number) => {
+    for (const text of [number, `[1,{"a":${number}}]`, `[${number},1e309]`]) {
+      expect(() => keep(text)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
+    }
+    expect(keep(`"${number}"`).read).toBe(`"${number}"`)
+  })
+
+  test('may have the largest and the longest numbers', () => {
+    for (const number of [
+      '1.7976931348623157e308',
+      '-5e-324',
+      `1.${'0'.repeat(397)}1`,
+      `0.${'0'.repeat(398)}`,
+    ])
+      expect(keep(number).read).toBe(number)
   })
 })
 

@@ -139,6 +139,7 @@ describe('the form of an event', () => {
     ['a number as occurredAt', { ...good, occurredAt: 1_700_000_000 }],
     ['null as occurredAt', { ...good, occurredAt: null }],
     ['an unknown field', { ...good, more: 1 }],
+    ['an unknown object called data', { ...good, more: { data: {} } }],
   ])('must not have %s, alone or among good ones, and nothing is stored (ASVS 2.2.1)', async (_name, bad) => {
     expect(await refused.send(bad)).toMatchObject(invalid)
     expect(await refused.send({ events: [event('good'), bad, event('fine')] })).toMatchObject(invalid)
@@ -341,8 +342,13 @@ describe('an id that is stored already', () => {
     ],
     [
       'how a number is written',
-      '{"id":"ID","type":"a","data":{"a":100,"b":0.5}}',
-      '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1}}',
+      '{"id":"ID","type":"a","data":{"a":100,"b":0.5,"c":0,"d":1,"e":9007199254740993}}',
+      '{"id":"ID","type":"a","data":{"a":1.00e2,"b":5E-1,"c":-0,"d":1.0,"e":9007199254740993.0}}',
+    ],
+    [
+      'all of these',
+      '{"id":"ID","type":"a","data":{"a":[1.0,"é"],"b":0e-20000,"2":{}}}',
+      '{"id":"ID","type":"a","data":{"2":{},"b":-0.0, "a":[1,"\\u00e9"]}}',
     ],
   ])('is the same event but for %s', async (_name, one, other) => {
     const id = newId()
@@ -380,6 +386,35 @@ describe('an id that is stored already', () => {
       expect(await stored()).toEqual(before)
     },
   )
+
+  test.each([
+    ['{"a":9007199254740993}', '{"a":9007199254740992}'],
+    ['{"a":99.989999999999995}', '{"a":99.989999999999994}'],
+    ['{"a":1,"b":99.989999999999995}', '{"b":99.989999999999994,"a":1}'],
+    ['{"a":1,"b":"1"}', '{"b":1,"a":"1"}'],
+  ])('with different numbers is a conflict: %s and %s', async (one, other) => {
+    const { send } = await openSender()
+    const of = (id: string, data: string) => `{"id":"${id}","type":"a","data":${data}}`
+    expect(await send(of('taken', one))).toMatchObject(accepted(1))
+    expect(await send(of('taken', other))).toMatchObject(conflict)
+    expect(await send(`{"events":[${of('twice', one)},${of('twice', other)}]}`)).toMatchObject(conflict)
+    expect(await send(`{"events":[${of('twice', one)},${of('twice', one)}]}`)).toMatchObject(accepted(1, 1))
+  })
+
+  test('is a duplicate of the same values that a previous release stored, and the reverse', async () => {
+    const { person, send, stored } = await openSender()
+    await sql`insert into events (company_id, event_id, type, received_at, data)
+      values (${person.companyId}, 'former', 'a.b', now(), '{"a":1,"b":[0,100,"é"]}')`.execute(service.db)
+    const sent = '{"id":"former","type":"a.b","data":{"b":[-0,1.00e2,"\\u00e9"],"a":1.0}}'
+    expect(await send(sent)).toMatchObject(accepted(0, 1))
+    expect(await send(`{"events":[${sent}]}`)).toMatchObject(accepted(0, 1))
+    // A previous release compares what it would store with `data`, without `spellings`.
+    expect(await send(sent.replace('former', 'later'))).toMatchObject(accepted(1))
+    expect((await stored()).find(({ event_id }) => event_id === 'later')?.data).toEqual({
+      a: 1,
+      b: [0, 100, 'é'],
+    })
+  })
 
   test('with data of another length is a conflict that Postgres finds without parsing what is stored', async () => {
     const { person, send } = await openSender()

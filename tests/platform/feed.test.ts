@@ -94,6 +94,17 @@ test('an event comes as it was sent, and one that was acknowledged before anothe
   expect(page.isCaughtUp).toBe(true)
 })
 
+test('an event comes with the digits that were sent', async () => {
+  const start = await catchUp()
+  const data =
+    '{"amounts":[99.989999999999995,4094.1111111111115,1.0,9007199254740993,-0,1.50E+2],"ü1.0":"1.0","more":{"a":[1]}}'
+  const spaced = data.replaceAll(',', ' , ').replace('"ü', '"\\u00fc')
+  await service.send(admin.companyId, secret, `{"id":"digits","type":"a.b","data":${spaced}}`)
+  await readOn(start, 1)
+  const url = `${service.platformAddresses[0]}/events?after=${start}`
+  expect(await (await fetch(url, { headers: reader })).text()).toContain(`"data":${data}}`)
+})
+
 test('pages of any size on either instance give each event once, and the same again for an older cursor', async () => {
   const start = await catchUp()
   const other = await service.addCompany()
@@ -150,7 +161,7 @@ test('what commits late is not skipped: writers hold their transactions open at 
           ...item,
           eventId,
           receivedAt: new Date(clock.now()),
-          data: '{}',
+          data: { text: '{}', spellings: null },
         }))
         await storeEvents(tx, items)
         await sleep(randomInt(30))
