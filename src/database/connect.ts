@@ -5,6 +5,7 @@ import pg from 'pg'
 import { LruMap } from 'toad-cache'
 import { isPoisonous, StandbyError } from './faults.ts'
 import type { Database } from './schema.ts'
+import { FOR_MAINTENANCE, FOR_PROBES, forRequests, type Settings, toStatements } from './settings.ts'
 import { type AwaitAnswer, watchForSilence } from './silence.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
@@ -74,44 +75,6 @@ class Client extends pg.Client {
   }
 }
 
-/** In milliseconds. `server` are settings of Postgres; the rest are waits on this side. */
-interface Settings extends pg.PoolConfig {
-  server: Record<string, number | 'off' | 'force_generic_plan'>
-}
-
-// Requests look up few rows by key. While tables are small, the planner would scan and hash them, and keep such plans when
-// they have grown: so it may do that only where there is no index.
-const PLANS = {
-  enable_seqscan: 'off',
-  enable_hashjoin: 'off',
-  enable_mergejoin: 'off',
-  // Else the price of a disallowed plan makes Postgres compile it, which takes longer than running it.
-  jit: 'off',
-  plan_cache_mode: 'force_generic_plan',
-} as const
-
-// The waits of a statement end within 9 s together; its request is answered sooner (http/deadline.ts). That for its answer is longer
-// than the server's, which does not hold for a commit that no standby acknowledges.
-const forRequests = (scale: number): Settings => ({
-  connectionTimeoutMillis: 3_000 * scale,
-  query_timeout: 6_000 * scale,
-  server: {
-    lock_timeout: 2_000 * scale,
-    statement_timeout: 5_000 * scale,
-    idle_in_transaction_session_timeout: 10_000 * scale,
-    ...PLANS,
-  },
-})
-
-const FOR_PROBES: Settings = {
-  connectionTimeoutMillis: 1_000,
-  query_timeout: 1_000,
-  server: { lock_timeout: 1_000, statement_timeout: 1_000 },
-}
-
-/** A migration that waits for a table delays every later request, so it gives up and tries again. */
-const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
-
 const PATIENCE_MS = 2_000
 
 async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.PoolClient> {
@@ -145,7 +108,7 @@ export function connect({
   onIdleError,
 }: ConnectOptions): Connection {
   const open = (max: number, { server, ...waits }: Settings, awaitAnswer: AwaitAnswer = (ask) => ask()) => {
-    const settings = Object.entries(server).map(([name, value]) => `set ${name} = ${value}`)
+    const statements = toStatements(server)
     let opened = 0
     const pool = new pg.Pool({
       connectionString: url,
@@ -157,7 +120,7 @@ export function connect({
       ...waits,
       // Not with the startup message: poolers such as PgBouncer refuse settings there.
       async onConnect(client) {
-        await client.query(settings.join('; '))
+        await client.query(statements)
         await requirePrimary(client)
         // The pool reads it next. Multiples of the golden ratio are spread evenly, however many there are.
         opened += 1

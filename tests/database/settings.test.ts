@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { addReader } from '../support/platform.ts'
+import { run } from '../support/postgres.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+/** A database or a role can have any defaults: each connection sets what the service relies on. */
+
+async function openWithDefaults(defaults: Record<string, string>) {
+  const { url } = await openTestService()
+  const name = new URL(url).pathname.slice(1)
+  for (const [setting, value] of Object.entries(defaults))
+    await run(url, `alter database ${name} set ${setting} = '${value}'`)
+  return await openTestService({ url, env: { DATABASE_POOL_SIZE: '20' } })
+}
+
+test('every default of a database that changes how values are written is overridden', async () => {
+  const service = await openWithDefaults({
+    datestyle: 'German, DMY',
+    intervalstyle: 'sql_standard',
+    timezone: 'Asia/Kathmandu',
+    bytea_output: 'escape',
+    extra_float_digits: '-15',
+    standard_conforming_strings: 'off',
+    array_nulls: 'off',
+  })
+  const admin = await service.addCompany()
+  const { accessToken: token, refreshToken } = await service.loginAs(admin)
+  expect((await service.refresh(refreshToken)).status).toBe(200)
+  const { body } = await service.getSession({ token })
+  expect(body.user.email).toBe(admin.email)
+
+  const secret = await service.newSecret(admin)
+  const occurredAt = '2026-02-03T04:05:06.789Z'
+  const event = { id: 'one', type: 'a.b', occurredAt, data: {} }
+  expect((await service.send(admin.companyId, secret, event)).status).toBe(202)
+  const headers = await addReader(service)
+  const feed = await service.ask('/events?wait=20', { method: 'GET', headers })
+  expect(feed.body.events).toEqual([expect.objectContaining({ id: 'one', occurredAt })])
+})
+
+test('40 sign-ins at the same time succeed where transactions are stricter by default', async () => {
+  const service = await openWithDefaults({ default_transaction_isolation: 'serializable' })
+  const admin = await service.addCompany()
+  const answers = await Promise.all(times(40, () => service.login(admin)))
+  expect(answers.map(({ status }) => status)).toEqual(times(40, () => 200))
+})
