@@ -22,6 +22,11 @@ const COMMON = {
   extra_float_digits: 1,
   // Statements decide by rows that others have just committed. Stricter levels fail instead.
   default_transaction_isolation: "'read committed'",
+  // For connections without a limit of their own.
+  statement_timeout: 0,
+  lock_timeout: 0,
+  idle_in_transaction_session_timeout: 0,
+  idle_session_timeout: 0,
 } as const
 
 // Requests look up few rows by key. While tables are small, the planner would scan and hash them, and keep such plans when
@@ -54,12 +59,14 @@ export const FOR_PROBES: Settings = {
   server: { lock_timeout: 1_000, statement_timeout: 1_000 },
 }
 
-/** A migration that waits for a table delays every later request, so it gives up and tries again. */
+/** A migration that waits for a table delays every later request, so it gives up and tries again. Its work may take any time. */
 export const FOR_MAINTENANCE: Settings = { server: { lock_timeout: 5_000 } }
 
 /** For one message without parameters. */
 export function toStatements(server: Settings['server']): string {
-  return Object.entries({ ...COMMON, ...server })
-    .map(([name, value]) => `set ${name} = ${value}`)
-    .join('; ')
+  const assignments = Object.entries({ ...COMMON, ...server }).map(([name, value]) => `set ${name} = ${value}`)
+  // Postgres 17 and newer have it.
+  const timeout = `select set_config('transaction_timeout', '0', false)
+    where current_setting('transaction_timeout', true) is not null`
+  return [...assignments, timeout].join('; ')
 }

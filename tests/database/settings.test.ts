@@ -1,15 +1,24 @@
-import { expect, test } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { expect, inject, test } from 'vitest'
+import { connect } from '../../src/database/connect.ts'
+import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { addReader } from '../support/platform.ts'
-import { run } from '../support/postgres.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** A database or a role can have any defaults: each connection sets what the service relies on. */
 
-async function openWithDefaults(defaults: Record<string, string>) {
-  const { url } = await openTestService()
+async function setDefaults(url: string, defaults: Record<string, string>) {
   const name = new URL(url).pathname.slice(1)
   for (const [setting, value] of Object.entries(defaults))
     await run(url, `alter database ${name} set ${setting} = '${value}'`)
+}
+
+async function openWithDefaults(defaults: Record<string, string>) {
+  const { url } = await openTestService()
+  await setDefaults(url, defaults)
   return await openTestService({ url, env: { DATABASE_POOL_SIZE: '20' } })
 }
 
@@ -43,4 +52,19 @@ test('40 sign-ins at the same time succeed where transactions are stricter by de
   const admin = await service.addCompany()
   const answers = await Promise.all(times(40, () => service.login(admin)))
   expect(answers.map(({ status }) => status)).toEqual(times(40, () => 200))
+})
+
+test('migrations finish where statements and transactions time out by default', async () => {
+  const serverUrl = inject('serverUrl')
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  await run(serverUrl, `create database ${name}`)
+  whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
+  const url = databaseUrl(serverUrl, name)
+  const timeouts = ['statement', 'lock', 'idle_in_transaction_session', 'idle_session', 'transaction']
+  await setDefaults(url, Object.fromEntries(timeouts.map((name) => [`${name}_timeout`, '300'])))
+  const connection = connect({ url, poolSize: 1 })
+  whenDone(connection.close)
+  await sql`select pg_sleep(0.4)`.execute(connection.maintenance)
+  await migrate(connection.maintenance)
+  expect(await pendingMigrations(connection.db)).toEqual([])
 })
