@@ -4,7 +4,7 @@ import { parseEnv } from 'node:util'
 import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
 import { DecryptionError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
-import { codeOf, isUnavailable } from './database/faults.ts'
+import { ConnectionError, codeOf, isUnavailable } from './database/faults.ts'
 import { MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/start.ts'
 import { Problem } from './errors.ts'
@@ -123,9 +123,9 @@ export function explain(error: unknown): string | null {
   if (code === '42501') {
     return `The database refuses: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role of DATABASE_URL select, insert, update and delete on all of them.`
   }
-  // The server refused the connection (classes 28 and 3D), or no server answered.
-  if (isUnavailable(error) || /^(28|3D)...$/.test(code ?? '')) {
+  if (error instanceof ConnectionError) {
     return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
   }
+  if (isUnavailable(error)) return `The database broke off the start: ${error.message || code}. Start again.`
   return null
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely'
 import pg from 'pg'
 import { LruMap } from 'toad-cache'
-import { isPoisonous, StandbyError } from './faults.ts'
+import { ConnectionError, isPoisonous, StandbyError } from './faults.ts'
 import type { Database } from './schema.ts'
 import { FOR_MAINTENANCE, FOR_PROBES, forRequests, type Settings, toStatements } from './settings.ts'
 import { type AwaitAnswer, watchForSilence } from './silence.ts'
@@ -81,7 +81,9 @@ async function acquire(pool: pg.Pool, awaitAnswer: AwaitAnswer): Promise<pg.Pool
   let acquired: Promise<pg.PoolClient> | undefined
   try {
     return await awaitAnswer(() => {
-      acquired = pool.connect()
+      acquired = pool.connect().catch((error: Error) => {
+        throw new ConnectionError(error)
+      })
       return acquired
     })
   } catch (error) {

@@ -20,6 +20,19 @@ export class StandbyError extends Error {
   override message = 'The database is a standby'
 }
 
+/** A connection that could not be opened, for any reason: a password, a certificate, a missing database. */
+export class ConnectionError extends Error {
+  override name = 'ConnectionError'
+  override readonly cause: Error
+  readonly code: string | undefined
+
+  constructor(cause: Error) {
+    super(cause.message, { cause })
+    this.cause = cause
+    this.code = codeOf(cause)
+  }
+}
+
 export function isUniqueViolation(error: unknown): boolean {
   return codeOf(error) === '23505'
 }
@@ -34,8 +47,14 @@ export function constraintOf(error: unknown): string | undefined {
     : undefined
 }
 
-/** A temporary state of the database, not a fault of the request: answered 503. */
+/** A state of the database, not a fault of the request: answered 503. */
 export function isUnavailable(error: unknown): boolean {
+  return error instanceof ConnectionError || isPassing(error)
+}
+
+/** Whether it can pass without an operator. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof ConnectionError) return isPassing(error.cause)
   const code = codeOf(error)
   if (code) return NETWORK.test(code) || UNAVAILABLE.test(code)
   if (error instanceof SilentDatabaseError || error instanceof StandbyError) return true
@@ -49,6 +68,7 @@ export function isUnanswered(error: unknown): boolean {
 
 /** Whether one item can have caused the error, so that the others can succeed without it. */
 export function isItemFault(error: unknown): boolean {
+  if (error instanceof ConnectionError) return false
   // Every SQLSTATE but those of the connection (08, 25, 28, 3D), the server (53, 57P, 58), the statement whatever its
   // items (42; 0A000: out of date), and an unknown result (40003). The first characters exclude Node's, such as EPIPE.
   return /^(?!08|25|28|3D|42|53|58|57P|0A000|40003)[0-9HPX][0-9A-Z]{4}$/.test(codeOf(error) ?? '')

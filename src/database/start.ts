@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { type Executor, ping } from './connect.ts'
-import { codeOf, isUnavailable } from './faults.ts'
+import { codeOf, isPassing } from './faults.ts'
 import type { Database } from './schema.ts'
 
 /** What a start asks of the database: that it answers, that it keeps sessions, how many connections it has; then, whose it is. */
@@ -39,7 +39,7 @@ export async function waitForDatabase(
 }
 
 function isAway(error: unknown): boolean {
-  return isUnavailable(error) || codeOf(error) === 'ENOENT' // a Unix socket that is not there yet
+  return isPassing(error) || codeOf(error) === 'ENOENT' // a Unix socket that is not there yet
 }
 
 function reasonOf(error: unknown): string {

@@ -1,8 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import { expect, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { whenDone } from '../support/cleanup.ts'
+import { cutOff, run } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -25,4 +27,31 @@ test('connections are replaced, and no statement fails, nor a transaction that i
     expect(await pidOf(tx)).toBe(own)
   })
   expect(await areLeft()).toBe(false)
+})
+
+test('a role, a password, or a database that no longer works returns 503, and recovers without a restart', async () => {
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  const { url: home } = await openTestService()
+  const url = new URL(home)
+  const database = url.pathname.slice(1)
+  Object.assign(url, { username: name, password: 'first' })
+  const operate = (statement: string) => run(inject('serverUrl'), statement)
+  await operate(`create role ${name} superuser login password 'first'`)
+  whenDone(() => operate(`drop role ${name}`))
+  const one = await openTestService({ url: url.href, timeoutScale: 1 })
+  const admin = await one.addCompany()
+  for (const [code, breakIt, mendIt] of [
+    ['28000', `alter role ${name} nologin`, `alter role ${name} login`],
+    ['28P01', `alter role ${name} password 'second'`, `alter role ${name} password 'first'`],
+    ['3D000', `alter database ${database} rename to ${name}`, `alter database ${name} rename to ${database}`],
+  ] as const) {
+    await cutOff(inject('serverUrl'), database)
+    await operate(breakIt)
+    await operate(`alter database ${code === '3D000' ? name : database} allow_connections true`)
+    const refused = await one.login(admin)
+    expect([code, refused.status, refused.headers['retry-after']]).toEqual([code, 503, '1'])
+    expect(one.logs.join('')).toContain(code)
+    await operate(mendIt)
+    await expect.poll(async () => (await one.login(admin)).status).toBe(200)
+  }
 })
