@@ -82,11 +82,22 @@ const METHOD_HEADERS = ['x-original-method', 'x-forwarded-method']
 export function requireSameSiteToForward(request: FastifyRequest, site: Site): void {
   const named = METHOD_HEADERS.map((name) => headerValues(request.raw, name))
   const isClear = named.every((methods) => methods.length < 2) && new Set(named.flat()).size === 1
-  if (isClear && SAFE_METHODS.includes(named.flat()[0] ?? '')) return
+  if (isClear && SAFE_METHODS.includes(named.flat()[0] ?? '') && !isHandshake(request)) return
   const { origin, 'sec-fetch-site': fetchSite } = request.headers
   if (origin === undefined && fetchSite === undefined)
-    throw crossSite('The proxy passes neither the method of the request on nor Origin or Sec-Fetch-Site.')
+    throw crossSite(
+      'The request is not known to be a plain GET or HEAD, and has neither Origin nor Sec-Fetch-Site. Check which headers the proxy passes on.',
+    )
   requireSameSite(request, site)
+}
+
+/** A WebSocket opens by GET, and no browser keeps other sites from it. What follows can change anything (RFC 6455, section 10.2). */
+function isHandshake({ headers }: FastifyRequest): boolean {
+  return (
+    headers.upgrade !== undefined ||
+    headers['sec-websocket-key'] !== undefined ||
+    headers['sec-fetch-mode'] === 'websocket'
+  )
 }
 
 function crossSite(detail: string): Problem {

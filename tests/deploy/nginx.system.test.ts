@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { changeUserRole } from '../../src/operator/users.ts'
+import { exchange } from '../http/raw.ts'
 import { findPlace, type Place } from '../support/places.ts'
 import { cutOff } from '../support/postgres.ts'
 import { openTestService, type TestService } from '../support/test-service.ts'
@@ -177,6 +178,29 @@ describe('a page', () => {
       await send({ origin: PUBLIC_URL }, 'PUT'),
     ]).toEqual([200, 200])
     expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
+  })
+
+  test('of another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
+    const cookie = await service.cookieOf(admin)
+    const handshake = async (origin: string, header: string) => {
+      const lines = [
+        'GET /risk/ HTTP/1.1',
+        'Host: auth.example',
+        'Connection: Upgrade, close',
+        `Cookie: __Host-session=${cookie}`,
+        `Origin: ${origin}`,
+        header,
+      ]
+      return (await exchange(url, `${lines.join('\r\n')}\r\n\r\n`))[0]?.status
+    }
+    for (const header of [
+      'Upgrade: websocket',
+      'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+      'Sec-Fetch-Mode: websocket',
+    ]) {
+      expect([header, await handshake('https://evil.example', header)]).toEqual([header, 403])
+      expect([header, await handshake(PUBLIC_URL, header)]).toEqual([header, 200])
+    }
   })
 
   test('takes no access token, and is closed by the answer to a logout', async () => {

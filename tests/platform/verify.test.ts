@@ -3,6 +3,7 @@ import { describe, expect, inject, test } from 'vitest'
 import { changeSubscription, companySecurity } from '../../src/operator/companies.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
+import { exchange } from '../http/raw.ts'
 import { cutOff } from '../support/postgres.ts'
 import { type Answer, openTestService } from '../support/test-service.ts'
 
@@ -237,6 +238,36 @@ describe('a cookie that another site made a browser send (ASVS 3.5.1, 3.5.3)', (
       expect([page, bearer.status]).toEqual([page, 200])
     }
   })
+
+  test.for([
+    'Upgrade: websocket',
+    'Upgrade: h2c',
+    'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+    'Sec-Fetch-Mode: websocket',
+  ])(
+    'cannot open a WebSocket, whose GET changes nothing and carries every change after it: %s',
+    async (header) => {
+      const cookie = await service.cookieOf(admin)
+      const handshake = async (page: string[]) => {
+        const lines = [
+          'GET /verify HTTP/1.1',
+          'Host: gatehouse',
+          // Twice: as what the proxy passes on, and as it comes from a proxy that upgrades its own connection.
+          header.startsWith('Upgrade') ? 'Connection: Upgrade, close' : 'Connection: close',
+          `Cookie: __Host-session=${cookie}`,
+          'X-Original-Method: GET',
+          header,
+          ...page,
+        ]
+        const [answer] = await exchange(service.platformAddresses[0] ?? '', `${lines.join('\r\n')}\r\n\r\n`)
+        return [answer?.status, answer?.headers['x-auth-error']]
+      }
+      for (const page of [[], [`Origin: ${FOREIGN}`, 'Sec-Fetch-Site: same-site'], [`Origin: ${FOREIGN}`]])
+        expect(await handshake(page)).toEqual([403, 'cross_site_request'])
+      for (const page of [[`Origin: ${LISTED}`, 'Sec-Fetch-Site: same-site'], [`Origin: ${OWN}`]])
+        expect(await handshake(page)).toEqual([200, undefined])
+    },
+  )
 
   test('tells nothing of its session, and does not renew it', async () => {
     const cookie = await service.cookieOf(admin)
