@@ -24,8 +24,9 @@ export function headersOf({ companyId, userId, sessionId, role, permissions }: S
     'x-auth-company': companyId,
     'x-auth-user': userId,
     'x-auth-session': sessionId,
-    'x-auth-role': toWords([role]),
-    'x-auth-permissions': toWords(permissions),
+    // Never empty: Caddy before 2.11.2 would keep what the client sends.
+    'x-auth-role': toWords([role]) || '-',
+    'x-auth-permissions': toWords(permissions) || '-',
   }
 }
 

@@ -72,7 +72,14 @@ describe('a live session', () => {
     await service.db.insertInto('roles').values({ role: 'wächter', permissions }).execute()
     const member = await service.addUser(admin, 'wächter')
     const { headers } = await verify({ cookie: await service.cookieOf(member) })
-    expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(['', 'risk:read'])
+    expect([headers['x-auth-role'], headers['x-auth-permissions']]).toEqual(['-', 'risk:read'])
+  })
+
+  test('sends - for no permissions, because some proxies keep what a client sends instead of nothing', async () => {
+    await service.db.insertInto('roles').values({ role: 'guest', permissions: [] }).execute()
+    const member = await service.addUser(admin, 'guest')
+    const { headers } = await verify({ cookie: await service.cookieOf(member) })
+    expect(headers['x-auth-permissions']).toBe('-')
   })
 
   test('may be asked for a permission, which it has or lacks at that moment (ASVS 8.3.2)', async () => {
