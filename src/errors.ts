@@ -74,6 +74,7 @@ export interface SecondFactorRequest {
 export interface RefusalContext {
   companyId?: string
   userId?: string
+  sessionId?: string
   reason?: string
 }
 

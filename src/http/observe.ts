@@ -14,6 +14,8 @@ declare module 'fastify' {
       companyId?: string
       userId?: string
       sessionId?: string
+      /** Of the session that one of the platform's services names. */
+      isLive?: boolean
       memberId?: string
       /** Of the platform. */
       clientId?: string

@@ -1,7 +1,7 @@
 import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
-import { isHeld, provenAtOf, type Session } from '../session/session.ts'
+import { isHeld, logContextOf, provenAtOf, type Session } from '../session/session.ts'
 import { ACCESS_AUDIENCE, issuerOf } from '../token/claims.ts'
 import type { VerifiedClaims } from '../token/service.ts'
 import { toWords } from './words.ts'
@@ -28,13 +28,18 @@ export function createIntrospection({
     return { claims, session: await sessions.byToken(claims, now) }
   }
 
+  /** `found` is for the log: the service is told nothing of a session that is not active. */
   return async (text: string, now: number) => {
     try {
       const { session, claims } = await find(text, now)
-      return isHeld(session) ? INACTIVE : { ...describe(session, claims), ...issued }
+      const found = { ...logContextOf(session), isLive: true }
+      const reply = isHeld(session) ? INACTIVE : { ...describe(session, claims), ...issued }
+      return { reply, found }
     } catch (error) {
-      if (error instanceof Problem && REFUSALS.includes(error.code)) return INACTIVE
-      throw error
+      if (!(error instanceof Problem && REFUSALS.includes(error.code))) throw error
+      const { code, extras } = error
+      const { reason, logContext } = extras
+      return { reply: INACTIVE, found: { ...logContext, code, ...(reason && { reason }), isLive: false } }
     }
   }
 }

@@ -41,7 +41,11 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
       bodyLimit: FORM_BYTES,
       schema: { body: IntrospectBody, response: responses({ 200: IntrospectReply }) },
     },
-    async ({ body }) => await introspect(body.token, context.system.now()),
+    async ({ body, logContext }) => {
+      const { reply, found } = await introspect(body.token, context.system.now())
+      Object.assign(logContext, found)
+      return reply
+    },
   )
 }
 

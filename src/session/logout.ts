@@ -4,7 +4,7 @@ import { newId } from '../system.ts'
 import { invalidToken } from '../token/claims.ts'
 import { type Credential, sessionChanged } from './credential.ts'
 import * as repository from './logout-repository.ts'
-import { endReasonOf, sessionEnded } from './session.ts'
+import { endReasonOf, logContextOf, sessionEnded } from './session.ts'
 
 interface LogoutRequest {
   scope: repository.LogoutScope
@@ -49,9 +49,9 @@ export function createLogout({ db, system, tokens, opaque, measureBatch }: Conte
   return async (credential: Credential, request: LogoutRequest) => {
     const found = await logOut(credential, request)
     if (!found) throw invalidToken()
-    const { companyId, userId, sessionId, wasLive, isEnded } = found
-    if (!wasLive) throw sessionEnded(endReasonOf(found, request.now) ?? 'expired')
+    const { wasLive, isEnded } = found
+    if (!wasLive) throw sessionEnded(endReasonOf(found, request.now) ?? 'expired', logContextOf(found))
     if (!isEnded) throw sessionChanged()
-    return { companyId, userId, sessionId }
+    return logContextOf(found)
   }
 }

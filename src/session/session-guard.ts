@@ -40,14 +40,16 @@ async function plugin(
   app.decorateRequest('provenAt', 0)
   app.addHook('onRequest', async (request, reply) => {
     const now = system.now()
+    const { logContext } = request
+    if (isForwarded) logContext.isLive = false
     const credential = await readCredential(request, { tokens, config, checkSite }, now)
     const session = await find(credential, now)
     request.session = session
     request.provenAt = provenAtOf(session, 'claims' in credential ? credential.claims : undefined)
-    const { logContext } = request
     logContext.companyId = session.companyId
     logContext.userId = session.userId
     logContext.sessionId = session.sessionId
+    if (isForwarded) logContext.isLive = true
     await countRequest(request, reply)
   })
 

@@ -1,6 +1,6 @@
 import { type Account, isConcerned } from '../company/account.ts'
 import type { RowOf } from '../database/columns.ts'
-import { type EndReason, Problem } from '../errors.ts'
+import { type EndReason, Problem, type RefusalContext } from '../errors.ts'
 
 /** A session with its account, read in one statement, and the rules about it. */
 
@@ -79,7 +79,7 @@ export type EndState = Pick<Session, 'endReason' | 'expiresAt' | 'userStatus' | 
 /** @throws Problem session_ended */
 export function requireLive(session: Session, now: number): Session {
   const reason = endReasonOf(session, now)
-  if (reason) throw sessionEnded(reason)
+  if (reason) throw sessionEnded(reason, logContextOf(session))
   return session
 }
 
@@ -93,10 +93,15 @@ export function endReasonOf(session: EndState, now: number): EndReason | null {
   return null
 }
 
-export function sessionEnded(reason?: EndReason): Problem {
-  return new Problem('session_ended', 'The session has ended; sign in again.', reason && { reason })
+export function sessionEnded(reason?: EndReason, logContext: RefusalContext = {}): Problem {
+  const extras = { logContext, ...(reason && { reason }) }
+  return new Problem('session_ended', 'The session has ended; sign in again.', extras)
 }
 
-export function logContextOf({ companyId, userId, sessionId }: Session) {
+export function logContextOf({
+  companyId,
+  userId,
+  sessionId,
+}: Pick<Session, 'companyId' | 'userId' | 'sessionId'>) {
   return { companyId, userId, sessionId }
 }

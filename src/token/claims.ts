@@ -73,12 +73,19 @@ export function readRefreshClaims(payload: unknown): RefreshClaims {
 /** @throws Problem invalid_token or token_expired */
 export function checkTimes(
   kind: string,
-  { iat, nbf = iat, exp }: Pick<AccessClaims, 'iat' | 'nbf' | 'exp'>,
+  claims: Pick<AccessClaims, 'sub' | 'cid' | 'sid' | 'iat' | 'nbf' | 'exp'>,
   now: number,
 ): void {
+  const { iat, nbf = iat, exp, cid: companyId, sub: userId, sid: sessionId } = claims
   const nowSeconds = now / 1000
   if (Math.max(iat, nbf) > nowSeconds + CLOCK_SKEW_SECONDS || exp < iat) throw invalidToken()
   if (exp <= nowSeconds) {
-    throw new Problem('token_expired', `The ${kind} token expired at ${new Date(exp * 1000).toISOString()}.`)
+    throw new Problem(
+      'token_expired',
+      `The ${kind} token expired at ${new Date(exp * 1000).toISOString()}.`,
+      {
+        logContext: { companyId, userId, sessionId },
+      },
+    )
   }
 }

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import { describe, expect, test, vi } from 'vitest'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { addClient, introspect } from '../support/platform.ts'
 import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
@@ -131,6 +132,77 @@ describe('every request leaves one line that says who asked for what, from where
         ...expected,
       },
     ])
+  })
+
+  test('a session that has ended, or a token that has expired, with whose it was', async () => {
+    const other = await openTestService()
+    const person = await other.addCompany()
+    const { accessToken, session } = await other.loginAs(person)
+    const cookie = await other.cookieOf(person)
+    const whose = { companyId: person.companyId, userId: person.userId }
+    await other.call('/auth/logout?scope=all', { cookie })
+    const refused = async (path: string, options: object) => {
+      const { headers } = await other.call(path, options)
+      const [line] = await linesAbout(headers['x-request-id'], other)
+      return line
+    }
+    const ended = { ...whose, sessionId: expect.any(String), code: 'session_ended', reason: 'logout' }
+    for (const [path, method] of [
+      ['/auth/session', 'GET'],
+      ['/auth/logout', 'POST'],
+    ] as const) {
+      expect(await refused(path, { method, cookie })).toMatchObject(ended)
+      expect(await refused(path, { method, token: accessToken })).toMatchObject(ended)
+    }
+    other.clock.advance(3600)
+    const expired = { ...whose, sessionId: session.id, code: 'token_expired' }
+    expect(await refused('/auth/session', { method: 'GET', token: accessToken })).toMatchObject(expired)
+  })
+
+  test('what the services of the platform ask, with whose session it was and whether it was live', async () => {
+    const other = await openTestService()
+    const client = await addClient(other)
+    const person = await other.addCompany()
+    const { accessToken, refreshToken, session } = await other.loginAs(person)
+    const ofToken = { companyId: person.companyId, userId: person.userId, sessionId: session.id }
+    const cookie = await other.cookieOf(person)
+    const { body } = await other.getSession({ cookie })
+    const ofCookie = { ...ofToken, sessionId: body.session.id }
+    const verify = (credential: object, query = '') =>
+      other.ask(`/verify${query}`, {
+        method: 'GET',
+        headers: { 'x-original-method': 'GET' },
+        ...credential,
+      })
+    const expectLine = async ({ headers }: Answer, expected: Line) => {
+      const [line = {}] = await linesAbout(headers['x-request-id'], other)
+      const { companyId, userId, sessionId, isLive, code, reason } = line
+      expect({ companyId, userId, sessionId, isLive, code, reason }).toEqual(expected)
+    }
+    const live = { isLive: true }
+    await expectLine(await verify({ token: accessToken }), { ...ofToken, ...live })
+    await expectLine(await verify({ cookie }), { ...ofCookie, ...live })
+    await expectLine(await verify({ cookie }, '?permission=a'), {
+      ...ofCookie,
+      ...live,
+      code: 'permission_denied',
+    })
+    await expectLine(await introspect(other, client, accessToken), { ...ofToken, ...live })
+    await expectLine(await introspect(other, client, cookie), { ...ofCookie, ...live })
+
+    const code = 'invalid_token'
+    await expectLine(await verify({ token: 'x' }), { isLive: false, code })
+    await expectLine(await introspect(other, client, refreshToken), { isLive: false, code })
+    await other.call('/auth/logout?scope=all', { cookie })
+    const ended = { isLive: false, code: 'session_ended', reason: 'logout' }
+    await expectLine(await verify({ token: accessToken }), { ...ofToken, ...ended })
+    await expectLine(await verify({ cookie }), { ...ofCookie, ...ended })
+    await expectLine(await introspect(other, client, accessToken), { ...ofToken, ...ended })
+    await expectLine(await introspect(other, client, cookie), { ...ofCookie, ...ended })
+    other.clock.advance(3600)
+    const expired = { isLive: false, code: 'token_expired' }
+    await expectLine(await verify({ token: accessToken }), { ...ofToken, ...expired })
+    await expectLine(await introspect(other, client, accessToken), { ...ofToken, ...expired })
   })
 
   test('what is done to a member, or by a mailed link, with whom it concerns', async () => {
