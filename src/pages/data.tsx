@@ -93,6 +93,8 @@ export function useLoaded<Value>(
   given.current = { load, everyMs }
   const loader = useRef<ReturnType<typeof startLoading> | null>(null)
   useEffect(() => {
+    // An error tells of what was asked for before.
+    setState(({ value }) => ({ ...NOTHING, value }))
     loader.current = startLoading({
       load: (signal) => given.current.load(signal),
       onLoaded: (value) => setState({ ...NOTHING, value }),

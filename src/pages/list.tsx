@@ -13,19 +13,22 @@ interface Page<Row> {
 const MAX_PAGES = 50
 
 /**
- * From the beginning when a value of `on` changes. What further pages bring comes to the end. The query keeps as `shown` how
- * many pages there are, so that Back brings them again: who changes `on` sets it to ''.
+ * From the beginning when the filter or `turn` changes. What further pages bring comes to the end. The query keeps as `shown` how
+ * many pages there are, so that Back brings them again: a change of the filter sets it to ''.
  */
 export function usePages<Row extends { id: string }, More extends object>(
   load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Page<Row> & More>,
-  on: unknown[],
+  filter: Record<string, string | undefined>,
+  turn = 0,
 ) {
-  const [pages, setPages] = useState<(Page<Row> & More)[]>([])
+  const wanted = JSON.stringify(filter)
+  /** Rows are shown only under the filter that they match, even while a different one loads, or if it fails. */
+  const [loaded, setLoaded] = useState<{ filter: string; pages: (Page<Row> & More)[] } | null>(null)
   /** An answer for another list comes too late. */
   const list = useRef(0)
   const more = useChange()
   const [{ shown = '1' }, changeQuery] = useQuery()
-  const first = useLoaded(
+  const last = useLoaded(
     async (signal) => {
       list.current += 1
       const read = [await load(undefined, signal)]
@@ -34,29 +37,32 @@ export function usePages<Row extends { id: string }, More extends object>(
         if (next) read.push(await load(next, signal))
       }
       list.current += 1
-      setPages(read)
-      return read
+      setLoaded({ filter: wanted, pages: read })
     },
-    { on },
+    { on: [wanted, turn] },
   )
+  const value = loaded?.filter === wanted ? loaded.pages : null
+  const pages = value ?? []
   const cursor = pages.at(-1)?.nextCursor ?? null
   const readOn = () =>
     more.run(async () => {
       const before = list.current
       const page = await load(cursor ?? undefined)
       if (list.current !== before) return
-      setPages((all) => [...all, page])
+      change((all) => [...all, page])
       changeQuery({ shown: String(pages.length + 1) })
     })
-  const change = (edit: (rows: Row[]) => Row[]) =>
-    setPages((all) => all.map((page) => ({ ...page, rows: edit(page.rows) })))
+  const change = (edit: (pages: (Page<Row> & More)[]) => (Page<Row> & More)[]) =>
+    setLoaded((all) => all && { ...all, pages: edit(all.pages) })
+  const changeRows = (edit: (rows: Row[]) => Row[]) =>
+    change((all) => all.map((page) => ({ ...page, rows: edit(page.rows) })))
   return {
-    first,
+    first: { ...last, value },
     pages,
     rows: pages.flatMap(({ rows }) => rows),
     /** Puts a row in the place of the one with its id. */
-    replace: (row: Row) => change((rows) => rows.map((one) => (one.id === row.id ? row : one))),
-    remove: (id: string) => change((rows) => rows.filter((one) => one.id !== id)),
+    replace: (row: Row) => changeRows((rows) => rows.map((one) => (one.id === row.id ? row : one))),
+    remove: (id: string) => changeRows((rows) => rows.filter((one) => one.id !== id)),
     /** A button that reads on, if there is more. */
     moreButton: (label: string) => (
       <>

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, heading, openPages, SIGNED_IN } from '../support/browser.ts'
+import { enter, go, heading, openPages, press, SIGNED_IN, say } from '../support/browser.ts'
+import { addLargeCompany } from '../support/large-company.ts'
 
 /** Answers that are late, a network that is slow, and pages that ask again by themselves. */
 
@@ -53,6 +54,63 @@ test('each page is whole when answers are three seconds late, and at 400 kbit/s'
     uploadThroughput: throughput,
   })
   await look()
+  expectClean()
+})
+
+test('a list never stands under a filter that it does not match', async () => {
+  const admin = await addLargeCompany(service)
+  const { page, expectClean } = await openPage(origin)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  await go(page, 'Members')
+  const rows = page.locator('.list-row')
+  const more = page.getByRole('button', { name: 'Show more' })
+  const roles = () => rows.locator('td[data-label=Role]').allInnerTexts()
+  await rows.nth(49).waitFor()
+  /** From now on, answers to a query wait until they are let go, or fail. */
+  async function hold(query: string) {
+    const gate = Promise.withResolvers<'continue' | 'fail'>()
+    await page.route(
+      (url) => url.pathname === '/api/auth/members' && url.search.includes(query),
+      async (route) => {
+        if ((await gate.promise) === 'continue') return await route.continue()
+        await route.fulfill({ status: 503, headers: { 'cache-control': 'no-store' }, body: '{}' })
+      },
+    )
+    return async (how: 'continue' | 'fail') => {
+      gate.resolve(how)
+      await page.waitForLoadState('networkidle')
+    }
+  }
+  const filter = page.getByLabel('Filter by role')
+
+  const answerViewers = await hold('role=viewer')
+  await filter.selectOption('viewer')
+  await say(page, 'Loading…')
+  expect([await rows.count(), await more.count()]).toEqual([0, 0])
+  await answerViewers('continue')
+  await rows.nth(49).waitFor()
+  expect(new Set(await roles())).toEqual(new Set(['viewer']))
+
+  const answerMore = await hold('cursor=')
+  await more.click()
+  await filter.selectOption('analyst')
+  await rows.nth(49).waitFor()
+  await answerMore('continue')
+  await more.waitFor()
+  expect(await rows.count()).toBe(50)
+  expect(new Set(await roles())).toEqual(new Set(['analyst']))
+
+  const answerDevelopers = await hold('role=developer')
+  await filter.selectOption('developer')
+  await answerDevelopers('fail')
+  await page.getByRole('alert').getByText('gatehouse is busy').waitFor()
+  expect([await rows.count(), await more.count()]).toEqual([0, 0])
+  await page.unrouteAll()
+  await press(page, 'Try again')
+  await rows.nth(49).waitFor()
+  expect(new Set(await roles())).toEqual(new Set(['developer']))
   expectClean()
 })
 

@@ -19,7 +19,7 @@ export function Activity() {
     const page = { limit: '100', cursor, ...filter }
     const answer = await call('GET /auth/audit', { query: page, ...(signal && { signal }) })
     return { rows: answer.entries, names: answer.names, nextCursor: answer.nextCursor }
-  }, Object.values(filter))
+  }, filter)
   const { rows, pages, first } = entries
   /** Also those of entries that another filter has shown. */
   const seen = useRef<Record<string, string>>({})

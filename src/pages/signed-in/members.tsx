@@ -83,7 +83,8 @@ function MemberList({ session, turn, countSent, onPassword, onDropped }: ListPro
       const { members: rows, total, nextCursor } = answer
       return { rows, nextCursor, total, loaded: rows.length }
     },
-    [turn, ...Object.values(filter)],
+    filter,
+    turn,
   )
   const { rows, pages, first } = members
   const policy = useLoaded(() => call('GET /auth/company/security')).value?.secondFactor ?? 'optional'
