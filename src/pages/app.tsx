@@ -55,7 +55,16 @@ const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role
 const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
 /** Tells the other tabs that this one has signed in, is signed out, or has found that it is. */
-const tabs = new BroadcastChannel('gatehouse')
+const tabs = openTabs()
+
+/** Null in a browser that refuses channels, as some do where they keep no cookies: each tab then finds out by itself. */
+function openTabs(): BroadcastChannel | null {
+  try {
+    return new BroadcastChannel('gatehouse')
+  } catch {
+    return null
+  }
+}
 
 export function App() {
   return (
@@ -101,14 +110,14 @@ function Pages() {
       setNotice(reason ? ENDED[reason] : 'Your session has ended. Sign in again.')
       if (isAt(SIGNED_IN, location.pathname)) setReturnTo(current.current.url)
       setSession(null)
-      tabs.postMessage('out')
+      tabs?.postMessage('out')
     }
     sessionEvents.held = () => setHeld(current.current.session?.session.id ?? null)
     // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
-    tabs.onmessage = () => {
+    tabs?.addEventListener('message', () => {
       setHeld(null)
       ask()
-    }
+    })
     // A page that comes back by the back button shows what it was left with.
     addEventListener('pageshow', (event) => {
       if (event.persisted) ask()
@@ -135,14 +144,14 @@ function Pages() {
     setNotice(null)
     setHeld(null)
     setSession(opened)
-    tabs.postMessage('in')
+    tabs?.postMessage('in')
     if (isPublic) route('/', true)
   }
 
   /** Shows what was saved, here and in other tabs. */
   function change(changed: Session): void {
     setSession(changed)
-    tabs.postMessage('in')
+    tabs?.postMessage('in')
   }
 
   async function signOut(): Promise<void> {
@@ -157,7 +166,7 @@ function Pages() {
     setReturnTo(null)
     setNotice(ENDED.logout)
     setSession(null)
-    tabs.postMessage('out')
+    tabs?.postMessage('out')
     route('/sign-in')
   }
 
@@ -205,7 +214,7 @@ function Pages() {
           session={session}
           onDone={() => {
             setHeld(null)
-            tabs.postMessage('in')
+            tabs?.postMessage('in')
           }}
         />
       ) : isAllowed ? (

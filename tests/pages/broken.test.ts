@@ -1,10 +1,10 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
-import { heading, openPages, press } from '../support/browser.ts'
+import { enter, fill, heading, openPages, press } from '../support/browser.ts'
 
 /** Pages of which a file cannot be had: an instance of another release does not have it, or the network fails. */
 
-const { origin, openPage } = await openPages()
+const { origin, service, openPage } = await openPages()
 const html = await (await fetch(`${origin}/sign-in`)).text()
 const FILES = {
   script: /<script type="module" src="([^"]+)"/.exec(html)?.[1] ?? '',
@@ -77,6 +77,42 @@ test('a page says so at once where it is offline, or where the browser keeps not
     await notice(page).waitFor()
     expect(loads()).toBe(1)
   }
+})
+
+test('sign-in says so in a browser that keeps no cookie', async () => {
+  const admin = await service.addCompany()
+  const { page, context, expectClean } = await openPage(origin)
+  await page.route('**/api/auth/login', async (route) => {
+    const response = await route.fetch()
+    const { 'set-cookie': _, ...headers } = response.headers()
+    await context.clearCookies()
+    await route.fulfill({ response, headers })
+  })
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  const alert = page.getByRole('alert')
+  await alert.getByText("this browser didn't keep the session cookie").waitFor()
+  await alert.getByText('Safari keeps none without HTTPS').waitFor()
+  expect(await page.getByText('session has ended').count()).toBe(0)
+  await page.unroute('**/api/auth/login')
+  await fill(page, { Password: admin.password })
+  await press(page, 'Sign in')
+  await heading(page, 'Developer settings')
+  expectClean()
+})
+
+test('the pages work in a browser that refuses channels between tabs', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openPage(origin)
+  await page.addInitScript(`globalThis.BroadcastChannel = class {
+    constructor() { throw new DOMException('', 'SecurityError') }
+  }`)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  await press(page, 'Sign out')
+  await heading(page, 'Sign in')
+  expectClean()
 })
 
 test('a file of an extension of the browser that cannot be had changes nothing', async () => {

@@ -5,8 +5,8 @@ import { PasskeyButton } from '../passkey-button.tsx'
 import { canOfferPasskeys, canUsePasskeys, offerPasskeys } from '../passkeys.ts'
 import { passkeyMark } from '../remembered.ts'
 import type { PasskeyProof, Session } from '../routes.ts'
+import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
 
-const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 /** Options are good for five minutes. New ones take their place before. */
 const RENEWED_MS = 4 * 60_000
 const LOOK_MS = 10_000
@@ -26,6 +26,7 @@ export function PasskeySignIn({ isFirst, onSignedIn }: Props) {
 
   async function give(body: PasskeyProof): Promise<void> {
     const session = await call('POST /auth/login/passkey', { body, headers: COOKIE_MODE }).catch(explain)
+    await expectCookie(session)
     passkeyMark.set(true)
     onSignedIn(session)
   }

@@ -4,12 +4,11 @@ import { type Company, passkeyMark, rememberCompany } from '../remembered.ts'
 import { fragment } from '../router.ts'
 import type { Session } from '../routes.ts'
 import { type SecondProof, SecondStep } from '../second-step.tsx'
+import { COOKIE_MODE, expectCookie } from './cookie-session.ts'
 import { Frame } from './frame.tsx'
 import { PasskeySignIn } from './passkey-sign-in.tsx'
 import { type Credentials, PasswordStep } from './password-step.tsx'
 import { LinkAwaited } from './verification.tsx'
-
-const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 /** `byRecoveryCode`: a second factor may be lost. */
 export type OnSignedIn = (session: Session, byRecoveryCode?: boolean) => void
@@ -21,7 +20,9 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   /** @throws ApiError */
   async function givePassword(body: Credentials): Promise<void> {
     try {
-      onSignedIn(await call('POST /auth/login', { body, headers: COOKIE_MODE }))
+      const session = await call('POST /auth/login', { body, headers: COOKIE_MODE })
+      await expectCookie(session)
+      onSignedIn(session)
     } catch (error) {
       if (!(error instanceof ApiError && error.challenge)) throw error
       setAsked(error.challenge)
@@ -29,6 +30,7 @@ export function useSignIn(onSignedIn: OnSignedIn) {
   }
   async function giveFactor(body: SecondProof): Promise<void> {
     const session = await call('POST /auth/login/second-factor', { body, headers: COOKIE_MODE })
+    await expectCookie(session)
     onSignedIn(session, body.method === 'recovery_code')
   }
 
