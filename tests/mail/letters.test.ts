@@ -140,6 +140,9 @@ describe('no name is a link:', () => {
 
   test.each([
     'evil.example',
+    'evil.example/x',
+    'www.evil.example/x?y=1',
+    'ASP.NET/Core',
     'Booking.com',
     'Acme Inc.',
     'J.R. Smith',

@@ -152,6 +152,10 @@ test('names may be of any script, and are stored as one would read them', async 
     'نیما',
     '👩',
     'Booking.com',
+    'St.Gallen/Zürich',
+    'ASP.NET/Core',
+    'Smith & Co.KG',
+    'www.acme.example/shop',
     ...JOINED,
     '  Ada  ',
   ]
