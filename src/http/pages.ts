@@ -70,7 +70,7 @@ function send({ headers }: FastifyRequest, reply: FastifyReply, name: string): F
   for (const condition of CONDITIONS) delete headers[condition]
   const accepted = headers['accept-encoding']?.split(',') ?? []
   headers['accept-encoding'] = accepted.filter((one) => /^\s*(?:br|gzip)\s*(?:;|$)/i.test(one)).join()
-  return reply.header('vary', 'accept-encoding').sendFile(name)
+  return reply.sendFile(name)
 }
 
 /** One copy of each file for all: otherwise a client that does not read holds a copy of its own, and a file open. */
