@@ -60,6 +60,7 @@ export const END_REASONS = [
   'ended_by_user',
   'ended_by_admin',
   'ended_by_operator',
+  'reauthentication_failed',
 ] as const
 
 export type EndReason = (typeof END_REASONS)[number]

@@ -55,7 +55,8 @@ export const ACTIONS = {
   refresh: 'A refresh token was used twice: `reused` ended the session, `raced` did not',
   logout: 'A session was ended by its user',
   logout_all: 'All sessions of a user were ended by them',
-  session_end: 'One session was ended by its user from another; `superseded` by a new one, for lack of room',
+  session_end:
+    'One session was ended by its user from another; `superseded` by a new one, for lack of room; `reauthentication_failed` after too many wrong passwords or codes',
   sessions_end: 'Sessions of a member or of the whole company were ended',
   sessions_end_all: 'All sessions of all companies were ended',
   register: 'The company was registered',

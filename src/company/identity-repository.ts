@@ -162,11 +162,21 @@ export async function cancelEmailChange(db: Executor, companyId: string, userId:
     .execute()
 }
 
+export async function findPasswordHash(db: Executor, companyId: string, userId: string) {
+  const user = await db
+    .selectFrom('users')
+    .select('password_hash as passwordHash')
+    .where('company_id', '=', companyId)
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+  return user?.passwordHash
+}
+
 /** With the audit entry of the last guess. */
-export async function noteLockout(db: Executor, companyId: string, email: string, audit: AuditEntry) {
+export async function noteLockout(db: Executor, companyId: string, userId: string, audit: AuditEntry) {
   await sql`
     with noted as (
-      update users set locked_out_at = ${audit.occurredAt} where company_id = ${companyId} and email = ${email}
+      update users set locked_out_at = ${audit.occurredAt} where company_id = ${companyId} and user_id = ${userId}
     ), guess as (select 1), audited as (${auditIfAny('guess', companyId, audit)})
     select`.execute(db)
 }

@@ -47,6 +47,7 @@ const DEFAULTS = {
   trialSignIns: limit('trial-sign-ins', 2000, 3600),
   oneTimeTokens: limit('one-time-tokens', 10, 60),
   reauthentications: limit('reauthentications', 30, 60),
+  wrongReauthentications: limit('wrong-reauthentications', 10, 900),
 
   // Counted in the session's own row: see session/rotation-repository.ts.
   refresh: limit('refresh', 30, 60),
@@ -86,6 +87,8 @@ export const COUNTED: Record<keyof Limits, string> = {
   trialSignIns: 'sign-ins with a correct service password, by company on a trial',
   oneTimeTokens: 'tries of mailed tokens, by network',
   reauthentications: 'passwords that are given again, by session',
+  wrongReauthentications:
+    'wrong passwords, codes, and passkeys of re-authentications, by session; the last one ends it',
   refresh: 'refreshes, by session',
   ingest: 'signed requests, by company',
   badSignatures: 'requests whose signature does not hold, by network',

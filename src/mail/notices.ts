@@ -82,6 +82,14 @@ export const NOTICES = {
       `If you do not know why, reset your password, and tell ${adminOf(context)}.`,
     ],
   }),
+  reauthentication_failed: (context) => ({
+    subject: `A session of yours at ${context.companyName} was ended`,
+    paragraphs: [
+      'Someone in a session of yours entered too many wrong passwords or codes when asked to confirm your identity. The session was ended. Your other sessions stay signed in.',
+      `The last attempt came ${requestedFrom(context)}.`,
+      `If this was you, sign in again. If this wasn't you, someone else used your session: reset your password, and tell ${adminOf(context)}.`,
+    ],
+  }),
   email_change_requested: (context) => ({
     subject: `Another email address for your account at ${context.companyName}`,
     paragraphs: [

@@ -9,7 +9,7 @@ import { byNetwork } from '../limits/subject.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
 import { endOtherSessions } from '../session/ending-repository.ts'
 import { sessionEnded } from '../session/session.ts'
-import { matchOwnPassword, turnOf } from '../sign-in/passwords.ts'
+import { matchCurrentPassword, turnOf } from '../sign-in/passwords.ts'
 import { lockActorAndMember } from './repository.ts'
 
 /** Returns the name in its stored form. @throws Problem invalid_request, session_ended, rate_limited */
@@ -47,7 +47,7 @@ export async function changePassword(
   return await context.counters.consumeFor(limit, changer, now, async (state) => {
     const hasher = context.hasher.inTurn(turnOf(actor))
     await checkPassword('newPassword', newPassword, session, { ...context, hasher })
-    const before = await matchOwnPassword(context, actor, currentPassword, 'password_change')
+    const before = await matchCurrentPassword(context, actor, currentPassword)
     if (before === null) throw wrongPassword()
     const after = await hasher.hash(newPassword)
     if (!(await replace(context, actor, { before, after }))) throw wrongPassword()

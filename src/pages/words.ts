@@ -21,6 +21,7 @@ export const ENDED: Record<EndReason, string> = {
     'This session was ended from another one of yours, or your second factors changed there. Sign in again.',
   ended_by_admin: 'An admin of your company ended this session. Sign in again.',
   ended_by_operator: 'This session was ended by the operators of gatehouse. Sign in again.',
+  reauthentication_failed: 'There were too many wrong passwords or codes in this session. Sign in again.',
 }
 
 export const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const

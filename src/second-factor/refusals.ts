@@ -1,10 +1,11 @@
 import { newEntry, type RefusalReason } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import type { MemberIds } from '../company/account.ts'
-import type { Context } from '../context.ts'
+import type { Executor } from '../database/connect.ts'
 import { Problem, type RefusalContext } from '../errors.ts'
 import type { Received } from '../limits/client.ts'
 import type { LimitState } from '../limits/list.ts'
+import type { System } from '../system.ts'
 import type { Method } from './factor.ts'
 
 /** A second factor that is refused: its answer and its audit entry. */
@@ -29,7 +30,7 @@ export function invalidSecondFactor(
 }
 
 export async function auditRefusal(
-  { db, system }: Pick<Context, 'db' | 'system'>,
+  { db, system }: { db: Executor; system: System },
   { companyId, userId: actor }: MemberIds,
   details: { method: Method | 'mailed_code'; reason?: FactorRefusal },
   { client: { ipAddress }, now }: Received,

@@ -2,6 +2,8 @@ import { sql } from 'kysely'
 import { aliased, type RowOf } from '../database/columns.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { EndReason } from '../errors.ts'
+import { endIfUsedUp } from '../limits/fragments.ts'
+import { counterOf, type Quota } from '../limits/subject.ts'
 import { isNotEnded, isOfThisEpoch } from './session-fragments.ts'
 
 /** An end is final: no row with `ended_at` is updated, and no epoch moves back. Lock order: company, user, session. */
@@ -124,4 +126,23 @@ export async function endOwnSession(
       and ${isNotEnded('s')} and s.expires_at > ${now}::timestamptz - ${CLOCK_SLACK} and ${isOfThisEpoch('s', 'a')}
     returning s.session_id`.execute(db)
   return rows.length > 0
+}
+
+/** Unless the quota has a use left, because one was refunded. Returns the email of the session's user if this ended it. */
+export async function endIfGuessed(
+  tx: Tx,
+  companyId: string,
+  sessionId: string,
+  quota: Quota,
+  now: Date,
+): Promise<string | undefined> {
+  const isUsedUp = endIfUsedUp(quota.limit, { counter: counterOf(quota), now })
+  const { rows } = await sql<{ email: string }>`
+    update sessions s set ended_at = ${now}, end_reason = 'reauthentication_failed'
+    from accounts a
+    where s.company_id = ${companyId} and s.session_id = ${sessionId} and ${isNotEnded('s')}
+      and a.company_id = s.company_id and a.user_id = s.user_id and ${isOfThisEpoch('s', 'a')}
+      and ${isUsedUp} is not null
+    returning a.email`.execute(tx)
+  return rows[0]?.email
 }

@@ -59,7 +59,7 @@ export interface Guess {
 }
 
 /**
- * The one rule for sign-in, password change and recent proof. A guess is counted first, so that parallel ones cannot exceed a
+ * The one rule for sign-in and password change. A guess is counted first, so that parallel ones cannot exceed a
  * limit, and refunded unless it was wrong (null) or `isRefunded` by its own statement. When all networks together have used
  * up the account's limit, only known clients can sign in. An attempt that throws is no guess. @throws Problem rate_limited
  */

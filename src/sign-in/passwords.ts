@@ -3,7 +3,7 @@ import { newEntry } from '../audit/entry.ts'
 import { appendAudit } from '../audit/repository.ts'
 import { isActive } from '../company/account.ts'
 import {
-  findAccountsByEmail,
+  findPasswordHash,
   type Identity,
   noteLockout,
   replacePasswordHash,
@@ -62,32 +62,46 @@ export function turnOf({ client }: Pick<Actor, 'client'>): Turn {
   return { ...client, isKnown: true }
 }
 
+/** The hash that the password matches; null if it is wrong. Found by the ID: the email can belong to a different user by now. */
+export async function matchOwnPassword(
+  { db, hasher }: Pick<Context, 'db' | 'hasher'>,
+  actor: Actor,
+  password: string,
+): Promise<string | null> {
+  const { companyId, userId } = actor.session
+  const hash = await findPasswordHash(db, companyId, userId)
+  const matches = await hasher.inTurn(turnOf(actor)).verify(hash, password)
+  return matches && hash !== undefined ? hash : null
+}
+
 /**
- * The hash that the password matches; null if it is wrong. The last guess within the limit notes a lockout, and the next
+ * For a password change: a wrong one counts as a failed sign-in. The last guess within the limit notes a lockout, and the next
  * sign-in mails it. @throws Problem rate_limited, overloaded
  */
-export async function matchOwnPassword(
+export async function matchCurrentPassword(
   context: Pick<Context, 'db' | 'system' | 'hasher' | 'counters' | 'config'>,
   actor: Actor,
   password: string,
-  action: string,
 ): Promise<string | null> {
   if (isTooLong(password)) return null
-  const { db, hasher, system } = context
+  const { db, system } = context
   const { session, client, now } = actor
   const { companyId, userId, sessionId, email } = session
   const { network: networkOrDevice, isKnown } = turnOf(actor)
   const guesser = { companyId, userId, email, networkOrDevice, isKnown, now }
-  const { result, ofPlace } = await countGuess(context, guesser, async () => {
-    const [account] = await findAccountsByEmail(db, [{ companyId, email }])
-    const hash = account?.passwordHash
-    const matches = await hasher.inTurn(turnOf(actor)).verify(hash, password)
-    return matches && hash !== undefined ? hash : null
-  })
+  const { result, ofPlace } = await countGuess(context, guesser, () =>
+    matchOwnPassword(context, actor, password),
+  )
   if (result !== null) return result
-  const about = { action, outcome: 'refused', actor: userId, sessionId, ipAddress: client.ipAddress }
+  const about = {
+    action: 'password_change',
+    outcome: 'refused',
+    actor: userId,
+    sessionId,
+    ipAddress: client.ipAddress,
+  }
   const entry = newEntry(system, new Date(now), about)
   if (ofPlace.remaining > 0) await appendAudit(db, companyId, entry)
-  else await noteLockout(db, companyId, email, entry)
+  else await noteLockout(db, companyId, userId, entry)
   return null
 }

@@ -7,10 +7,10 @@ import type { Context } from '../context.ts'
 import type { KeyedDigest } from '../crypto/digests.ts'
 import { readAssertion } from '../crypto/passkeys.ts'
 import { matchTotp } from '../crypto/totp.ts'
-import type { Tx } from '../database/connect.ts'
+import type { Executor, Tx } from '../database/connect.ts'
 import { transact } from '../database/transact.ts'
 import type { Received } from '../limits/client.ts'
-import type { LimitState } from '../limits/list.ts'
+import type { Limit, LimitState } from '../limits/list.ts'
 import { quotasOf } from '../limits/subject.ts'
 import { queueMail } from '../mail/service.ts'
 import { deleteResetTokens } from '../one-time-token/repository.ts'
@@ -22,6 +22,7 @@ import { auditRefusal } from '../second-factor/refusals.ts'
 import * as repository from '../second-factor/repository.ts'
 import { sealingContext } from '../second-factor/sealed.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
+import { limitOfSession, recordSessionGuess } from './session-guesses.ts'
 
 /** A second factor that answers a challenge. Tries are counted first, so that parallel guesses cannot exceed a limit. */
 
@@ -40,7 +41,7 @@ interface Attempt extends Received {
   challenge: string
   /** By which the challenge is stored. */
   hash: Buffer
-  /** Of a recent proof. */
+  /** Of a re-authentication. */
   sessionId?: string
 }
 
@@ -49,16 +50,16 @@ export type Failed = { failed: 'challenge' | 'wrong'; limit: LimitState | undefi
 /** `used`: the factor was used before, or was removed. */
 export type Effect<Result> = Result | 'challenge_gone' | 'used'
 
-/** `effect` must consume challenge and factor. @throws Problem rate_limited */
+/** `effect` must consume challenge and factor. @throws Problem rate_limited, session_ended */
 export async function answerChallenge<Result extends object>(
   context: Context,
   attempt: Attempt,
   effect: (verified: Verified) => Promise<Effect<Result>>,
 ): Promise<{ result: Result; limit: LimitState | undefined } | Failed> {
   const { member, given, hash, now } = attempt
-  const { counters, config } = context
-  const [codes, subject] = [config.limits.secondFactorCodes, [member.companyId, member.userId]]
-  const limit = given.method === 'passkey' ? undefined : await counters.consume(codes, subject, now)
+  const { counters } = context
+  const counted = countedOf(context, attempt)
+  const limit = counted && (await counters.consume(...counted, now))
   let isGuess = false
   let failure: unknown
   try {
@@ -68,15 +69,26 @@ export async function answerChallenge<Result extends object>(
     if (typeof result === 'object') return { result, limit }
     if (result === 'challenge_gone') return { failed: 'challenge', limit }
     // The right code of an app, used before, is no guess. Used recovery codes are deleted, so they look like wrong ones.
-    isGuess = given.method === 'recovery_code' || (given.method === 'totp' && result === 'wrong')
-    await recordWrong(context, attempt, isGuess)
+    isGuess = given.method === 'recovery_code' || result === 'wrong'
+    await recordWrong(context, attempt, isGuess ? limit : undefined)
     return { failed: 'wrong', limit }
   } catch (error) {
     failure = error
     throw error
   } finally {
-    if (limit && !isGuess) await counters.refund(quotasOf(codes, subject), failure)
+    if (counted && !isGuess) await counters.refund(quotasOf(...counted), failure)
   }
+}
+
+/** At sign-in, a passkey is not counted: it cannot be guessed. */
+function countedOf(
+  context: Pick<Context, 'config'>,
+  { member: { companyId, userId }, given, sessionId }: Attempt,
+): [Limit, string[]] | undefined {
+  if (sessionId !== undefined) return limitOfSession(context, { companyId, sessionId })
+  return given.method === 'passkey'
+    ? undefined
+    : [context.config.limits.secondFactorCodes, [companyId, userId]]
 }
 
 async function verify(context: Context, attempt: Attempt): Promise<Verified | null> {
@@ -143,10 +155,15 @@ export async function consumeProof(
 async function recordWrong(
   context: Context,
   { member, given: { method }, sessionId, client, now }: Attempt,
-  isGuess: boolean,
+  limit: LimitState | undefined,
 ): Promise<void> {
-  await auditRefusal(context, member, { method }, { client, now }, sessionId)
-  if (!isGuess) return
+  const received = { client, now }
+  const audit = async (db: Executor) =>
+    await auditRefusal({ ...context, db }, member, { method }, received, sessionId)
+  if (sessionId !== undefined && limit)
+    return await recordSessionGuess(context, { ...member, sessionId }, limit, received, audit)
+  await audit(context.db)
+  if (!limit) return
   const wrongCodes = await countWrongCode(context.db, member.companyId, member.userId)
   await voidPassword(context, member, wrongCodes, { client, now })
 }

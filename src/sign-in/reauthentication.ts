@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto'
+import { newEntry } from '../audit/entry.ts'
+import { appendAudit } from '../audit/repository.ts'
 import type { Context } from '../context.ts'
+import { isTooLong } from '../crypto/password-policy.ts'
 import { invalidField, Problem, type SecondFactorRequest } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
 import { issueProofChallenge } from '../second-factor/challenges.ts'
@@ -10,21 +13,47 @@ import { type ProofRequest, type Renewed, renewCredentials } from '../session/pr
 import type { Session } from '../session/session.ts'
 import { matchOwnPassword } from './passwords.ts'
 import { answerChallenge, consumeProof, type Effect, type Verified } from './proofs.ts'
+import { countSessionGuess, recordSessionGuess } from './session-guesses.ts'
 
 /** Recent proof. What is wrong is 400 at its field: 401 would tell clients that the session has ended. */
 
 /** RFC 8176 */
 const BY_PASSWORD = ['pwd']
 
+type Proof = { password: string } | (GivenProof & { challenge: string })
+
 /** @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited, overloaded */
-export async function proveByPassword(
+export type Reauthenticate = (
+  session: Session,
+  given: Proof,
+  request: ProofRequest,
+) => Promise<Renewed | SecondFactorRequest>
+
+/** The same request, with the same Idempotency-Key, has the same answer, and is no try of its own. */
+export function createReauthentication(context: Context): Reauthenticate {
+  const proving = new Map<string, ReturnType<Reauthenticate>>()
+  const prove: Reauthenticate = async (session, given, request) =>
+    'password' in given
+      ? await proveByPassword(context, session, given.password, request)
+      : await proveBySecondFactor(context, session, given, request)
+  return async (session, given, request) => {
+    const digest = digestOf(given, request)
+    if (digest.length === 0) return await prove(session, given, request)
+    const attempt = `${session.sessionId} ${digest.toString('base64')}`
+    const answer =
+      proving.get(attempt) ?? prove(session, given, request).finally(() => proving.delete(attempt))
+    proving.set(attempt, answer)
+    return await answer
+  }
+}
+
+async function proveByPassword(
   context: Context,
   session: Session,
   password: string,
   request: ProofRequest,
 ): Promise<Renewed | SecondFactorRequest> {
-  if ((await matchOwnPassword(context, { session, ...request }, password, 'reauthenticate')) === null)
-    throw invalidField('password', 'is wrong')
+  await requirePassword(context, session, password, request)
   if (session.secondFactors.length > 0) return await issueProofChallenge(context, session, true, request)
   const renewed = await renewCredentials(context, session, request, {
     amr: BY_PASSWORD,
@@ -37,6 +66,25 @@ export async function proveByPassword(
   return renewed ?? (await issueProofChallenge(context, session, true, request))
 }
 
+async function requirePassword(context: Context, session: Session, password: string, request: ProofRequest) {
+  const { companyId, userId: actor, sessionId } = session
+  const { client, now } = request
+  const { result, limit } = await countSessionGuess(context, session, now, async () =>
+    isTooLong(password) ? null : await matchOwnPassword(context, { session, ...request }, password),
+  )
+  if (result !== null) return
+  const about = {
+    action: 'reauthenticate',
+    outcome: 'refused',
+    actor,
+    sessionId,
+    ipAddress: client.ipAddress,
+  }
+  const entry = newEntry(context.system, new Date(now), about)
+  await recordSessionGuess(context, session, limit, request, (tx) => appendAudit(tx, companyId, entry))
+  throw wrongAt('password', 'is wrong', limit)
+}
+
 /** @throws Problem factor_required, session_ended */
 export async function beginProofByPasskey(
   context: Context,
@@ -46,28 +94,6 @@ export async function beginProofByPasskey(
   const { challenge, passkeyOptions } = await issueProofChallenge(context, session, false, request)
   if (!passkeyOptions) throw new Problem('factor_required', 'You have no passkey; prove it by your password.')
   return { challenge, passkeyOptions }
-}
-
-/** @throws Problem invalid_request, session_ended, idempotency_conflict, rate_limited */
-export type ProveBySecondFactor = (
-  session: Session,
-  given: GivenProof & { challenge: string },
-  request: ProofRequest,
-) => Promise<Renewed>
-
-/** The same request, with the same Idempotency-Key, has the same answer, and is no try of its own. */
-export function createProofBySecondFactor(context: Context): ProveBySecondFactor {
-  const proving = new Map<string, Promise<Renewed>>()
-  return async (session, given, request) => {
-    const digest = digestOf(given, request)
-    if (digest.length === 0) return await proveBySecondFactor(context, session, given, request)
-    const attempt = `${session.sessionId} ${digest.toString('base64')}`
-    const answer =
-      proving.get(attempt) ??
-      proveBySecondFactor(context, session, given, request).finally(() => proving.delete(attempt))
-    proving.set(attempt, answer)
-    return await answer
-  }
 }
 
 async function proveBySecondFactor(
@@ -99,7 +125,7 @@ async function proveBySecondFactor(
   const { failed, limit } = answered
   if (failed === 'challenge') throw deadChallenge(limit)
   throw given.method === 'passkey'
-    ? wrongAt('response', 'is not accepted')
+    ? wrongAt('response', 'is not accepted', limit)
     : wrongAt('code', 'is wrong', limit)
 
   async function renew(verified: Verified): Promise<Effect<Renewed>> {
@@ -131,7 +157,7 @@ async function proveBySecondFactor(
 }
 
 /** Empty if the request cannot be repeated. Without the client's key, nobody can find the code in the hash. */
-function digestOf(given: GivenProof, { idempotencyKey, cookie }: ProofRequest): Buffer {
+function digestOf(given: Proof | GivenProof, { idempotencyKey, cookie }: ProofRequest): Buffer {
   if (idempotencyKey === undefined || cookie !== undefined) return Buffer.alloc(0)
   return createHash('sha256')
     .update(JSON.stringify([idempotencyKey, given]))

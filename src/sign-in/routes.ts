@@ -20,7 +20,7 @@ import { logContextOf } from '../session/session.ts'
 import { createAttempts } from './guesses.ts'
 import { createKnownClients } from './known-clients.ts'
 import { createOpenings, type SignedIn } from './opening.ts'
-import { beginProofByPasskey, createProofBySecondFactor, proveByPassword } from './reauthentication.ts'
+import { beginProofByPasskey, createReauthentication } from './reauthentication.ts'
 import {
   ChallengeModeHeaders,
   ChallengeReply,
@@ -196,7 +196,7 @@ function receivedOf(
 /** Recent proof; behind the session guard. */
 const reauthentication: Routes<Context> = async (app, { context }) => {
   const { config, counters, system } = context
-  const proveBySecondFactor = createProofBySecondFactor(context)
+  const reauthenticate = createReauthentication(context)
   // Behind the guard, which sets the session, and before the body is read.
   const onRequest = async ({ session: { companyId, sessionId } }: FastifyRequest) => {
     await counters.consume(config.limits.reauthentications, [companyId, sessionId], system.now())
@@ -233,10 +233,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
         client: clientOf(request),
         now: system.now(),
       }
-      const proven =
-        'password' in body
-          ? await proveByPassword(context, session, body.password, received)
-          : await proveBySecondFactor(session, body, received)
+      const proven = await reauthenticate(session, body, received)
       if ('challenge' in proven) return proven
       if ('cookie' in proven) {
         setSessionCookie(reply, proven.cookie)

@@ -89,6 +89,7 @@ const defaults = {
     refusals: { name: 'refusals', max: 120, windowSeconds: 60 },
     anonymous: { name: 'anonymous', max: 600, windowSeconds: 60 },
     reauthentications: { name: 'reauthentications', max: 30, windowSeconds: 60 },
+    wrongReauthentications: { name: 'wrong-reauthentications', max: 10, windowSeconds: 900 },
     session: { name: 'session', max: 6000, windowSeconds: 60 },
     memberChanges: { name: 'member-changes', max: 1000, windowSeconds: 3600 },
     invitations: { name: 'invitations', max: 50, windowSeconds: 3600 },

@@ -204,20 +204,6 @@ describe('codes that are guessed (ASVS 6.6.3)', () => {
   })
 })
 
-test('thirty wrong codes in a session of who knows the password end that session as well (ASVS 6.3.1)', async () => {
-  const person = await service.personWithTotp(admin)
-  const { accessToken: token } = await must(service.signInByTotp(person))
-  for (let left = 30; left > 0; left -= 5) {
-    const { challenge } = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
-    for (const _ of times(5, () => 0)) {
-      const json = { challenge, method: 'totp', code: '000000' }
-      expect((await call('/auth/reauthenticate', { token, json })).status).toBe(400)
-    }
-  }
-  expect((await service.getSession({ token, at: 1 })).body.code).toBe('session_ended')
-  expectProblem(await service.login(person), [401, 'invalid_credentials'])
-})
-
 describe('a right password whose second factor never came (ASVS 6.3.5)', () => {
   const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
   /** Until a challenge has expired, and for another 15 minutes. */

@@ -23,6 +23,10 @@ const NOT_DONE: Partial<Record<string, [before: string, after: string]>> = {
   'refresh reused': ['used a refresh token twice, so the session was ended', ''],
   'refresh raced': ['used a refresh token twice at the same time', ''],
   'session_end superseded': ['had too many sessions, so the oldest one was ended', ''],
+  'session_end reauthentication_failed': [
+    'entered too many wrong passwords or codes, so the session was ended',
+    '',
+  ],
 }
 
 /** What stands before the subject, and after it. */
