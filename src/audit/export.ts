@@ -43,9 +43,11 @@ export async function* exportTrail(
 }
 
 export function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {
-  const refused: { reason?: RefusalReason; count?: number } =
-    reason !== null && count !== null ? { reason, count } : {}
-  return { ...entry, occurredAt: occurredAt.toISOString(), ...refused }
+  const summed: { reason?: RefusalReason; count?: number } = {
+    ...(reason !== null && { reason }),
+    ...(count !== null && { count }),
+  }
+  return { ...entry, occurredAt: occurredAt.toISOString(), ...summed }
 }
 
 function textOf(value: unknown): string {

@@ -3,6 +3,7 @@ import type { Executor } from '../database/connect.ts'
 import { ID } from '../system.ts'
 import type { AuditEntry, RefusalReason } from './entry.ts'
 import { auditOne } from './fragments.ts'
+import { serviceEntry } from './service-sign-ins-repository.ts'
 
 /** A trigger refuses changes to existing entries. */
 export async function appendAudit(db: Executor, companyId: string, entry: AuditEntry): Promise<void> {
@@ -32,10 +33,11 @@ export interface ShownEntry {
   ipAddress: string | null
 }
 
-/** Refused sign-ins of a minute are one entry of the trail for each network, reason and member. */
+/** Refused sign-ins of a minute are one entry for each network, reason and member; those of service accounts, for each network. */
 export interface TrailEntry extends ShownEntry {
-  /** Null unless it is a refused sign-in, as is `count`. */
+  /** Null unless it is a refused sign-in. */
   reason: RefusalReason | null
+  /** Null unless it is a sum. */
   count: number | null
 }
 
@@ -113,10 +115,17 @@ export async function listTrail(
     ...(actor === undefined ? [] : [sql`e.actor = ${actor}`]),
     ...within(sql`e.occurred_at`, sql`e.audit_id`),
   ]
+  const areSignIns = (action ?? 'sign_in') === 'sign_in'
   const ofRefused = [
     sql`r.company_id = ${companyId}`,
-    ...(actor === undefined && (action ?? 'sign_in') === 'sign_in' ? [] : [sql`false`]),
+    ...(actor === undefined && areSignIns ? [] : [sql`false`]),
     ...within(sql`r.minute`, refusedId),
+  ]
+  const ofServices = [
+    sql`s.company_id = ${companyId}`,
+    ...(areSignIns && actor !== 'operator' ? [] : [sql`false`]),
+    ...(actor === undefined || actor === 'operator' ? [] : [sql`s.user_id = ${actor}::uuid`]),
+    ...within(sql`s.minute`, sql`s.audit_id`),
   ]
   const { rows } = await sql<TrailEntry>`
     (select ${shownEntry}, null as reason, null::int as count from ${entriesWithAddresses}
@@ -126,6 +135,10 @@ export async function listTrail(
     (select ${refusedEntry} from refused_sign_ins r
     where ${sql.join(ofRefused, sql` and `)}
     order by r.minute desc, 1 desc limit ${max})
+    union all
+    (select ${serviceEntry} from service_sign_ins s
+    where ${sql.join(ofServices, sql` and `)}
+    order by s.minute desc, s.audit_id desc limit ${max})
     order by "occurredAt" desc, id desc
     limit ${max}`.execute(db)
   return rows
@@ -179,10 +192,14 @@ export async function countDaily(
       select date_trunc('day', minute, 'UTC') as start, sum(count) as refusals from refused_sign_ins
       where company_id = ${companyId} and minute >= (select min(start) from day)
       group by 1
+    ), service as (
+      select date_trunc('day', minute, 'UTC') as start, sum(count) as sign_ins from service_sign_ins
+      where company_id = ${companyId} and minute >= (select min(start) from day)
+      group by 1
     )
-    select to_char(d.start at time zone 'UTC', 'YYYY-MM-DD') as date, coalesce(e.sign_ins, 0)::int as "signIns",
+    select to_char(d.start at time zone 'UTC', 'YYYY-MM-DD') as date, (coalesce(e.sign_ins, 0) + coalesce(s.sign_ins, 0))::int as "signIns",
       (coalesce(e.refusals, 0) + coalesce(r.refusals, 0))::int as refusals, coalesce(e.changes, 0)::int as changes
-    from day d left join entry e using (start) left join refused r using (start)
+    from day d left join entry e using (start) left join refused r using (start) left join service s using (start)
     order by d.start`.execute(db)
   return rows
 }

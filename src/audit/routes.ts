@@ -29,7 +29,7 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
       operationId: 'listAudit',
       summary: 'The audit trail, the newest entries first, in pages',
       description:
-        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. `names` has the members who occur. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, all entries that match are streamed with names; a process runs one such export of a company at a time.',
+        'Needs the permission `audit:read`. Refused sign-ins are summed up by minute, network, reason and member, at most 20 entries a minute, and kept for 90 days. Sign-ins of a service account are summed by minute and network in the same way, and `details.superseded` says how many sessions they ended. `names` has the members who occur. If the `Accept` header prefers `application/x-ndjson` or `text/csv`, all entries that match are streamed with names; a process runs one such export of a company at a time.',
       querystring: AuditQuery,
       response: {
         200: {

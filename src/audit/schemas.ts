@@ -50,7 +50,7 @@ const orNull = (description: string, example: string) =>
 const Entry = Type.Object(
   {
     id: field(Uuid, 'The entry'),
-    occurredAt: field(Time, 'When it happened; of refused sign-ins the minute'),
+    occurredAt: field(Time, 'When it happened; of summed sign-ins, their minute'),
     action: field(
       Type.String(),
       'What was done; the beginning of the document lists all actions',
@@ -83,7 +83,11 @@ const Entry = Type.Object(
       }),
     ),
     count: Type.Optional(
-      Type.Integer({ description: 'How many sign-ins were refused; only of those', examples: [3] }),
+      Type.Integer({
+        description:
+          'How many sign-ins the entry sums up; only of those that were refused or of a service account',
+        examples: [3],
+      }),
     ),
   },
   { title: 'AuditEntry', description: 'One entry of the audit trail' },

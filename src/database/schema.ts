@@ -287,6 +287,15 @@ export interface Database {
     user_id: Fixed<string | null>
     ip_address: string | null
   }
+  service_sign_ins: OfCompany & {
+    minute: Fixed<Date>
+    user_id: Fixed<string>
+    network: Fixed<string>
+    audit_id: Fixed<string>
+    count: number
+    superseded: number
+    ip_address: string
+  }
   one_time_tokens: OfCompany & {
     purpose: Fixed<TokenPurpose>
     email: Fixed<string>

@@ -1,6 +1,7 @@
 import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
+import { listServiceSignIns } from '../audit/service-sign-ins-repository.ts'
 import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'
@@ -97,7 +98,8 @@ export async function readAudit(
   const person = email === undefined ? undefined : { email, userId: user?.userId ?? null }
   const entries = await listEntries(db, companyId, { person, max })
   const refusedSignIns = await listRefusedSignIns(db, companyId, { person, max })
-  return { companyId, ...person, entries, refusedSignIns }
+  const serviceSignIns = await listServiceSignIns(db, companyId, { userId: person?.userId, max })
+  return { companyId, ...person, entries, refusedSignIns, serviceSignIns }
 }
 
 export async function endSessionsOfCompany(context: ActContext, companyId: string, now: number) {

@@ -97,6 +97,7 @@ const BEFORE_USERS = [
   'mail_outbox',
   'audit_addresses',
   'refused_sign_ins',
+  'service_sign_ins',
   'refused_requests',
   'second_factors',
   'second_factor_challenges',

@@ -19,6 +19,7 @@ const KEYS = {
   mail_outbox: ['company_id', 'mail_id'],
   audit_addresses: ['company_id', 'audit_id'],
   refused_sign_ins: ['company_id', 'minute', 'network', 'kind'],
+  service_sign_ins: ['company_id', 'minute', 'user_id', 'network'],
   refused_requests: ['company_id', 'minute', 'reason', 'network'],
   second_factors: ['company_id', 'factor_id'],
   second_factor_challenges: ['company_id', 'user_id', 'challenge_hash'],

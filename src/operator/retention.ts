@@ -30,6 +30,7 @@ const RETENTION = [
   { name: 'mails', table: 'mail_outbox', since: ['coalesce', 'sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
   { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
+  { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'formerSecrets', table: 'former_signing_secrets', since: 'replaced_at', keptMs: DAY_MS },
   { name: 'refusedRequests', table: 'refused_requests', since: 'minute', keptMs: 7 * DAY_MS },
   { name: 'knownClients', table: 'known_clients', since: 'known_until', keptMs: 5 * MINUTE_MS },

@@ -112,6 +112,7 @@ export const DETAILS: Record<string, string> = {
   methods: 'by',
   secondFactor: 'second factor',
   invitationsWithdrawn: 'invitations withdrawn',
+  superseded: 'older sessions ended',
 }
 
 /** How somebody proved who they are (RFC 8176). What follows from the others has no words. */

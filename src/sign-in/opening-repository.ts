@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { auditEach } from '../audit/fragments.ts'
+import { summingUpServiceSignIns } from '../audit/service-sign-ins-repository.ts'
 import type { MemberIds } from '../company/account.ts'
 import { inOrder } from '../database/batch.ts'
 import { itemTable } from '../database/columns.ts'
@@ -107,7 +108,7 @@ export async function insertSessions(
         max_expires_at, user_agent, ip_address, network, user_epoch, company_epoch, password_epoch, created_at,
         string_to_array(amr, ' ')
       from alone
-    ), audited as (${audit}), told as (${auditSuperseded}),
+    ), audited as (${audit}), told as (${auditSuperseded}), ${summingOf(sessions)}
     refunded as (${refundEach(
       'alone',
       sessions.map(({ refunds }) => refunds),
@@ -136,7 +137,7 @@ const lockedMembers = sql`company as (
 
 /** The password is enough if it and the e-mail are the same, and the user has no second factor. */
 const accepted = (maxSessions: number) => sql`
-  select i.*, l.user_epoch, l.company_epoch,
+  select i.*, l.user_kind, l.user_epoch, l.company_epoch,
     case when l.former_password_until > clock_timestamp() then l.password_epoch - 1 else l.password_epoch end
       as password_floor,
     ${maxSessions}::int * case l.user_kind when 'service' then ${SERVICE_FACTOR}::int else 1 end as max_sessions,
@@ -187,7 +188,7 @@ const supersede = sql`
   where s.company_id = l.company_id and s.session_id = l.session_id and ${isNotEnded('s')}
   returning s.company_id, s.session_id, s.user_id, l.turn`
 
-const audit = auditEach(sql`alone`, {
+const audit = auditEach(sql`alone where user_kind = 'person'`, {
   companyId: sql`company_id`,
   auditId: sql`audit_id`,
   occurredAt: sql`created_at`,
@@ -201,7 +202,8 @@ const audit = auditEach(sql`alone`, {
 
 /** One for each session that is opened. */
 const auditSuperseded = auditEach(
-  sql`superseded s join alone a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.turn`,
+  sql`superseded s join alone a on a.company_id = s.company_id and a.user_id = s.user_id and a.place = s.turn
+    where a.user_kind = 'person'`,
   {
     companyId: sql`s.company_id`,
     auditId: sql`a.superseded_audit_id`,
@@ -213,6 +215,17 @@ const auditSuperseded = auditEach(
     ipAddress: sql`a.ip_address`,
   },
 )
+
+/** Of service accounts, which are fleets: neither their sign-ins nor what these supersede have entries of their own. */
+function summingOf(sessions: NewSession[]) {
+  if (sessions.every(({ userKind }) => userKind === 'person')) return sql``
+  return sql`of_fleets as (
+      select a.*, s.session_id is not null as superseded
+      from alone a
+      left join superseded s on s.company_id = a.company_id and s.user_id = a.user_id and s.turn = a.place
+      where a.user_kind = 'service'
+    ), ${summingUpServiceSignIns('of_fleets')},`
+}
 
 function learningOf(sessions: NewSession[]) {
   const learns = sessions.flatMap(({ learns }, index) => learns.map((one) => ({ ...one, ord: index + 1 })))

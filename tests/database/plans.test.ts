@@ -23,6 +23,7 @@ const FILLED = [
   'second_factor_challenges',
   'used_passkey_challenges',
   'refused_sign_ins',
+  'service_sign_ins',
   'service_passwords',
 ]
 
@@ -63,6 +64,10 @@ async function fill(): Promise<void> {
       select sha256(n::text::bytea), now() from generate_series(1, 20000) n`,
     sql`insert into refused_sign_ins (company_id, minute, network, kind, count, last_email, last_at)
       select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', '192.0.2.1', '', 1, '', now()
+      from generate_series(1, 20000) n`,
+    sql`insert into service_sign_ins (company_id, minute, user_id, network, audit_id, count, superseded, ip_address)
+      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', md5('u' || n % 5000)::uuid, '192.0.2.1', ${id('a')},
+        1, 0, '192.0.2.1'
       from generate_series(1, 20000) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
       select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,

@@ -73,11 +73,8 @@ describe('500 servers that start at the same time behind one address are all sig
       opened.map(({ accessToken }) => few.getSession({ token: accessToken })),
     )
     expect(sessions.filter(({ status }) => status === 200)).toHaveLength(20)
-    const superseded = await selectAudit(few.db)
-      .select('session_id')
-      .where('outcome', '=', 'superseded')
-      .execute()
-    expect(new Set(superseded.map(({ session_id }) => session_id)).size).toBe(30)
+    const audit = await few.call(`/auth/audit?actor=${body.id}`, { method: 'GET', token })
+    expect(audit.body.entries).toMatchObject([{ count: 50, details: { superseded: 30 } }])
   })
 })
 
@@ -163,6 +160,54 @@ test('a sign-in takes no hash, and two statements, or three to count a correct o
   expect(statements[0]).toHaveLength(2)
   expect(statements).toEqual(times(3, () => statements[0]))
   expect(hasher.verified).toBe(verified)
+})
+
+test('the audit trail sums the sign-ins of a service account by minute and network, in 20 entries at most', async () => {
+  const { token, server } = await addFleet()
+  await Promise.all(times(60, (n) => signIn(`198.51.100.${n % 2}`, server)))
+  const entries = async (query = '') =>
+    (
+      await service.call(`/auth/audit?action=sign_in&actor=${server.userId}${query}`, {
+        method: 'GET',
+        token,
+      })
+    ).body.entries
+  const minute = new Date(service.clock.now() - (service.clock.now() % 60_000)).toISOString()
+  const sum = {
+    occurredAt: minute,
+    outcome: 'done',
+    actor: server.userId,
+    sessionId: null,
+    details: null,
+    count: 30,
+  }
+  const summed = await entries()
+  expect(summed).toHaveLength(2)
+  expect(summed).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ ...sum, ipAddress: '198.51.100.0' }),
+      expect.objectContaining({ ...sum, ipAddress: '198.51.100.1' }),
+    ]),
+  )
+  // Several networks in one statement, and one after the other.
+  await Promise.all(times(30, (n) => signIn(`198.51.101.${n}`, server)))
+  for (const n of times(10, (n) => n)) await signIn(`198.51.102.${n}`, server)
+  const all = await entries()
+  expect(all).toHaveLength(20)
+  expect(all.reduce((sum: number, { count }: { count: number }) => sum + count, 0)).toBe(100)
+  const { nextCursor, ...page } = (await service.call('/auth/audit?limit=5', { method: 'GET', token })).body
+  const rest = await service.call(`/auth/audit?limit=100&cursor=${nextCursor}`, { method: 'GET', token })
+  const ids = [...page.entries, ...rest.body.entries].map(({ id }: { id: string }) => id)
+  expect(new Set(ids).size).toBe(ids.length)
+  expect(ids).toEqual(expect.arrayContaining(all.map(({ id }: { id: string }) => id)))
+  const { body } = await service.call('/auth/audit/daily?days=1', { method: 'GET', token })
+  expect(body.days).toMatchObject([{ signIns: 101 }])
+  // No row of a sign-in has the account as its actor.
+  const rows = await selectAudit(service.db).select('audit_id').where('actor', '=', server.userId).execute()
+  expect(rows).toEqual([])
+  service.clock.advance(60)
+  await signIn('198.51.100.1', server)
+  expect((await entries()).map(({ count }: { count: number }) => count)[0]).toBe(1)
 })
 
 describe('a wrong service password', () => {

@@ -580,7 +580,7 @@ describe('audit --email tells why somebody could not sign in (ASVS 16.3.1):', ()
     await service.login({ companyId, email, password })
     const line = `audit --company ${companyId} --email ${email.toUpperCase()}`
     const { entries, refusedSignIns, ...about } = (await admin(`${line} --json`)).json()
-    expect(about).toEqual({ companyId, email, userId })
+    expect(about).toEqual({ companyId, email, userId, serviceSignIns: [] })
     expect(entries.map((entry: { action: string }) => entry.action)).toEqual(['user_disable', 'user_create'])
     const refused = { network: '127.0.0.1', userId, lastEmail: email, minute: expect.any(String) }
     expect(refusedSignIns).toEqual([

@@ -24,6 +24,7 @@ const nothing = {
   mails: 0,
   auditAddresses: 0,
   refusedSignIns: 0,
+  serviceSignIns: 0,
   auditMonths: 0,
   knownClients: 0,
   usedChallenges: 0,

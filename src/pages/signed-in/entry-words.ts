@@ -37,11 +37,11 @@ export function whatOf({ action, outcome, subject }: AuditEntry): [before: strin
   return [action === 'sign_in' && subject !== null ? `${before} as` : before, after]
 }
 
-/** Why a sign-in was refused, and how often. */
+/** Why a sign-in was refused, and how often; of a service account, how often it signed in. */
 export function whyOf({ reason, count = 1 }: AuditEntry): string | null {
-  if (reason === undefined) return null
-  const why = REASONS[reason] ?? reason
-  return count > 1 ? `${why}, ${count.toLocaleString()} times` : why
+  const why = reason === undefined ? [] : [REASONS[reason] ?? reason]
+  const times = count > 1 ? [`${count.toLocaleString()} times`] : []
+  return [...why, ...times].join(', ') || null
 }
 
 /** What was changed: from what to what, or what was said besides. */
