@@ -38,6 +38,7 @@ async function openapiDocument(): Promise<string> {
     // The document says nothing of the pages, so they need not be built.
     PAGES_URL: 'https://app.example.com',
     MASTER_KEYS: `docs:${masterKey}`,
+    MASTER_KEYS_FILE: '',
     LOG_LEVEL: 'silent',
   }
   const config = loadConfig(variables, [])

@@ -25,18 +25,35 @@ export function isPlainUrl(text: string): boolean {
   )
 }
 
-export function namesOneHost(url: string): boolean {
+function readDatabaseUrl(url: string) {
   const [, authority = '', query = ''] = /^\w+:\/\/([^/?#]*)[^?#]*\??([^#]*)/.exec(url) ?? []
   const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/%2c/gi, ',')
-  const parameters = new URLSearchParams(query)
+  return { host, parameters: new URLSearchParams(query) }
+}
+
+export function namesOneHost(url: string): boolean {
+  const { host, parameters } = readDatabaseUrl(url)
   const isOne = (name: string) => /^[^,]*$/.test(parameters.getAll(name).join(','))
   return /^(?:\[[^\]]*\]|[^,:]*)(?::\d*)?$/.test(host) && isOne('host') && isOne('port')
 }
 
+/** Whether the connection stays on this machine, or has TLS that verifies the server. `defaultHost` is pg's, for none. */
+export function isPrivateDatabase(url: string, defaultHost: string): boolean {
+  const { host, parameters } = readDatabaseUrl(url)
+  const name = parameters.get('host') || host.replace(/:\d*$/, '').replace(/%2f/gi, '/') || defaultHost
+  const modes = parameters.getAll('sslmode')
+  // The last one counts.
+  const isVerified = /^verify-(?:full|ca)$/.test(modes.at(-1) ?? '')
+  return isVerified || name.startsWith('/') || isLoopbackHost(name)
+}
+
 /** Nobody else can read there what is sent without TLS. */
-export function isLoopback(origin: string): boolean {
-  const hostname = URL.parse(origin)?.hostname ?? ''
-  return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname)
+export function isLoopback(url: string): boolean {
+  return isLoopbackHost(URL.parse(url)?.hostname ?? '')
+}
+
+function isLoopbackHost(host: string): boolean {
+  return /^(?:(?:.+\.)?localhost|127\.\d+\.\d+\.\d+|::1|\[::1\])$/i.test(host)
 }
 
 export function isBelow(origin: string, domain: string): boolean {

@@ -1,4 +1,4 @@
-import { isLoopback, list, toMasterKey } from './config-forms.ts'
+import { isLoopback, isPrivateDatabase, list, toMasterKey, WITHOUT_TLS } from './config-forms.ts'
 
 /** Production refuses well-formed settings that give up a protection or make no sense. */
 
@@ -39,7 +39,31 @@ export function productionFaults(values: Record<string, unknown>, required: read
   if (textsOf(values, 'MASTER_KEYS').some((entry) => !looksRandom(toMasterKey(entry).key))) {
     faults.push('MASTER_KEYS: must be random in production; make one with: openssl rand -base64 32')
   }
-  return [...faults, ...durationFaults(values)]
+  return [...faults, ...plaintextFaults(values), ...durationFaults(values)]
+}
+
+/** Credentials and emailed links cross these connections (ASVS 12.3.1). */
+function plaintextFaults(values: Record<string, unknown>): string[] {
+  const allowed = textsOf(values, 'ALLOW_PLAINTEXT')
+  const unless = (word: string) =>
+    `in production, unless its host is this machine or ALLOW_PLAINTEXT names ${word}`
+  const { DATABASE_URL: database, SMTP_URL: mail, PGHOST: host } = values
+  const faults: string[] = []
+  const defaultHost = typeof host === 'string' && host !== '' ? host : 'localhost'
+  if (
+    typeof database === 'string' &&
+    !allowed.includes('database') &&
+    !isPrivateDatabase(database, defaultHost)
+  )
+    faults.push(`DATABASE_URL: must have sslmode=verify-full or sslmode=verify-ca ${unless('database')}`)
+  if (
+    typeof mail === 'string' &&
+    !allowed.includes('smtp') &&
+    mail.endsWith(WITHOUT_TLS) &&
+    !isLoopback(mail)
+  )
+    faults.push(`SMTP_URL: must not have requireTLS=false ${unless('smtp')}`)
+  return faults
 }
 
 function durationFaults(values: Record<string, unknown>): string[] {

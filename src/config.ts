@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { readSecretFiles } from './config-files.ts'
 import {
   areMasterKeys,
   containsClients,
@@ -39,7 +40,9 @@ const text = () => Type.Optional(Type.String())
 const Environment = Type.Object({
   NODE_ENV: oneOf(['development', 'test', 'production'], 'development'),
   DATABASE_URL: text(),
+  DATABASE_URL_FILE: text(),
   MASTER_KEYS: text(),
+  MASTER_KEYS_FILE: text(),
   PUBLIC_URL: text(),
   PAGES_URL: text(),
   PASSKEY_RP_ID: text(),
@@ -68,7 +71,9 @@ const Environment = Type.Object({
   REFRESH_RACE_SECONDS: seconds(1, 0),
   REFRESH_GRACE_SECONDS: seconds(0, 0),
   SMTP_URL: text(),
+  SMTP_URL_FILE: text(),
   MAIL_FROM: text(),
+  ALLOW_PLAINTEXT: text(),
   DASHBOARD_ORIGINS: text(),
   TRUST_PROXY: text(),
   BREACHED_PASSWORDS_URL: text(),
@@ -111,6 +116,10 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
   ],
   MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
+  ALLOW_PLAINTEXT: [
+    (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
+    'be database, smtp, or both',
+  ],
   BREACHED_PASSWORDS_URL: [
     isPlainUrl,
     'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
@@ -143,16 +152,24 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** Pure. @throws ConfigError, which names every fault and never contains the value of a secret */
+/**
+ * Depends on nothing but `env` and the files that it names for secrets.
+ * @throws ConfigError, which names every fault and never contains the value of a secret
+ */
 export function loadConfig(env: Record<string, string | undefined>, required: readonly string[] = REQUIRED) {
-  const values = Object.fromEntries(
+  const given = Object.fromEntries(
     Object.entries(Environment.properties).map(([name, schema]) => [name, readValue(env[name], schema)]),
   )
-  const faults = faultsOf(values)
+  const { secrets, faults: unread } = readSecretFiles(given)
+  const values = { ...given, ...secrets }
+  const faults = [...unread, ...faultsOf(values)]
   const limits = readLimits(env, faults)
   const further = misspeltNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
   if (values['NODE_ENV'] === 'production') {
-    further.push(...productionFaults(values, required), ...excessiveLimits(limits))
+    further.push(
+      ...productionFaults({ ...values, PGHOST: env['PGHOST'] }, required),
+      ...excessiveLimits(limits),
+    )
   }
   // A value of the wrong form is not checked further.
   const known = new Set(faults.map((fault) => fault.split(':', 1)[0]))
@@ -258,7 +275,10 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
 }
 
 function warningsOf(read: Variables): string[] {
-  if (read.NODE_ENV === 'production') return []
+  if (read.NODE_ENV === 'production') {
+    const words = list(read.ALLOW_PLAINTEXT)
+    return words.map((word) => `ALLOW_PLAINTEXT names ${word}: its connections can be without TLS`)
+  }
   const scale = read.RATE_LIMIT_SCALE
   return [
     ...(['HOST', 'OPS_HOST', 'PLATFORM_HOST'] as const)

@@ -174,7 +174,7 @@ function prepareWorkers(context: Context, registry: Registry): Workers {
     const share = Math.floor(hashes / config.workers) + (n < hashes % config.workers ? 1 : 0)
     const threads = String(Math.max(1, share) + 1)
     // PUBLIC_URL contains PORT by default, and only the first worker gets 0: issuers would differ.
-    const shared = { DATABASE_URL: databaseUrl, PUBLIC_URL: config.publicUrl }
+    const shared = { PUBLIC_URL: config.publicUrl, ...(!config.databaseUrl && { DATABASE_URL: databaseUrl }) }
     return { ...env, ...shared, UV_THREADPOOL_SIZE: threads }
   })
   const workers = createWorkers({ ...context, registry, envs })

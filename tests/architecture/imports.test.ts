@@ -5,7 +5,14 @@ import { circlesOf, type Import, read, show } from './sources.ts'
 
 /** The rooms of src: folders and files. A room can import from itself and from the lines above it. */
 const LINES = [
-  ['system.ts', 'limits/list.ts', 'config-forms.ts', 'config-names.ts', 'header-values.ts'],
+  [
+    'system.ts',
+    'limits/list.ts',
+    'config-files.ts',
+    'config-forms.ts',
+    'config-names.ts',
+    'header-values.ts',
+  ],
   ['errors.ts', 'config-production.ts', 'crypto'],
   ['config.ts', 'database', 'edge'],
   ['limits', 'token'],

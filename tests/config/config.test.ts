@@ -1,35 +1,11 @@
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { ConfigError, loadConfig, VARIABLES } from '../../src/config.ts'
+import { loadConfig, VARIABLES } from '../../src/config.ts'
 import { COUNTED } from '../../src/limits/list.ts'
+import { faultsOf, KEY, namesOf, PRODUCTION, randomKey } from './production.ts'
 
-const randomKey = (seed: string) => createHash('sha256').update(seed).digest()
-const KEY = randomKey('one').toString('base64')
 const OTHER_KEY = randomKey('other').toString('base64')
-const PRODUCTION = {
-  NODE_ENV: 'production',
-  DATABASE_URL: 'postgres://gatehouse@db.example/gatehouse',
-  MASTER_KEYS: `first:${KEY}`,
-  PUBLIC_URL: 'https://auth.example.com',
-  SMTP_URL: 'smtps://gate:secret@smtp.example.com',
-}
-
-/** The faults that an environment has, one a line. */
-function faultsOf(env: Record<string, string>): string[] {
-  try {
-    loadConfig(env)
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message.split('\n').slice(1)
-    throw error
-  }
-  return []
-}
-
-/** The names of the variables at fault. */
-const namesOf = (env: Record<string, string>) =>
-  faultsOf(env).map((fault) => /^ {2}- (\w+): \S/.exec(fault)?.[1])
 
 const defaults = {
   databaseUrl: undefined,

@@ -1,17 +1,8 @@
 import { expect, test } from 'vitest'
-import { ConfigError, loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config.ts'
+import { faultsOf } from './production.ts'
 
 /** A misspelt variable would leave its default in force, and nobody would notice. */
-
-function faultsOf(env: Record<string, string>): string[] {
-  try {
-    loadConfig(env)
-  } catch (error) {
-    if (error instanceof ConfigError) return error.message.split('\n').slice(1)
-    throw error
-  }
-  return []
-}
 
 test.for([
   ['DATABASE_URLL', 'DATABASE_URL'],

@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { VARIABLES } from '../../src/config.ts'
 
 /** Files of deploy/ that nothing else here starts. */
 
@@ -22,9 +24,31 @@ describe('the systemd unit', async () => {
     expect(unit).toMatch(/^ExecStart=\/opt\/gatehouse\/scripts\/start$/m)
   })
 
+  test('gets its secrets as credentials, in the files that the service reads (ASVS 13.3.1, 13.3.2)', () => {
+    const credentials = [...unit.matchAll(/^LoadCredential=([a-z-]+):\/etc\/gatehouse\/([a-z-]+)$/gm)]
+    const [, files = ''] = /^Environment=(.*_FILE=.*)$/m.exec(unit) ?? []
+    expect(credentials.map(([, id]) => id)).toEqual(['database-url', 'master-keys', 'smtp-url'])
+    expect(credentials.map(([, id, file]) => [id, file])).toEqual(credentials.map(([, id]) => [id, id]))
+    expect(files.split(' ')).toEqual(
+      credentials.map(([, id = '']) => `${id.replace('-', '_').toUpperCase()}_FILE=%d/${id}`),
+    )
+    for (const name of files.matchAll(/(\w+)=/g)) expect(VARIABLES).toContain(name[1])
+  })
+
+  test('denies every address that is not listed (ASVS 13.2.4, 13.2.5)', async () => {
+    expect(unit.match(/^IPAddress.*$/gm)).toEqual(['IPAddressDeny=any', 'IPAddressAllow=localhost'])
+    const network = await read('network.conf')
+    expect(network).not.toMatch(/^(?!#|\[Service\]$|IPAddressAllow=[\da-f.:/]+$).+$/m)
+  })
+
   const { error } = spawnSync('systemd-analyze', ['--version'])
-  test.skipIf(error)('is one that systemd knows every word of', () => {
-    const verify = spawnSync('systemd-analyze', ['verify', join(PROJECT, 'deploy/gatehouse.service')], {
+  test.skipIf(error)('is one that systemd knows every word of, with its drop-in', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'gatehouse-unit-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    await mkdir(join(folder, 'gatehouse.service.d'))
+    await writeFile(join(folder, 'gatehouse.service'), unit)
+    await writeFile(join(folder, 'gatehouse.service.d/network.conf'), await read('network.conf'))
+    const verify = spawnSync('systemd-analyze', ['verify', join(folder, 'gatehouse.service')], {
       encoding: 'utf8',
     })
     // It is unpacked elsewhere.

@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
+import { faultsOf, namesOf, PRODUCTION } from './production.ts'
+
+/** In production, only connections on the machine itself are without TLS (ASVS 12.3.1, 12.3.3). */
+
+const SMTP = 'smtp://gate:secret@mail.example.com:587'
+
+describe('DATABASE_URL in production', () => {
+  const withUrl = (DATABASE_URL: string) => ({ ...PRODUCTION, DATABASE_URL })
+
+  test.for([
+    'postgres://u:p@db.example/name?sslmode=verify-full',
+    'postgres://u:p@10.0.0.5:5432/name?sslrootcert=/etc/ca.pem&sslmode=verify-ca',
+    'postgres://u:p@localhost/name',
+    'postgres://u:p@127.0.0.1:5432/name?sslmode=disable',
+    'postgres://u:p@[::1]:5432/name',
+    'postgres:///name',
+    'postgres:///name?host=/var/run/postgresql',
+    'postgres://u@%2Fvar%2Frun%2Fpostgresql/name',
+  ])('can be %s', (url) => {
+    expect(faultsOf(withUrl(url))).toEqual([])
+  })
+
+  test.for([
+    'postgres://u:p@db.example/name',
+    'postgres://u:p@10.0.0.5/name?sslmode=require',
+    'postgres://u:p@db.example/name?sslmode=no-verify',
+    'postgres://u:p@db.example/name?ssl=true',
+    'postgres://u:p@db.example/name?sslmode=verify-full&sslmode=disable',
+    'postgres://u:p@localhost/name?host=db.example',
+    'postgres://u:p@localhost.example/name',
+    'postgres://u:localhost@db.example/name',
+    'postgres://u:p@[2001:db8::1]:5432/name',
+  ])('can not be %s, except on a private network', (url) => {
+    const [fault, ...others] = faultsOf(withUrl(url))
+    expect(fault).toMatch(/DATABASE_URL: must have sslmode=verify-full .*ALLOW_PLAINTEXT names database/)
+    expect(others).toEqual([])
+    expect(namesOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp' })).toEqual(['DATABASE_URL'])
+    expect(faultsOf({ ...withUrl(url), ALLOW_PLAINTEXT: 'smtp, database' })).toEqual([])
+    expect(faultsOf({ DATABASE_URL: url })).toEqual([])
+  })
+
+  test('without a host has that of PGHOST', () => {
+    expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: 'db.example' })).toEqual(['DATABASE_URL'])
+    expect(namesOf({ ...withUrl('postgres:///name'), PGHOST: '/var/run/postgresql' })).toEqual([])
+  })
+})
+
+test('SMTP_URL in production can have requireTLS=false only on this machine or a private network', () => {
+  const withUrl = (SMTP_URL: string) => ({ ...PRODUCTION, SMTP_URL })
+  expect(faultsOf(withUrl(SMTP))).toEqual([])
+  expect(faultsOf(withUrl('smtp://localhost:25?requireTLS=false'))).toEqual([])
+  const remote = withUrl(`${SMTP}?requireTLS=false`)
+  const [fault, ...others] = faultsOf(remote)
+  expect(fault).toMatch(/SMTP_URL: must not have requireTLS=false .*ALLOW_PLAINTEXT names smtp/)
+  expect(others).toEqual([])
+  expect(namesOf({ ...remote, ALLOW_PLAINTEXT: 'database' })).toEqual(['SMTP_URL'])
+  expect(faultsOf({ ...remote, ALLOW_PLAINTEXT: 'smtp' })).toEqual([])
+})
+
+describe('ALLOW_PLAINTEXT', () => {
+  test('is reported at start', () => {
+    expect(loadConfig(PRODUCTION).warnings).toEqual([])
+    expect(loadConfig({ ...PRODUCTION, ALLOW_PLAINTEXT: 'database,smtp' }).warnings).toEqual([
+      expect.stringMatching(/^ALLOW_PLAINTEXT names database/),
+      expect.stringMatching(/^ALLOW_PLAINTEXT names smtp/),
+    ])
+  })
+
+  test('names nothing else', () => {
+    for (const words of ['true', 'all', 'database;smtp', 'Database'])
+      expect(namesOf({ ALLOW_PLAINTEXT: words })).toEqual(['ALLOW_PLAINTEXT'])
+  })
+})
