@@ -104,6 +104,16 @@ async function deleteRepeatedly(
   return deleted
 }
 
+/**
+ * Superseded sessions of service accounts are deleted this much earlier than other sessions. A fleet signs in instead of keeping
+ * its sessions, and then each sign-in supersedes one.
+ */
+const headStart = sql`case
+  when end_reason = 'superseded' and (
+    select kind from users u where u.company_id = s.company_id and u.user_id = s.user_id
+  ) = 'service' then interval '29 days'
+  else interval '0' end`
+
 /** Reads all sessions in key order, a batch a statement: an index on their end would slow down each refresh. */
 async function deleteSessions(
   db: Executor,
@@ -116,7 +126,7 @@ async function deleteSessions(
   while (last.read === batch && !signal?.aborted) {
     const { rows } = await sql<typeof last & { deleted: number }>`
       with page as (
-        select company_id, session_id, ${sinceOf(lapse)} as since from sessions
+        select company_id, session_id, ${sinceOf(lapse)} - ${headStart} as since from sessions s
         where (company_id, session_id) > (${last.companyId}::uuid, ${last.sessionId}::uuid)
         order by company_id, session_id limit ${batch}
       ), locked as (

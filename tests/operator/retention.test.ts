@@ -33,6 +33,40 @@ const nothing = {
   companies: 0,
 }
 
+test('superseded sessions of service accounts are deleted after a day, and only these', async () => {
+  const person = await service.addUser(admin)
+  const account = await service.addUser(admin)
+  await sql`update users set kind = 'service' where user_id = ${account.userId}`.execute(db)
+  const session = (name: string, userId: string, reason: 'superseded' | 'logout', seconds: number) => ({
+    company_id: admin.companyId,
+    session_id: randomUUID(),
+    user_id: userId,
+    kind: 'token' as const,
+    created_at: at(-2 * DAY),
+    issued_at: at(-2 * DAY),
+    expires_at: at(5 * DAY),
+    max_expires_at: at(28 * DAY),
+    ended_at: at(seconds),
+    end_reason: reason,
+    cookie_hash: null,
+    user_agent: name,
+    ip_address: null,
+  })
+  const sessions = [
+    session('gone', account.userId, 'superseded', -DAY - 60),
+    session('recent', account.userId, 'superseded', -DAY + 60),
+    session('signed out', account.userId, 'logout', -DAY - 60),
+    session('of a person', person.userId, 'superseded', -DAY - 60),
+  ]
+  await db.insertInto('sessions').values(sessions).execute()
+  expect((await prune()).sessions).toBe(1)
+  const left = await db.selectFrom('sessions').select('user_agent').orderBy('user_agent').execute()
+  expect(left.map(({ user_agent }) => user_agent)).toEqual(['of a person', 'recent', 'signed out'])
+  await db.deleteFrom('sessions').execute()
+  for (const { userId } of [person, account])
+    await db.deleteFrom('users').where('user_id', '=', userId).execute()
+})
+
 test('housekeeping deletes what has lapsed, and nothing that anybody needs (ASVS 14.2.7)', async () => {
   await sql`delete from rate_counters`.execute(db)
   const { companyId, userId } = admin
