@@ -5,6 +5,7 @@ import { Registry } from 'prom-client'
 import { startBackground } from './background.ts'
 import type { Config } from './config.ts'
 import { createPasswordHasher } from './crypto/password.ts'
+import { warnOfCollation } from './database/byte-order.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
 import { readConnectionCapacity, requireSessionPooling, waitForDatabase } from './database/start.ts'
@@ -139,8 +140,8 @@ async function startMachine(context: Context): Promise<Service> {
   await migrate(connection.maintenance, console.error)
   stop.signal.throwIfAborted()
 
-  for (const warning of [...config.warnings, ...(await warnOfConnections(config, connection))])
-    log.warn(warning)
+  const ofDatabase = [await warnOfConnections(config, connection), await warnOfCollation(connection.health)]
+  for (const warning of [...config.warnings, ...ofDatabase.flat()]) log.warn(warning)
   const demo = config.databaseUrl ? null : await openDemo(context)
   log.info(`Operations listener at ${opsUrl}`)
   stop.signal.throwIfAborted()

@@ -123,6 +123,9 @@ export function explain(error: unknown): string | null {
   if (code === '42501') {
     return `The database refuses: ${error.message}. Run \`npm run admin -- migrate\` as the owner of the tables, and grant the role of DATABASE_URL select, insert, update and delete on all of them.`
   }
+  if (code === '23505') {
+    return `Two rows of the database have the same key: ${error.message}. This happens after a move to a system with a different collation. Merge or delete one of them, then start again.`
+  }
   if (error instanceof ConnectionError) {
     return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`
   }

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { isCollated, REPLACEMENTS, type Replacement } from './byte-order.ts'
+import { codeOf } from './faults.ts'
 import type { Database } from './schema.ts'
 
 /** Indexes of tables that grow without end. A migration would refuse writes until they are built; here, writes go on. */
@@ -12,20 +14,28 @@ const INDEXES = [
   },
 ]
 
-type Index = (typeof INDEXES)[number]
+type Index = (typeof INDEXES)[number] | Replacement
 
 const LOCK = 1_903_211_786
 const RETRY_MS = 1_000
 
 /** Safe in several instances, and after one that was broken off. */
 export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) => void): Promise<void> {
-  for (const index of INDEXES) {
-    for (let waits = 0; (await stateOf(db, index)) !== 'valid'; waits += 1) {
-      if (waits === 1) onWait(`Waiting for the index ${index.name}, which another instance builds.`)
+  for (const index of [...INDEXES, ...REPLACEMENTS]) {
+    for (let waits = 0; !(await isDone(db, index)); waits += 1) {
+      if (waits === 1)
+        onWait(
+          `Waiting for the index ${index.name}: another instance builds it, or a transaction holds its table.`,
+        )
       if (waits > 0) await sleep(RETRY_MS)
       await build(db, index)
     }
   }
+}
+
+async function isDone(db: Kysely<Database>, index: Index): Promise<boolean> {
+  if ('former' in index) return !(await isCollated(db, index.former))
+  return (await stateOf(db, index)) === 'valid'
 }
 
 /** Nothing if another instance does. To wait for its lock in a transaction would be a deadlock: the build waits for all that are open. */
@@ -37,11 +47,13 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
     )
     if (!rows[0]?.isOurs) return
     try {
+      if (await isDone(one, index)) return
       // It waits for transactions that are open, and nobody waits for it.
       await sql`set lock_timeout = 0`.execute(one)
       const state = await stateOf(one, index)
       if (state === 'invalid') await index.drop.execute(one)
       if (state !== 'valid') await index.create.execute(one)
+      if ('swap' in index) await swap(one, index.swap)
     } finally {
       await sql`select pg_advisory_unlock(${LOCK}::int), set_config('lock_timeout', ${rows[0].lockTimeout}, false)`.execute(
         one,
@@ -50,7 +62,22 @@ async function build(db: Kysely<Database>, index: Index): Promise<void> {
   })
 }
 
-async function stateOf(db: Kysely<Database>, { name }: Index): Promise<'valid' | 'invalid' | 'missing'> {
+/** Takes moments. Requests wait behind it while it waits for its table, so it soon leaves it to the next try. */
+async function swap(one: Kysely<Database>, statements: RawBuilder<unknown>[]): Promise<void> {
+  try {
+    await one.transaction().execute(async (tx) => {
+      await sql`set local lock_timeout = '500ms'`.execute(tx)
+      for (const statement of statements) await statement.execute(tx)
+    })
+  } catch (error) {
+    if (codeOf(error) !== '55P03') throw error
+  }
+}
+
+async function stateOf(
+  db: Kysely<Database>,
+  { name }: Pick<Index, 'name'>,
+): Promise<'valid' | 'invalid' | 'missing'> {
   const { rows } = await sql<{ isValid: boolean }>`
     select indisvalid as "isValid" from pg_index where indexrelid = to_regclass(${name})`.execute(db)
   if (!rows[0]) return 'missing'

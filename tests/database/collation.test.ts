@@ -1,0 +1,57 @@
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { expect, inject, test } from 'vitest'
+import { warnOfCollation } from '../../src/database/byte-order.ts'
+import { connect } from '../../src/database/connect.ts'
+import { migrate } from '../../src/database/migrate.ts'
+import { whenDone } from '../support/cleanup.ts'
+import { databaseUrl, run } from '../support/postgres.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+/** The data is moved to a system that sorts differently, or the library of the system that sorts is replaced. */
+
+test('data that moves to a different collation locks nobody out, and stores no email and no event twice', async () => {
+  const serverUrl = inject('serverUrl')
+  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  await run(serverUrl, `create database ${name} template template0 locale_provider icu icu_locale 'en'`)
+  whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
+  const url = databaseUrl(serverUrl, name)
+  const setup = connect({ url, poolSize: 1 })
+  await migrate(setup.maintenance)
+  await setup.close()
+  const before = await openTestService({ url })
+  const admin = await before.addCompany()
+  const secret = await before.newSecret(admin)
+  // Upper case stands among lower case, and an underscore before digits.
+  const ids = times(60, (n) => `${n % 2 ? 'e' : 'E'}${n % 3 ? '_' : '0'}${n}`)
+  const users = await Promise.all(
+    ids.map((id) => before.addUser(admin, 'viewer', { email: `${id}@x.example` })),
+  )
+  const events = ids.map((id) => ({ id, type: 'a.b', data: {} }))
+  expect((await before.send(admin.companyId, secret, { events })).body).toMatchObject({ accepted: 60 })
+
+  await run(
+    serverUrl,
+    `update pg_database set datlocprovider = 'b', datlocale = 'C.UTF-8', datcollversion = null
+    where datname = '${name}'`,
+  )
+  const after = await openTestService({ url })
+  const answers = await Promise.all(users.map((user) => after.login(user)))
+  expect(answers.map(({ status }) => status)).toEqual(users.map(() => 200))
+  for (const { email } of users.slice(0, 10))
+    await expect(after.addUser(admin, 'viewer', { email })).rejects.toThrow()
+  const again = await after.send(admin.companyId, secret, { events })
+  expect(again.body).toMatchObject({ duplicates: 60 })
+})
+
+test('a collation that has changed below the database is reported, with what to do', async () => {
+  const { db, url } = await openTestService()
+  const name = new URL(url).pathname.slice(1)
+  expect(await warnOfCollation(db)).toEqual([])
+  await sql`update pg_database set datcollversion = '0' where datname = ${name}`.execute(db)
+  const [warning] = await warnOfCollation(db)
+  expect(warning).toMatch(/from version 0 to 1\b.* roles_pkey\..*reindex database/)
+  expect(warning).not.toMatch(/users|email|handle|event|counter|mail_outbox|_key\b/)
+  await sql`alter database ${sql.id(name)} refresh collation version`.execute(db)
+  expect(await warnOfCollation(db)).toEqual([])
+})
