@@ -72,6 +72,7 @@ const Environment = Type.Object({
   REFRESH_GRACE_SECONDS: seconds(0, 0),
   SMTP_URL: text(),
   SMTP_URL_FILE: text(),
+  SMTP_NAME: text(),
   MAIL_FROM: text(),
   ALLOW_PLAINTEXT: text(),
   DASHBOARD_ORIGINS: text(),
@@ -89,6 +90,10 @@ type Variables = Static<typeof Environment>
 export const VARIABLES = Object.keys(Environment.properties)
 
 type Form = [isValid: (text: string) => boolean, must: string]
+const HOST_NAME: Form = [
+  (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
+  'be the name of a host in lower case, such as example.com',
+]
 const FORMS: Partial<Record<keyof Variables, Form>> = {
   DATABASE_URL: [
     (url) => /^postgres(ql)?:\/\//.test(url),
@@ -106,15 +111,13 @@ const FORMS: Partial<Record<keyof Variables, Form>> = {
     (url) => originOf(url) !== null,
     'be an http(s) URL without a path, such as https://app.example.com',
   ],
-  PASSKEY_RP_ID: [
-    (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
-    'be the name of a host in lower case, such as example.com',
-  ],
+  PASSKEY_RP_ID: HOST_NAME,
   CELL: [(name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
   SMTP_URL: [
     isSmtpUrl,
     'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
   ],
+  SMTP_NAME: HOST_NAME,
   MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
   ALLOW_PLAINTEXT: [
     (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
@@ -251,6 +254,8 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
     /** Without a URL, mail is written to files in the data folder, only outside production. */
     mail: {
       smtpUrl: read.SMTP_URL,
+      /** By which the service introduces itself to the mail server (EHLO). Relays refuse the address of a container. */
+      clientName: read.SMTP_NAME ?? mailDomainOf(publicUrl),
       // Without TLS, an eavesdropper could read the links in mails.
       requireTls: read.NODE_ENV === 'production' && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
       from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,

@@ -31,11 +31,12 @@ export function openTransport({ mail, dataDir }: Pick<Config, 'mail' | 'dataDir'
   return mail.smtpUrl ? openServer(mail.smtpUrl, mail) : openFolder(join(dataDir, 'mail'), mail)
 }
 
-type Settings = Pick<Config['mail'], 'from' | 'requireTls'>
+type Settings = Pick<Config['mail'], 'from' | 'requireTls' | 'clientName'>
 
 function openServer(smtpUrl: string, settings: Settings): Transport {
   const server = createTransport({
     url: smtpUrl,
+    name: settings.clientName,
     pool: true,
     maxConnections: MAX_CONNECTIONS,
     // The outbox decides whether to try again.

@@ -2,6 +2,7 @@ import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
 import { openLocalMasterKey } from '../../src/local/data-folder.ts'
 import { openTransport } from '../../src/mail/transport.ts'
 import { createClock } from '../support/test-service.ts'
@@ -21,7 +22,7 @@ test('nothing in the data folder is open to other users, whatever made the folde
   onTestFinished(() => void process.umask(before))
   const home = await mkdtemp(join(tmpdir(), 'gatehouse-data-'))
   onTestFinished(() => rm(home, { recursive: true }))
-  const mail = { smtpUrl: undefined, requireTls: false, from: 'gate@x.example' }
+  const { mail } = loadConfig({})
   const steps = [
     (dataDir: string) => openLocalMasterKey(dataDir, createClock()),
     (dataDir: string) => openTransport({ mail, dataDir }).send(message, AbortSignal.timeout(5_000)),

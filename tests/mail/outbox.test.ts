@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import PostalMime from 'postal-mime'
 import { describe, expect, test } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
 import { createSender } from '../../src/mail/sender.ts'
 import { queueMail } from '../../src/mail/service.ts'
 import { openTransport, SendFailure, type Transport } from '../../src/mail/transport.ts'
@@ -380,10 +381,7 @@ describe('an attempt that fails', async () => {
     const { port } = await new Promise<{ port: number }>((resolve) =>
       silent.on('listening', () => resolve(silent.address() as { port: number })),
     )
-    const transport = openTransport({
-      mail: { smtpUrl: `smtp://127.0.0.1:${port}`, requireTls: false, from: 'gate@example.com' },
-      dataDir: '',
-    })
+    const transport = openTransport(loadConfig({ SMTP_URL: `smtp://127.0.0.1:${port}` }))
     const message = {
       id: 'x',
       kind: KIND,
@@ -441,10 +439,7 @@ test('a recipient that the server refuses is tried again for a day, at growing d
       [locked]: [530, 'Authentication required'],
     },
   })
-  const transport = openTransport({
-    mail: { smtpUrl: mailbox.url, requireTls: false, from: 'gate@example.com' },
-    dataDir: '',
-  })
+  const transport = openTransport(loadConfig({ SMTP_URL: mailbox.url }))
   const sender = openSender(service, transport.send)
   const rowOf = (address: string) =>
     service.db
@@ -489,7 +484,7 @@ test('a recipient that the server refuses is tried again for a day, at growing d
 test('a production server that offers no TLS gets no mail', async () => {
   const mailbox = await openMailbox()
   const transport = openTransport({
-    mail: { smtpUrl: mailbox.url, requireTls: true, from: 'gate@example.com' },
+    mail: { ...loadConfig({ SMTP_URL: mailbox.url }).mail, requireTls: true },
     dataDir: '',
   })
   const message = {

@@ -5,6 +5,8 @@ import { SMTPServer } from 'smtp-server'
 /** A real SMTP server, and what it has received. */
 
 export interface ReceivedMail {
+  /** By which the client introduced itself (EHLO). */
+  clientName: string
   /** The recipients of the envelope, which alone decide where the mail goes. */
   recipients: string[]
   raw: string
@@ -52,7 +54,7 @@ export function createMailServer({ host, port, onMessage, refusals = {} }: Optio
           const [, token = ''] = /#token=([^\s&]+)/.exec(email.text ?? '') ?? []
           const recipients = session.envelope.rcptTo.map(({ address }) => address)
           try {
-            await onMessage({ recipients, raw, email, token })
+            await onMessage({ clientName: session.hostNameAppearsAs, recipients, raw, email, token })
             callback()
           } catch (error) {
             callback(error as Error)
