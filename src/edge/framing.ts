@@ -8,6 +8,10 @@ const MAX_HEADERS = 100
 /** uri-host [ ":" port ] (RFC 9110, section 7.2). Only the form is checked, since nothing uses the value. */
 const HOST = /^(?:[\w.~!$&'()*+,;=%-]*|\[[\w.:]+\])(?::\d*)?$/
 
+function headerBytesOf({ url = '', rawHeaders }: IncomingMessage): number {
+  return rawHeaders.reduce((bytes, text) => bytes + text.length, url.length)
+}
+
 function malformationOf(message: IncomingMessage): string | null {
   const { method, url = '', httpVersion, headers } = message
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'This service speaks HTTP/1.1.'
@@ -31,7 +35,8 @@ function malformationOf(message: IncomingMessage): string | null {
 }
 
 /** Whether all percent-escapes are whole, and UTF-8. Parsers read others differently, or as text. */
-function isDecodable(url: string): boolean {
+export function isDecodable(url: string): boolean {
+  if (!url.includes('%')) return true
   try {
     decodeURIComponent(url)
     return true
@@ -40,13 +45,16 @@ function isDecodable(url: string): boolean {
   }
 }
 
-export function faultOf(message: IncomingMessage): Problem | null {
+/** `maxHeaderBytes` counts the request line and headers without their separators. */
+export function faultOf(message: IncomingMessage, maxHeaderBytes = Number.POSITIVE_INFINITY): Problem | null {
+  if (headerBytesOf(message) > maxHeaderBytes)
+    return new Problem('headers_too_large', 'The request line and headers are too large.')
   if (message.rawHeaders.length > 2 * MAX_HEADERS) {
     return new Problem('headers_too_large', `A request has at most ${MAX_HEADERS} headers.`)
   }
   const malformation = malformationOf(message)
   if (malformation) return new Problem('malformed_http', malformation)
-  // The router has refused such a path already.
+  // No path: see http/not-found.ts.
   if (isDecodable(message.url ?? '')) return null
   const errors = [{ path: '/querystring', message: 'must have percent-escapes of UTF-8 alone' }]
   return new Problem('invalid_request', 'The query contains a broken %-escape.', { errors })

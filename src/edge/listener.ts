@@ -49,6 +49,8 @@ import { closeUnread } from './unread.ts'
  */
 
 const MAX_HEADER_BYTES = 16 * 1024
+/** Node's own limit: what it refuses has no origin, so browsers would hide the 431 from pages. */
+const MAX_PARSED_HEADER_BYTES = 2 * MAX_HEADER_BYTES
 
 export interface ListenerOptions extends AnswerOptions {
   registry: Registry
@@ -91,7 +93,7 @@ export function createListener(options: ListenerOptions): Listener {
   })
   return {
     serve: (handle) => serve(handle, { ...options, isTrusted, provenNetworks, budget }),
-    faultOf,
+    faultOf: (message) => faultOf(message, MAX_HEADER_BYTES),
     ignoresForwarded({ headers, socket: { remoteAddress: peer } }) {
       return headers['x-forwarded-for'] !== undefined && peer !== undefined && !isTrusted(peer)
     },
@@ -119,7 +121,7 @@ interface Options extends ListenerOptions {
 
 function serve(handle: RequestListener, options: Options): Server {
   const server = createServer({
-    maxHeaderSize: MAX_HEADER_BYTES,
+    maxHeaderSize: MAX_PARSED_HEADER_BYTES,
     // Slow senders: the whole request must arrive within 5 s. Node checks twice a second.
     headersTimeout: 5_000,
     requestTimeout: 5_000,
@@ -145,7 +147,8 @@ function serve(handle: RequestListener, options: Options): Server {
     },
     refuse({ message, response, problem, shed: reason, isProven }) {
       shed.inc({ reason })
-      const about = { ipAddress: ipAddressOfMessage(message), method: message.method }
+      const { method, headers: received } = message
+      const about = { ipAddress: ipAddressOfMessage(message), method, origin: received.origin }
       const { status, headers, body } = renderProblem(problem, about, options)
       // Otherwise the next comes at once, which this cannot keep up with.
       response.writeHead(status, { ...headers, connection: 'close' })
@@ -162,7 +165,7 @@ function serve(handle: RequestListener, options: Options): Server {
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('connect', (_request, socket) => {
     const problem = new Problem('method_not_allowed', 'This is no proxy.', { headers: { allow: '' } })
-    refuse(socket, problem, LINGER_MS, options)
+    refuse(socket, problem, { lingerMs: LINGER_MS }, options)
   })
   answerParserErrors(server, options)
   return server

@@ -30,7 +30,7 @@ export function createPrivateListener(options: ListenerOptions): Listener {
       answerParserErrors(server, options)
       return server
     },
-    faultOf,
+    faultOf: (message) => faultOf(message),
     ignoresForwarded: () => false,
     waitOf: () => 0,
     openBody(message, answer, limit) {

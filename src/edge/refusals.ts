@@ -16,8 +16,8 @@ export const LINGER_MS = 1_000
 
 export interface AnswerOptions {
   system: System
-  /** The headers of every answer, by request id. */
-  commonHeaders(requestId: string): OutgoingHttpHeaders
+  /** The headers of every response. */
+  commonHeaders(requestId: string, origin: string | undefined): OutgoingHttpHeaders
   log(): { info(line: object): void }
 }
 
@@ -51,16 +51,25 @@ export function answerParserErrors(server: Server, options: AnswerOptions): void
       // The error is in a request that has an answer already. A second one would seem to answer the next request.
       if (latest?.headersSent && !latest.req.complete) {
         afterClose(latest, () => end(socket, '', lingerMs))
-      } else refuse(socket, problem, lingerMs, options)
+      } else {
+        // Of the request whose body is at fault. Headers that are at fault are not known.
+        const origin = latest?.req.complete === false ? latest.req.headers.origin : undefined
+        refuse(socket, problem, { lingerMs, origin }, options)
+      }
     })
   })
 }
 
-export function refuse(socket: Duplex, problem: Problem, lingerMs: number, options: AnswerOptions): void {
+export function refuse(
+  socket: Duplex,
+  problem: Problem,
+  { lingerMs, origin }: { lingerMs: number; origin?: string | undefined },
+  options: AnswerOptions,
+): void {
   // The last answer was sent with `Connection: close`, or the sender is gone.
   if (!socket.writable) return
   const ipAddress = 'remoteAddress' in socket ? String(socket.remoteAddress) : undefined
-  const { status, headers, body } = renderProblem(problem, { ipAddress }, options)
+  const { status, headers, body } = renderProblem(problem, { ipAddress, origin }, options)
   const lines = Object.entries({ ...headers, connection: 'close' }).map(
     ([name, value]) => `${name}: ${value}`,
   )
@@ -70,7 +79,10 @@ export function refuse(socket: Duplex, problem: Problem, lingerMs: number, optio
 /** Also logs it, since the app does not. */
 export function renderProblem(
   problem: Problem,
-  about: { ipAddress: string | undefined; method?: string | undefined },
+  {
+    origin,
+    ...about
+  }: { ipAddress: string | undefined; method?: string | undefined; origin: string | undefined },
   { system, commonHeaders, log }: AnswerOptions,
 ) {
   const requestId = newId(system)
@@ -79,7 +91,7 @@ export function renderProblem(
   const body = JSON.stringify(toReply(problem, requestId))
   const { retryAfterSeconds } = problem.extras
   const headers: OutgoingHttpHeaders = {
-    ...commonHeaders(requestId),
+    ...commonHeaders(requestId, origin),
     'content-type': 'application/problem+json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
     ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),

@@ -1,15 +1,21 @@
 import type { OutgoingHttpHeaders } from 'node:http'
-import fastifyCors from '@fastify/cors'
+import fastifyCors, { type FastifyCorsOptions } from '@fastify/cors'
 import fastifyHelmet from '@fastify/helmet'
 import fastify, { type FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 
-/** The headers of every answer. Where no hook runs, problems.ts and the listener add them. */
-export type CommonHeaders = (requestId: string) => OutgoingHttpHeaders
+/** The headers of every response. With an origin, also those of CORS: for the listener, whose responses no hook sees. */
+export type CommonHeaders = (requestId: string, origin?: string) => OutgoingHttpHeaders
 
-export async function createCommonHeaders(): Promise<CommonHeaders> {
+export async function createCommonHeaders(dashboardOrigins: string[]): Promise<CommonHeaders> {
   const security = await renderSecurityHeaders()
-  return (requestId) => ({ ...security, 'cache-control': 'no-store', 'x-request-id': requestId })
+  const cors = await renderCorsHeaders(dashboardOrigins)
+  return (requestId, origin = '') => ({
+    ...security,
+    ...cors.get(origin),
+    'cache-control': 'no-store',
+    'x-request-id': requestId,
+  })
 }
 
 /** Helmet's headers are the same for every answer, so a separate app renders them once, with a 404. */
@@ -31,6 +37,20 @@ async function renderSecurityHeaders(): Promise<OutgoingHttpHeaders> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !isOfAnswer(name)))
 }
 
+/** By origin, rendered in the same way. */
+async function renderCorsHeaders(dashboardOrigins: string[]): Promise<Map<string, OutgoingHttpHeaders>> {
+  const app = fastify()
+  await app.register(fastifyCors, corsOptions(dashboardOrigins))
+  const rendered = new Map<string, OutgoingHttpHeaders>()
+  for (const origin of dashboardOrigins) {
+    const { headers } = await app.inject({ url: '/', headers: { origin } })
+    const ofCors = Object.entries(headers).filter(([name]) => /^(access-control-.*|vary)$/.test(name))
+    rendered.set(origin, Object.fromEntries(ofCors))
+  }
+  await app.close()
+  return rendered
+}
+
 const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app, { commonHeaders }) => {
   app.addHook('onRequest', (request, reply, done) => {
     reply.headers(commonHeaders(request.id))
@@ -49,18 +69,22 @@ const plugin: FastifyPluginAsync<{ commonHeaders: CommonHeaders }> = async (app,
 
 const cors: FastifyPluginAsync<{ dashboardOrigins: string[] }> = async (app, { dashboardOrigins }) => {
   if (dashboardOrigins.length === 0) return
-  await app.register(fastifyCors, {
+  await app.register(fastifyCors, corsOptions(dashboardOrigins))
+}
+
+function corsOptions(dashboardOrigins: string[]): FastifyCorsOptions {
+  return {
     // With the list, the plugin would send other origins all CORS headers except the one with the origin.
     origin: (origin, callback) =>
       callback(null, origin !== undefined && dashboardOrigins.includes(origin) ? origin : false),
     credentials: true,
+    // Those that a preflight names: tracing libraries add their own.
     methods: ['GET', 'POST', 'PATCH', 'DELETE'],
-    allowedHeaders: ['authorization', 'content-type', 'idempotency-key', 'x-session-id', 'x-session-mode'],
     exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
     maxAge: 600,
     // Otherwise the plugin would answer an OPTIONS that is not a preflight with plain text.
     strictPreflight: false,
-  })
+  }
 }
 
 export const headersPlugin = fp(plugin, { name: 'headers' })

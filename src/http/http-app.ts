@@ -5,6 +5,7 @@ import fastify, { LogController } from 'fastify'
 import type { DestinationStream } from 'pino'
 import type { Registry } from 'prom-client'
 import type { Config } from '../config.ts'
+import { isDecodable } from '../edge/framing.ts'
 import { createListener } from '../edge/listener.ts'
 import { createPrivateListener } from '../edge/private-listener.ts'
 import { memoryLimitsPlugin, noLimitsPlugin } from '../limits/memory.ts'
@@ -12,13 +13,13 @@ import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
 import { deadlinePlugin } from './deadline.ts'
-import { type CommonHeaders, corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
+import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { logSettings, noticesPlugin } from './logs.ts'
-import { notFoundPlugin } from './not-found.ts'
+import { notFoundPlugin, UNREADABLE_PATH } from './not-found.ts'
 import { createRequestMeasures, observePlugin, type RequestMeasures } from './observe.ts'
 import { openapiPlugin } from './openapi/plugin.ts'
 import { pageFilesPlugin } from './pages.ts'
-import { answerRouterError, problemsPlugin } from './problems.ts'
+import { problemsPlugin } from './problems.ts'
 import { buildSerializer, responsesPlugin } from './responses.ts'
 
 export interface HttpOptions {
@@ -44,7 +45,6 @@ export async function createHttpApps(options: HttpOptions) {
   const { config, registry, guide } = options
   const shared = {
     ...options,
-    commonHeaders: await createCommonHeaders(),
     measures: createRequestMeasures(registry),
   }
   const app = await createApp({ ...config, ...shared, createListener, limitsPlugin: memoryLimitsPlugin })
@@ -63,7 +63,6 @@ export async function createHttpApps(options: HttpOptions) {
 }
 
 interface AppOptions extends HttpOptions {
-  commonHeaders: CommonHeaders
   measures: RequestMeasures
   createListener: typeof createListener
   limitsPlugin: typeof memoryLimitsPlugin
@@ -78,13 +77,13 @@ async function createApp({
   registry,
   logStream,
   answerWithinMs,
-  commonHeaders,
   measures,
   createListener,
   limitsPlugin,
   dashboardOrigins,
   hasPages,
 }: AppOptions) {
+  const commonHeaders = await createCommonHeaders(dashboardOrigins)
   const listener = createListener({ ...config, system, registry, commonHeaders, log: () => app.log })
   const app = fastify({
     logger: logSettings(config.logLevel, logStream),
@@ -98,7 +97,9 @@ async function createApp({
     serverFactory: listener.serve,
     // The listener answers the requests that Node's parser refuses, in place of Fastify.
     clientErrorHandler: () => {},
-    frameworkErrors: answerRouterError(commonHeaders),
+    rewriteUrl: ({ url = '' }) => (isDecodable(url.split('?', 1).join()) ? url : UNREADABLE_PATH),
+    // The schemas of parameters bound them, behind the guards. The router would answer without any hook.
+    routerOptions: { maxParamLength: 64 * 1024 },
     forceCloseConnections: 'idle',
     // A request that arrives while the service drains is answered as usual. Then its connection is closed.
     return503OnClosing: false,

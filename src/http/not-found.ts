@@ -4,6 +4,9 @@ import { Problem } from '../errors.ts'
 import { preferredType } from './accept.ts'
 import { sendNotFoundPage } from './pages.ts'
 
+/** In place of a path with a broken %-escape, which the router would answer itself, without any hook. No route has it. */
+export const UNREADABLE_PATH = '/%25'
+
 /** Answers 404 for an unknown path, and 405 for a known path with another method. */
 async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean }): Promise<void> {
   const methodsByPath = new Map<string, { pattern: RegExp; methods: Set<string> }>()
@@ -16,7 +19,9 @@ async function plugin(app: FastifyInstance, { hasPages }: { hasPages: boolean })
     methodsByPath.set(url, known)
   })
 
-  function notFound({ url, method }: FastifyRequest): Problem {
+  function notFound({ url, originalUrl, method }: FastifyRequest): Problem {
+    if (url === UNREADABLE_PATH && originalUrl !== UNREADABLE_PATH)
+      return new Problem('invalid_request', 'The path contains a broken %-escape.')
     const [path = ''] = url.split('?')
     const allowed = new Set(
       [...methodsByPath.values()]

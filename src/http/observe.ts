@@ -21,10 +21,6 @@ declare module 'fastify' {
       clientId?: string
     }
   }
-  interface FastifyInstance {
-    /** Logs and measures an answer. Only for those that no hook sees. */
-    observe(request: FastifyRequest, reply: FastifyReply): void
-  }
   interface FastifyContextConfig {
     countedAs?: 'sign_ins' | 'refreshes'
     /** Of a public route that consumes `limits.anonymous` by itself. */
@@ -71,7 +67,6 @@ async function plugin(
     observe(request, reply)
     done()
   })
-  app.decorate('observe', observe)
 
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const { method } = request

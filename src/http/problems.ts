@@ -1,8 +1,7 @@
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import { catalogue, Problem, type ProblemCode, statusOfProblem, toReply } from '../errors.ts'
 import { limitHeaders } from '../limits/answer.ts'
-import type { CommonHeaders } from './headers.ts'
 import { toProblem } from './to-problem.ts'
 
 /** Answers every error with problem details (RFC 9457). An unexpected one is logged and answered 500. */
@@ -78,18 +77,6 @@ function challenge(code: ProblemCode, detail: string): string {
   return WITHOUT_TOKEN.has(code)
     ? realm
     : `${realm}, error="invalid_token", error_description="${detail.replace(/["\\]/g, '')}"`
-}
-
-/** Answers what the router refuses before any hook runs, a broken %-escape or a parameter too long, and counts it. */
-export function answerRouterError(commonHeaders: CommonHeaders) {
-  return async (error: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const { limits, observe } = request.server
-    reply.headers(commonHeaders(request.id))
-    const problem = await limits.anonymous(request, reply).then(() => toProblem(error), toProblem)
-    request.logContext = logContextOf(problem)
-    sendProblem(problem, request, reply)
-    observe(request, reply)
-  }
 }
 
 export const problemsPlugin = fp(plugin, {

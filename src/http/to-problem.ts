@@ -35,8 +35,6 @@ const FRAMEWORK: Record<string, [ProblemCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send the body as application/json in UTF-8.'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['payload_too_large', 'The body is larger than this endpoint takes.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_http', 'The body is not as long as Content-Length says.'],
-  FST_ERR_BAD_URL: ['invalid_request', 'The path contains a broken %-escape.'],
-  FST_ERR_MAX_PARAM_LENGTH: ['not_found', 'There is nothing at this path.'],
 }
 
 type Fault = NonNullable<FastifyError['validation']>[number]

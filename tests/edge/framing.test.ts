@@ -3,9 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
 import { answersOn, exchange, open } from '../http/raw.ts'
-import { openTestService } from '../support/test-service.ts'
+import { type Answer, openTestService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const LISTED = 'https://app.example.com'
+
+const service = await openTestService({ env: { DASHBOARD_ORIGINS: LISTED } })
 const [address = ''] = service.addresses
 const admin = await service.addCompany()
 
@@ -93,7 +95,8 @@ describe('answered 431, and the connection closed (RFC 6585, section 5):', () =>
       'headers of 20 KB in all': get(`${HOST}${`X-Long: ${'x'.repeat(1000)}\r\n`.repeat(20)}`),
       '3 000 headers': get(`${HOST}${'a:b\r\n'.repeat(3_000)}`),
       '101 headers': get(`${HOST}${'a:b\r\n'.repeat(100)}`),
-      'trailers of 20 KB': post(CHUNKED, `2\r\n{}\r\n0\r\nX-Long: ${'x'.repeat(20_000)}\r\n\r\n`),
+      'a header of 40 KB, which Node refuses': get(`${HOST}X-Long: ${'x'.repeat(40_000)}\r\n`),
+      'trailers of 40 KB': post(CHUNKED, `2\r\n{}\r\n0\r\nX-Long: ${'x'.repeat(40_000)}\r\n\r\n`),
     }),
   )('%s', async ([, bytes]) => {
     const answers = await exchange(address, bytes)
@@ -172,8 +175,8 @@ test('slow senders are answered 408 and closed, while others are served (ASVS 13
   const starts: Record<string, string> = {
     'half a request line': 'GET /api/auth',
     'half the headers': `GET /api/auth/session HTTP/1.1\r\n${HOST}X-Slow: `,
-    'half a body': post('Content-Length: 100\r\n', '{'),
-    'half a chunk': post(CHUNKED, '64\r\n{'),
+    'half a body': post(`Content-Length: 100\r\nOrigin: ${LISTED}\r\n`, '{'),
+    'half a chunk': post(`${CHUNKED}Origin: ${LISTED}\r\n`, '64\r\n{'),
     'half a second request': `${keySet()}GET /api/auth`,
   }
   async function sendSlowly(start: string, drop: string) {
@@ -191,6 +194,10 @@ test('slow senders are answered 408 and closed, while others are served (ASVS 13
       answer: await sendSlowly(start, drop),
     })),
   )
+  const corsOf = ({ headers = {} }: { headers?: Answer['headers'] } = {}) =>
+    Object.entries(headers).filter(([name]) => name.startsWith('access-control-'))
+  const cors = corsOf(await service.call('/nothing', { headers: { origin: LISTED } }))
+  expect(cors).toHaveLength(3)
   let waiting = true
   const finished = Promise.all(slow).finally(() => {
     waiting = false
@@ -204,5 +211,6 @@ test('slow senders are answered 408 and closed, while others are served (ASVS 13
   for (const { name, answer } of await finished) {
     expect([name, answer?.status, answer?.headers['connection']]).toEqual([name, 408, 'close'])
     if (answer) expectProblem(answer, [408, 'request_timeout'])
+    expect([name, corsOf(answer)]).toEqual([name, /half a (body|chunk)/.test(name) ? cors : []])
   }
 })

@@ -201,14 +201,17 @@ describe('requests', () => {
   })
 
   test('of which thousands wait are refused on arrival: 503, when to come again, and the connection closed', async () => {
-    const service = await openTestService()
+    const origin = 'https://app.example.com'
+    const service = await openTestService({ env: { DASHBOARD_ORIGINS: origin } })
     const address = service.addresses[0] ?? ''
     const sockets = times(300, () => open(address))
     await Promise.all(sockets.map((socket) => once(socket, 'connect')))
     // A turn accepts one connection. When the last is served, all are accepted.
     await exchange(address, nothing('Connection: close\r\n'))
     const all = sockets.map((socket) => answersOn(socket))
-    for (const socket of sockets) socket.write(nothing('').repeat(7) + nothing('Connection: close\r\n'))
+    const ofPage = `Origin: ${origin}\r\n`
+    for (const socket of sockets)
+      socket.write(nothing(ofPage).repeat(7) + nothing(`${ofPage}Connection: close\r\n`))
     const answers = (await Promise.all(all)).flat()
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404, 503]))
     const shed = answers.filter(({ status }) => status === 503)
@@ -216,6 +219,7 @@ describe('requests', () => {
       expect(JSON.parse(body)).toMatchObject({ code: 'overloaded', status: 503 })
       expect(headers).toMatchObject({ 'retry-after': expect.stringMatching(/^\d+$/), connection: 'close' })
       expect(headers['x-request-id']).toBe(JSON.parse(body).requestId)
+      expect(headers['access-control-allow-origin']).toBe(origin)
     }
     const metrics = (await service.registries[0]?.metrics()) ?? ''
     const [, counted] = /^gatehouse_requests_shed_total\{reason="turn"\} (\d+)$/m.exec(metrics) ?? []
