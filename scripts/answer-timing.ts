@@ -90,7 +90,7 @@ const [byTotp, byPasskey] = [await withFactor('totp'), await withFactor('passkey
 const servicePassword = (byte: number) => `gsp_${Buffer.alloc(32, byte).toString('base64url')}`
 async function withServicePassword(email: string) {
   const { userId } = await createUser(context, open.companyId, { email, role: 'viewer', password: PASSWORD })
-  const first = { digest: sha256(email), hint: 'AAAA', at: new Date(system.now()) }
+  const first = { digest: sha256(email), hint: 'AAAA', createdBy: null, at: new Date(system.now()) }
   await insertServicePassword(db, open.companyId, userId, first)
   await db
     .updateTable('users')

@@ -1,5 +1,6 @@
 import { type ACTIONS, type AuditEntry, newEntry } from './audit/entry.ts'
 import { appendAudit } from './audit/repository.ts'
+import { listAdminEmails } from './company/policy-repository.ts'
 import type { Context } from './context.ts'
 import type { Tx } from './database/connect.ts'
 import { type Client, clientOf, type Received } from './limits/client.ts'
@@ -18,6 +19,8 @@ export type ActContext = Pick<Context, 'db' | 'system'>
 export interface Actor extends Received {
   session: Session
 }
+
+const OPERATOR = 'operator'
 
 /** An operator, who may do everything. */
 export interface Operator {
@@ -54,7 +57,7 @@ export async function perform<Locked, Result>(
   { permission, lock }: Terms<Locked>,
   work: (act: Act, locked: Locked) => Promise<Result>,
 ): Promise<Result> {
-  const by = 'session' in actor ? actor.session : { companyId: actor.companyId, userId: 'operator' }
+  const by = 'session' in actor ? actor.session : { companyId: actor.companyId, userId: OPERATOR }
   return await db.transaction().execute(async (tx) => {
     const locked = await lock(tx, by.companyId)
     if ('session' in actor) await requireActor(tx, actor.session, actor.now, permission)
@@ -85,6 +88,8 @@ export function actIn(
   return {
     tx,
     companyId,
+    /** Null for an operator. */
+    memberId: userId === OPERATOR ? null : userId,
     audit: async (
       action: keyof typeof ACTIONS,
       about?: Pick<AuditEntry, 'subject' | 'details'>,
@@ -92,5 +97,10 @@ export function actIn(
       await appendAudit(tx, companyId, newEntry(system, new Date(now), { action, ...by, ...about })),
     mail: async (mail: Omit<NewMail, 'now'>): Promise<string> =>
       await queueMail(tx, system, companyId, { ...mail, now }),
+    mailAdmins: async ({ data, ...mail }: Pick<NewMail, 'kind' | 'data'>): Promise<void> => {
+      const about = { ...mail, data: { ipAddress: client?.ipAddress, ...data }, now }
+      for (const recipient of await listAdminEmails(tx, companyId))
+        await queueMail(tx, system, companyId, { ...about, recipient })
+    },
   }
 }

@@ -17,6 +17,8 @@ export interface NewUser {
   /** Null: the user cannot sign in before verification. */
   emailVerifiedAt: Date | null
   createdAt: Date
+  /** The member whose invitation was accepted. */
+  invitedBy?: string | null | undefined
 }
 
 /** False if the id already exists. */
@@ -72,6 +74,7 @@ export async function insertUser(db: Executor, companyId: string, user: NewUser)
       password_hash: user.passwordHash,
       email_verified_at: user.emailVerifiedAt,
       created_at: user.createdAt,
+      invited_by: user.invitedBy ?? null,
     })
     .onConflict((conflict) => conflict.columns(['company_id', 'email']).doNothing())
     .returning('user_id')

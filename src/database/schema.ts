@@ -77,9 +77,12 @@ export interface Database {
     factor_missing_told_at: Date | null
     password_epoch: Generated<number>
     former_password_until: Date | null
+    /** A member's id. */
+    invited_by: string | null
   }
   service_passwords: OfUser & {
     password_epoch: Fixed<number>
+    created_by: Fixed<string | null>
     digest: Fixed<Buffer | null>
     hint: Fixed<string | null>
     created_at: Fixed<Date | null>

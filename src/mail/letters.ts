@@ -1,5 +1,13 @@
 import type { TokenPurpose } from '../database/schema.ts'
-import { factorOf, type LetterContext, NOTICES, requestedFrom, toText } from './notices.ts'
+import {
+  type Additions,
+  additionsOf,
+  factorOf,
+  type LetterContext,
+  NOTICES,
+  requestedFrom,
+  toText,
+} from './notices.ts'
 import { type Letter, withoutLinks } from './render.ts'
 
 /**
@@ -50,6 +58,7 @@ export const LINKED_LETTERS = {
         isPasswordVoid
           ? `The link works once, until ${toText(link.until)}. After that, ask for another one with “Forgot password”.`
           : `The link works once, until ${toText(link.until)}. If it was not you, do nothing: your password stays as it is.`,
+        ...additionsOf({ ...context, name, companyName, isProven }),
       ],
       links: [{ label: 'Choose a new password', url: link.url }],
     }),
@@ -130,16 +139,34 @@ function harmless({
   userAgent,
   companies,
   factor,
+  additions,
+  admin,
   ...context
 }: LetterContext): LetterContext {
   return {
     ...context,
+    additions: additions && harmlessAdditions(additions),
+    admin: admin && {
+      name: withoutLinks(admin.name),
+      email: withoutLinks(admin.email),
+      reason: withoutLinks(admin.reason),
+    },
     factor: factor && { ...factor, name: withoutLinks(factor.name) },
     companies: companies?.map((one) => ({ ...one, name: withoutLinks(one.name) })),
     name: withoutLinks(name),
     companyName: withoutLinks(companyName),
     invitedBy: invitedBy && withoutLinks(invitedBy),
     userAgent: userAgent && withoutLinks(userAgent),
+  }
+}
+
+function harmlessAdditions({ members, serviceAccounts, ...additions }: Additions): Additions {
+  const harmlessOnes = (added: Additions['members']) =>
+    added.map(({ name, email, ...one }) => ({ ...one, name: withoutLinks(name), email: withoutLinks(email) }))
+  return {
+    ...additions,
+    members: harmlessOnes(members),
+    serviceAccounts: harmlessOnes(serviceAccounts),
   }
 }
 

@@ -20,7 +20,25 @@ export interface MailData {
   codesLeft?: number | undefined
   /** The session that requested the code; undefined if an earlier release queued the mail. */
   sessionId?: string | undefined
+  /** From then on, the letter lists what the account added to the company. */
+  additionsSince?: string | undefined
+  /** Members' ids; null: an operator. */
+  newAdmin?: ({ userId: string } & ({ changedBy: string | null } | { invitedBy: string | null })) | undefined
   policy?: SecondFactorPolicy | undefined
+}
+
+interface Added {
+  id: string
+  email: string
+  name: string
+  role: string
+}
+
+/** What an account has added to its company, and what outlives a reset of the account. */
+export interface Additions {
+  members: Added[]
+  serviceAccounts: Added[]
+  signingSecret: { version: number; createdAt: Date } | null
 }
 
 export interface LetterContext extends MailData {
@@ -34,6 +52,9 @@ export interface LetterContext extends MailData {
   /** Whether the recipient has proven the e-mail. If not, a stranger can have chosen these names. */
   isProven: boolean
   companies?: { name: string; signInName: string; url: string }[] | undefined
+  additions?: Additions | undefined
+  /** Who is an admin now, and how. */
+  admin?: { name: string; email: string; reason: string } | undefined
   /** Proves the mailbox. Made when the mail is sent. */
   code?: string | undefined
   requestedAt: Date
@@ -58,6 +79,7 @@ export const NOTICES = {
     paragraphs: [
       `Your password was changed, ${requestedFrom(context)}, and your other sessions have ended.`,
       ...withdrawnOf(context),
+      ...additionsOf(context),
       ifNotYou(context),
     ],
   }),
@@ -176,6 +198,22 @@ export const NOTICES = {
       ifNotYou(context),
     ],
   }),
+  admin_code: (context) => ({
+    subject: codeSubject(context),
+    paragraphs: [
+      `To make someone an admin of ${context.companyName}, enter this code: ${codeOf(context)}`,
+      codeRule(context),
+      ifNotYou(context),
+    ],
+  }),
+  admin_added: ({ admin = NOBODY, ...context }) => ({
+    subject: `${admin.name} is now an admin of ${context.companyName}`,
+    paragraphs: [
+      `${admin.name} (${admin.email}) is now an admin of ${context.companyName}, and can do everything there. ${admin.reason}`,
+      `This happened ${requestedFrom(context)}.`,
+      `You get this email because you are an admin. If you don't know why this happened, change the role under Members, and tell ${adminOf(context)}.`,
+    ],
+  }),
   security_policy_changed: ({ policy = 'optional', ...context }) => ({
     subject: `Second factors at ${context.companyName}: ${POLICIES[policy]}`,
     paragraphs: [
@@ -228,6 +266,28 @@ function withdrawnOf({ invitationsWithdrawn: count = 0 }: LetterContext): string
       : [`${count} invitations you had sent were`, 'them']
   return [
     `${were} withdrawn, in case somebody else sent ${them} in your name. You can send ${them} again from Members.`,
+  ]
+}
+
+const NOBODY = { name: '', email: '', reason: '' }
+const MAX_NAMED = 20
+
+/** Each on its own line. */
+export function additionsOf({ additions, additionsSince, ...context }: LetterContext): string[] {
+  const { members = [], serviceAccounts = [], signingSecret } = additions ?? {}
+  const accountOf = ({ name, email, role }: Added) => `${name} (${email}), ${role}`
+  const lines = [
+    ...members.map((one) => `Joined by your invitation: ${accountOf(one)}`),
+    ...serviceAccounts.map((one) => `Service account with a password that you created: ${accountOf(one)}`),
+    ...(signingSecret ? [`New signing secret: version ${signingSecret.version}`] : []),
+  ]
+  if (lines.length === 0 || additionsSince === undefined) return []
+  const more = lines.length - MAX_NAMED
+  return [
+    `Since ${toText(new Date(additionsSince))}, your account added the following to ${context.companyName}. It stays until someone removes it:`,
+    ...lines.slice(0, MAX_NAMED),
+    ...(more > 0 ? [`And ${more} more: see Members.`] : []),
+    `If some of this wasn't you, remove it under Members and Developer settings, or tell ${adminOf(context)}.`,
   ]
 }
 

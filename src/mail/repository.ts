@@ -115,6 +115,10 @@ export async function readBacklogAcrossCompanies(db: Executor): Promise<Backlog>
   return rows[0] ?? { waiting: 0, oldest: null }
 }
 
+/** The address can have been that of a different member, whose mail names that one. */
+const isMailOf = ({ userId, email }: { userId: string; email: string }) =>
+  sql`coalesce(facts ->> 'userId' = ${userId}, recipient = ${email})`
+
 /**
  * Sent or not, to former e-mails, too. Call it first in a transaction, so that no token appears for these mails, and
  * `deleteNoticesTo` once the user is locked, for what was queued since.
@@ -124,7 +128,7 @@ export async function deleteMailsTo(
   companyId: string,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
-  await deleteMailsWhere(db, companyId, sql`(recipient = ${email} or facts ->> 'userId' = ${userId})`)
+  await deleteMailsWhere(db, companyId, isMailOf({ userId, email }))
 }
 
 export async function deleteInvitationMails(db: Executor, companyId: string, recipient: string) {
@@ -166,7 +170,7 @@ export async function deleteNoticesTo(
   await sql`
     delete from mail_outbox
     where company_id = ${companyId}
-      and ((recipient = ${email} and kind <> all(${Object.keys(LINKED_LETTERS)})) or facts ->> 'userId' = ${userId})`.execute(
+      and ${isMailOf({ userId, email })} and (facts ->> 'userId' is not null or kind <> all(${Object.keys(LINKED_LETTERS)}))`.execute(
     db,
   )
 }

@@ -110,10 +110,21 @@ const links: Routes<Context> = async (app, { context }) => {
     }),
     async (request, reply) => {
       const received = { client: clientOf(request), now: context.system.now() }
-      const { companyId, userId, email, limit } = await undo(context, request.body.token, received)
+      const { companyId, userId, email, additions, limit } = await undo(context, request.body.token, received)
       Object.assign(request.logContext, { companyId, userId })
       reply.headers(limitHeaders(limit))
-      return { companyId, email }
+      const { signingSecret } = additions
+      return {
+        companyId,
+        email,
+        additions: {
+          ...additions,
+          signingSecret: signingSecret && {
+            ...signingSecret,
+            createdAt: signingSecret.createdAt.toISOString(),
+          },
+        },
+      }
     },
   )
 }

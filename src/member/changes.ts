@@ -14,6 +14,7 @@ import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repositor
 import { endUserSessions } from '../session/ending-repository.ts'
 import { forgetClients } from '../sign-in/known-clients-repository.ts'
 import { dropInvitationsOf } from './invitation-repository.ts'
+import { tellOfNewAdmin } from './new-admin.ts'
 import { lockActorAndMember, type Member } from './repository.ts'
 import { deleteServicePasswords } from './service-passwords-repository.ts'
 
@@ -75,14 +76,20 @@ export function noSuchMember(): Problem {
 
 /** @throws Problem invalid_request; a foreign key refuses unknown roles */
 export async function changeRole(
-  { tx, companyId, audit }: Act,
+  act: Act,
   { id: userId, kind, role: before }: Member,
   role: string,
 ): Promise<void> {
+  const { tx, companyId, audit } = act
   requireRoleFor(kind, role)
   await changeUser(tx, companyId, userId, { role })
   await dropInvitationsOf(tx, companyId, userId)
+  if (isNewAdmin(before, role)) await tellOfNewAdmin(act, userId, { changedBy: act.memberId })
   await audit('user_role', { subject: userId, details: { before: { role: before }, after: { role } } })
+}
+
+export function isNewAdmin(before: string, role: string | undefined): boolean {
+  return role === 'admin' && before !== 'admin'
 }
 
 /** @throws Problem invalid_request: servers are not admins */

@@ -18,11 +18,13 @@ import {
   writeLinkedLetter,
   writeNotice,
 } from '../mail/letters.ts'
-import type { LetterContext } from '../mail/notices.ts'
+import type { LetterContext, MailData } from '../mail/notices.ts'
 import type { DueMail } from '../mail/repository.ts'
 import { issueToken } from '../one-time-token/service.ts'
-import { issueCode } from '../second-factor/mailbox.ts'
+import { isCodeMail, issueCode } from '../second-factor/mailbox.ts'
+import { listAdditions } from './additions-repository.ts'
 import { findInvitationTo, noteExpiry } from './invitation-repository.ts'
+import { findMember } from './repository.ts'
 
 /**
  * Makes a letter of a queued mail when it is sent. Only then it reads the account and makes the token: no row ever has a
@@ -44,8 +46,9 @@ export function createMailComposer(context: Composing): DeliveryOptions['compose
     const found = await findRecipient(context, mail)
     if (!found) return null
     const { companyId, kind, data, createdAt: requestedAt } = mail
-    const about = { ...data, ...found, requestedAt }
-    if ((kind === 'mailbox_code' || kind === 'email_change_code') && found.userId !== undefined) {
+    const about = { ...data, ...found, ...(await namesIn(context, companyId, data, found)), requestedAt }
+    if (data.newAdmin && !about.admin) return null
+    if (isCodeMail(kind) && found.userId !== undefined) {
       const member = { companyId, userId: found.userId, sessionId: data.sessionId ?? null }
       return async () => writeNotice(kind, { ...about, code: await issueCode(writing, member, kind, now) })
     }
@@ -91,6 +94,25 @@ async function findRecipient(context: Composing, mail: DueMail): Promise<Recipie
   // A company gets its handle by the first verification. The id that it has until then is nothing to type, or to keep.
   const signInName = isProven ? names.signInName : undefined
   return { ...names, signInName, isProven, userId: account.userId }
+}
+
+/** Names are read now: none is left of a member who was deleted since. */
+async function namesIn(
+  { db }: Composing,
+  companyId: string,
+  { additionsSince, newAdmin }: MailData,
+  { userId }: Recipient,
+): Promise<Pick<LetterContext, 'additions' | 'admin'>> {
+  if (additionsSince !== undefined && userId !== undefined)
+    return { additions: await listAdditions(db, companyId, { userId, since: new Date(additionsSince) }) }
+  const member = newAdmin && (await findMember(db, companyId, newAdmin.userId))
+  if (!member) return {}
+  const isInvited = 'invitedBy' in newAdmin
+  const by = isInvited ? newAdmin.invitedBy : newAdmin.changedBy
+  const name =
+    by === null ? 'an operator' : ((await findMember(db, companyId, by))?.name ?? 'a former member')
+  const reason = `They ${isInvited ? 'accepted an invitation' : 'got the role'} from ${name}.`
+  return { admin: { name: member.name, email: member.email, reason } }
 }
 
 /** Also somebody who is disabled takes back what was done to the account. */

@@ -11,7 +11,7 @@ import type { LimitState } from '../limits/list.ts'
 import { byNetwork } from '../limits/subject.ts'
 import { deleteLinksTo } from '../one-time-token/repository.ts'
 import { consumeToken, countAttempt, noSuchToken, type Received } from '../one-time-token/service.ts'
-import { checkMailCode, consumeEmailCode } from '../second-factor/mailbox.ts'
+import { checkMailCode, consumeCode } from '../second-factor/mailbox.ts'
 import { asOwner } from '../second-factor/own-factors.ts'
 import { forgetMailboxProofs } from '../second-factor/reset-repository.ts'
 import { sessionEnded } from '../session/session.ts'
@@ -41,7 +41,7 @@ export async function requestEmailChange(
     const { ipAddress, network } = client
     const codeDigest = await checkMailCode(context, actor, 'email', mailCode)
     await asOwner(context, actor, async ({ tx, audit, mail }, owner) => {
-      const isFactorProven = !(await consumeEmailCode(tx, session, owner, codeDigest))
+      const isFactorProven = !(await consumeCode(tx, session, owner, 'email', codeDigest))
       // In place of an earlier request.
       const isRequested = await updateUser(tx, companyId, userId, { pending_email: email }, ACTIVE_PERSON)
       if (!isRequested) throw sessionEnded()

@@ -149,9 +149,9 @@ export async function noteExpiry(
 
 /** For a new member; undefined if there is none, or its sender lost the right to invite. */
 export async function takeInvitation(tx: Tx, companyId: string, email: string) {
-  const { rows } = await sql<{ role: string; assignments: string[] }>`
+  const { rows } = await sql<{ role: string; assignments: string[]; invitedBy: string | null }>`
     delete from invitations i where i.company_id = ${companyId} and i.email = ${email} and ${senderMay}
-    returning i.role, i.assignments`.execute(tx)
+    returning i.role, i.assignments, i.invited_by as "invitedBy"`.execute(tx)
   return rows[0]
 }
 

@@ -13,6 +13,7 @@ import { deleteInvitationTokens } from '../one-time-token/repository.ts'
 import { newId, type System } from '../system.ts'
 import { asManager } from './changes.ts'
 import * as repository from './invitation-repository.ts'
+import { checkAdminCode, consumeAdminCode } from './new-admin.ts'
 import { requireRoomForInvitation } from './quotas.ts'
 
 /** Invitations: who invites must have the right to until the link is followed. */
@@ -55,13 +56,20 @@ async function queueInvitation(
 }
 
 /** @throws Problem permission_denied, already_member, quota_reached, invalid_request, rate_limited */
-export async function invite(context: Context, actor: Actor, invitation: NewInvitation) {
+export async function invite(
+  context: Context,
+  actor: Actor,
+  { mailCode, ...invitation }: NewInvitation & { mailCode?: string | undefined },
+) {
   const { system, config } = context
   const { session, client, now } = actor
   const sender = { userId: session.userId, network: client.network }
+  const isAdmin = invitation.role === 'admin'
   return await counted(context, actor, async (limit) => {
+    const codeDigest = await checkAdminCode(context, actor, isAdmin, mailCode)
     return await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
+      if (isAdmin) await consumeAdminCode(tx, actor, codeDigest)
       const { id, email } = await open(system, act, invitation, now, sender)
       await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
       await audit('invite', { subject: email, details: { role: invitation.role } })

@@ -4,6 +4,7 @@ import type { Context } from '../context.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
 import * as changes from './changes.ts'
 import { countChangeOf, noSuchMember, onMember } from './changes.ts'
+import { checkAdminCode, consumeAdminCode } from './new-admin.ts'
 import { findMember, type Member } from './repository.ts'
 
 /** What admins do to members. They cannot do it to themselves, so no company is left without an admin, also by parallel changes. */
@@ -12,6 +13,8 @@ export interface MemberChange {
   role?: string
   assignments?: string[]
   status?: 'active' | 'disabled'
+  /** For a new admin, from a caller without a second factor. */
+  mailCode?: string
 }
 
 /** @throws Problem not_found */
@@ -26,11 +29,15 @@ export async function changeMember(
   context: Context,
   actor: Actor,
   memberId: string,
-  { role, assignments, status }: MemberChange,
+  { role, assignments, status, mailCode }: MemberChange,
 ): Promise<Member> {
   await countChangeOf(context, actor, memberId)
+  const before = await requireMember(context, actor.session.companyId, memberId)
+  if (role !== undefined) changes.requireRoleFor(before.kind, role)
+  const codeDigest = await checkAdminCode(context, actor, changes.isNewAdmin(before.role, role), mailCode)
   return await onMember(context, actor, memberId, async (act, member) => {
     const { tx, companyId } = act
+    if (changes.isNewAdmin(member.role, role)) await consumeAdminCode(tx, actor, codeDigest)
     if (role !== undefined && role !== member.role) await changes.changeRole(act, member, role)
     if (assignments && assignments.join() !== member.assignments.join()) {
       await changeUser(tx, companyId, memberId, { assignments })

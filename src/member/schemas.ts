@@ -105,6 +105,7 @@ export const MemberChangeBody = Type.Object(
     role: Type.Optional(field(Role, 'What the member is in the company from now on; a server is no admin')),
     assignments: Type.Optional(assignments('What the member works on from now on, all of it')),
     status: Type.Optional(Status),
+    mailCode: MailCode,
   },
   { ...closed, minProperties: 1, title: 'MemberChangeBody', description: 'What is to be changed' },
 )
@@ -145,7 +146,7 @@ export const ServiceMemberReply = Type.Object(
 export const InvitationParams = Type.Object({ id: field(Id, 'The invitation') })
 export const InvitationsQuery = Type.Object(pageQuery, closed)
 export const InvitationBody = Type.Object(
-  { email: Email, role: Role, assignments: Type.Optional(Assignments) },
+  { email: Email, role: Role, assignments: Type.Optional(Assignments), mailCode: MailCode },
   { ...closed, title: 'InvitationBody', description: 'Who is invited, and as what' },
 )
 
@@ -232,10 +233,44 @@ export const UndoBody = Type.Object(
   },
   { ...closed, title: 'UndoBody', description: 'The token of a link to undo' },
 )
+const Added = Type.Object(
+  {
+    id: field(Uuid, 'The member'),
+    email: field(Type.String(), 'The email address', 'bob@acme.example'),
+    name: field(Type.String(), 'The name', 'Bob'),
+    role: Role,
+  },
+  { title: 'AddedMember', description: 'A member whom the account added' },
+)
 export const UndoReply = Type.Object(
   {
     companyId: field(Uuid, 'The company of the account'),
     email: field(Type.String(), 'Its address, to which the next link is mailed', 'ada@acme.example'),
+    additions: Type.Object(
+      {
+        members: Type.Array(Added, { description: 'Who accepted an invitation of the account' }),
+        serviceAccounts: Type.Array(Added, {
+          description: 'Service accounts that have a password from the account',
+        }),
+        signingSecret: Type.Union(
+          [
+            Type.Object(
+              {
+                version: field(Type.Integer(), 'Its version', 4),
+                createdAt: field(Time, 'When it was created'),
+              },
+              { title: 'NewSigningSecret', description: 'A signing secret from the account' },
+            ),
+            Type.Null(),
+          ],
+          { description: 'The current signing secret, if the account created it' },
+        ),
+      },
+      {
+        title: 'Additions',
+        description: 'What the account added to the company since the change, and the undo does not remove',
+      },
+    ),
   },
   { title: 'UndoReply', description: 'The account that was restored' },
 )

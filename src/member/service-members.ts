@@ -42,7 +42,8 @@ export async function addServiceMember(
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }
         const id = await addUser(tx, system, companyId, user)
         if (id === undefined) continue
-        await insertServicePassword(tx, companyId, id, { ...stored, at })
+        const createdBy = actor.session.userId
+        await insertServicePassword(tx, companyId, id, { ...stored, at, createdBy })
         await audit('service_create', { subject: id, details: { role } })
         return { id, email, password, limit }
       }
@@ -78,7 +79,8 @@ export async function replacePasswordAs(
   previousValidSeconds: number,
 ): Promise<ReplacedPassword> {
   const { password, ...stored } = generateServicePassword(context.opaque)
-  const next = { ...stored, at: new Date(actor.now), previousValidSeconds }
+  const createdBy = 'session' in actor ? actor.session.userId : null
+  const next = { ...stored, at: new Date(actor.now), createdBy, previousValidSeconds }
   return await onMember(context, actor, memberId, async ({ tx, companyId, audit }) => {
     const previousExpiresAt = await replaceServicePassword(tx, companyId, memberId, next)
     if (previousExpiresAt === undefined)

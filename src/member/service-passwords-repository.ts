@@ -7,6 +7,8 @@ interface NewPassword {
   digest: Buffer
   hint: string
   at: Date
+  /** Null for an operator. */
+  createdBy: string | null
 }
 
 /** The first one of a member. */
@@ -14,15 +16,17 @@ export async function insertServicePassword(
   db: Executor,
   companyId: string,
   userId: string,
-  { digest, hint, at }: NewPassword,
+  { digest, hint, at, createdBy }: NewPassword,
 ): Promise<void> {
   await sql`
     with member as (
       update users set password_epoch = 1 where company_id = ${companyId} and user_id = ${userId}
       returning company_id, user_id, password_epoch
     )
-    insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at)
-    select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at} from member`.execute(db)
+    insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at, created_by)
+    select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at}, ${createdBy}::uuid from member`.execute(
+    db,
+  )
 }
 
 /**
@@ -33,7 +37,7 @@ export async function replaceServicePassword(
   tx: Tx,
   companyId: string,
   userId: string,
-  { digest, hint, at, previousValidSeconds }: NewPassword & { previousValidSeconds: number },
+  { digest, hint, at, createdBy, previousValidSeconds }: NewPassword & { previousValidSeconds: number },
 ): Promise<Date | null | undefined> {
   const { rows } = await sql<{ until: Date | null }>`
     with former as (
@@ -57,8 +61,8 @@ export async function replaceServicePassword(
       from former f join member m on m.company_id = f.company_id and m.user_id = f.user_id
       where m.password_hash <> ''
     ), added as (
-      insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at)
-      select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at} from member
+      insert into service_passwords (company_id, user_id, password_epoch, digest, hint, created_at, created_by)
+      select company_id, user_id, password_epoch, ${digest}::bytea, ${hint}, ${at}, ${createdBy}::uuid from member
     )
     select former_password_until as until from member`.execute(tx)
   return rows[0]?.until

@@ -13,6 +13,7 @@ import {
 import { countAttempt, findUndo, noSuchToken, type Received } from '../one-time-token/service.ts'
 import { deleteAllOf as deleteFactorsOf } from '../second-factor/reset-repository.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
+import { listAdditions } from './additions-repository.ts'
 import { emailTaken } from './email-change.ts'
 import { withdrawInvitationsOf } from './invitation-repository.ts'
 
@@ -54,9 +55,11 @@ export async function undo(context: Context, token: string, { client, now }: Rec
     const { audit, mail } = actIn(tx, system, { companyId, userId }, { client, now })
     if (former !== email)
       await mail({ kind: 'email_restored', recipient: former, data: { ipAddress, userId } })
-    await mail({ kind: 'password_reset', recipient: email, data: { isPasswordVoid: true } })
+    const data = { isPasswordVoid: true, additionsSince: since.toISOString() }
+    await mail({ kind: 'password_reset', recipient: email, data })
     await audit('undo')
-    return { companyId, userId, email, limit }
+    const additions = await listAdditions(tx, companyId, { userId, since })
+    return { companyId, userId, email, additions, limit }
   })
 }
 

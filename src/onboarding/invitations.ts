@@ -3,6 +3,7 @@ import { checkName, checkPassword } from '../company/checks.ts'
 import { addUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
+import { tellOfNewAdmin } from '../member/new-admin.ts'
 import { requireRoomForMember } from '../member/quotas.ts'
 import {
   consumeToken,
@@ -55,7 +56,10 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
     const userId = await addUser(tx, system, companyId, user)
     // Meanwhile the company has a user with this e-mail.
     if (userId === undefined) throw noSuchToken()
-    await actIn(tx, system, { companyId, userId }, received).audit('accept_invitation')
+    const act = actIn(tx, system, { companyId, userId }, received)
+    const { invitedBy } = invited
+    if (invited.role === 'admin') await tellOfNewAdmin(act, userId, { invitedBy })
+    await act.audit('accept_invitation')
     return { companyId, companyHandle: invitation.companyHandle, email, userId, limit }
   })
 }

@@ -15,6 +15,9 @@ import {
 import { endUserSessions } from '../session/ending-repository.ts'
 import { createKnownClients } from '../sign-in/known-clients.ts'
 
+/** The email about a reset names what the account added in these days: a thief of the password could have. */
+const ADDITIONS_DAYS = 7
+
 /** The link stays valid. @throws Problem invalid_request, rate_limited */
 export async function previewReset(context: Context, token: string, received: Received) {
   const limit = await countAttempt(context, received)
@@ -54,7 +57,8 @@ export async function resetPassword(
     const invitationsWithdrawn = await withdrawInvitationsOf(tx, companyId, userId, { now: at })
     // Others' guesses must not lock out a member who resets the password from a new network.
     await createKnownClients(context).learnNetwork(tx, { companyId, userId }, client.network, now)
-    const data = { ipAddress: client.ipAddress, invitationsWithdrawn }
+    const additionsSince = new Date(now - ADDITIONS_DAYS * 86_400_000).toISOString()
+    const data = { ipAddress: client.ipAddress, invitationsWithdrawn, additionsSince }
     const { audit, mail } = actIn(tx, system, { companyId, userId }, received)
     await mail({ kind: 'password_changed', recipient, data })
     await audit('password_reset', {

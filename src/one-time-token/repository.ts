@@ -151,13 +151,13 @@ export async function deleteInvitationTokens(tx: Tx, companyId: string, email: s
   await deleteTokensWhere(tx, companyId, sql`purpose = 'invite' and email = ${email}`)
 }
 
-/** Also those that were mailed to former e-mails. */
+/** Also those that were mailed to former e-mails. Those of a different member whose email it was stay. */
 export async function deleteTokensOf(
   tx: Tx,
   companyId: string,
   { userId, email }: { userId: string; email: string },
 ): Promise<void> {
-  await deleteTokensWhere(tx, companyId, sql`(email = ${email} or user_id = ${userId})`)
+  await deleteTokensWhere(tx, companyId, sql`coalesce(user_id = ${userId}, email = ${email})`)
 }
 
 /** Locks them in the order in which all requests lock them. */

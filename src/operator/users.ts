@@ -11,6 +11,7 @@ import type { Limits } from '../limits/list.ts'
 import * as changes from '../member/changes.ts'
 import { onMember } from '../member/changes.ts'
 import * as invitations from '../member/invitations.ts'
+import { tellOfNewAdmin } from '../member/new-admin.ts'
 import type { Member } from '../member/repository.ts'
 import { type ReplacedPassword, replacePasswordAs } from '../member/service-members.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
@@ -42,10 +43,11 @@ export async function createUser(
   const now = system.now()
   const at = new Date(now)
   const user = { email, name, role, passwordHash, emailVerifiedAt: at, createdAt: at }
-  const creation = asOperator(context, { companyId, now }, async ({ tx, audit }) => {
-    const userId = await addUser(tx, system, companyId, user)
+  const creation = asOperator(context, { companyId, now }, async (act) => {
+    const userId = await addUser(act.tx, system, companyId, user)
     if (userId === undefined) throw emailTaken()
-    await audit('user_create', { subject: userId })
+    if (role === 'admin') await tellOfNewAdmin(act, userId, { changedBy: null })
+    await act.audit('user_create', { subject: userId })
     return { userId }
   })
   return await creation.catch(explainUnknownName)

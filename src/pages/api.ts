@@ -54,7 +54,7 @@ interface Options {
 }
 
 /** What is undefined is not sent. */
-type Loose<Value> = Value extends object
+export type Loose<Value> = Value extends object
   ? { [Name in keyof Value]: object extends Pick<Value, Name> ? Value[Name] | undefined : Value[Name] }
   : Value
 

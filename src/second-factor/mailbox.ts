@@ -9,26 +9,33 @@ import type { Session } from '../session/session.ts'
 import type { System } from '../system.ts'
 import * as codes from './codes-repository.ts'
 import { auditRefusal } from './refusals.ts'
-import type { Owner } from './repository.ts'
 
 /**
- * A member without a second factor proves their mailbox before the first one, and before another e-mail: otherwise somebody
- * who has only the password could take over the account for good. The code is made when its mail is sent, so no row contains
- * it. It has one purpose, works only in the session that requested it, and is consumed when that is done, not before: a member can begin with an app and take a passkey.
+ * A member without a second factor proves their mailbox before the first one, before a new email, and before they make an
+ * admin: otherwise somebody who has only the password could take over the account, or the company, for good. The code is made
+ * when its mail is sent, so no row contains it. It has one purpose, works only in the session that requested it, and is
+ * consumed when that is done, not before: a member can begin with an app and take a passkey.
  */
 
 const LIFETIME_MS = 600_000
 const DIGITS = 8
 
-const MAILS = { factor: 'mailbox_code', email: 'email_change_code' } as const
+const MAILS = { factor: 'mailbox_code', email: 'email_change_code', admin: 'admin_code' } as const
 export type CodeUse = keyof typeof MAILS
-type CodeMail = (typeof MAILS)[CodeUse]
+export type CodeMail = (typeof MAILS)[CodeUse]
 const PURPOSES: Record<CodeMail, string> = {
   mailbox_code: 'mailbox code',
   email_change_code: 'mailbox code for another e-mail',
+  admin_code: 'mailbox code for a new admin',
 }
 
-export function mustProveMailbox(member: Pick<Account, 'userKind' | 'secondFactors'>): boolean {
+export function isCodeMail(kind: string): kind is CodeMail {
+  return kind in PURPOSES
+}
+
+type Prover = Pick<Account, 'userKind' | 'secondFactors'>
+
+export function mustProveMailbox(member: Prover): boolean {
   return member.userKind === 'person' && member.secondFactors.length === 0
 }
 
@@ -106,8 +113,8 @@ export async function checkMailCode(
  */
 export async function proveMailbox(
   tx: Tx,
-  { companyId, userId }: Session,
-  owner: Owner,
+  { companyId, userId }: MemberIds,
+  owner: Prover,
   use: CodeUse,
   digest: Buffer | null,
 ): Promise<boolean> {
@@ -117,9 +124,15 @@ export async function proveMailbox(
   return true
 }
 
-/** For another e-mail. False if the member has proven a second factor in place of it. @throws Problem invalid_request */
-export async function consumeEmailCode(tx: Tx, session: Session, owner: Owner, digest: Buffer | null) {
-  const isProven = await proveMailbox(tx, session, owner, 'email', digest)
+/** False if the member has a second factor instead. @throws Problem invalid_request */
+export async function consumeCode(
+  tx: Tx,
+  session: Session,
+  owner: Prover,
+  use: CodeUse,
+  digest: Buffer | null,
+): Promise<boolean> {
+  const isProven = await proveMailbox(tx, session, owner, use, digest)
   if (isProven) await codes.consumeMailedCode(tx, session.companyId, session.userId)
   return isProven
 }

@@ -23,12 +23,10 @@ async function lockPolicy(tx: Tx, companyId: string): Promise<SecondFactorPolicy
 /** @throws Problem permission_denied, session_ended, not_found */
 export async function changePolicy(context: ActContext, actor: Actor | Operator, policy: SecondFactorPolicy) {
   const terms = { permission: 'members:manage', lock: lockPolicy }
-  await perform(context, actor, terms, async ({ tx, companyId, audit, mail }, before) => {
+  await perform(context, actor, terms, async ({ tx, companyId, audit, mailAdmins }, before) => {
     if (before === policy) return
     await repository.storePolicy(tx, companyId, policy)
-    const data = { ipAddress: 'client' in actor ? actor.client.ipAddress : undefined, policy }
-    for (const recipient of await repository.listAdminEmails(tx, companyId))
-      await mail({ kind: 'security_policy_changed', recipient, data })
+    await mailAdmins({ kind: 'security_policy_changed', data: { policy } })
     const details = { before: { secondFactor: before }, after: { secondFactor: policy } }
     await audit('security_policy', { details })
   })

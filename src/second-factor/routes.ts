@@ -86,9 +86,9 @@ const reading: RouteGroup<Context> = (app, { context }) => {
     '/auth/second-factors/mail-code',
     operation({
       operationId: 'mailSecondFactorCode',
-      summary: 'Mail yourself the code that your first second factor, or another e-mail address, needs',
+      summary: 'Email yourself a code',
       description:
-        'For members without a second factor. The code has eight digits and works for 10 minutes and five tries, for what it was requested for, and only in this session. A new code replaces the previous one.',
+        'For members without a second factor, who need it for their first one, for a new email address, and to make someone an admin. The code has eight digits and works for 10 minutes and five tries, for what it was requested for, and only in this session. A new code replaces the previous one.',
       body: MailCodeBody,
       response: responses({ 202: AcceptedReply }, 'permission_denied'),
     }),

@@ -47,8 +47,8 @@ export const MailCodeBody = optionalBody(
   Type.Object(
     {
       for: Type.Optional(
-        Type.Union([Type.Literal('factor'), Type.Literal('email')], {
-          description: 'What the code serves: the first second factor, or another e-mail address',
+        Type.Union([Type.Literal('factor'), Type.Literal('email'), Type.Literal('admin')], {
+          description: 'What the code is for: the first second factor, a new email address, or a new admin',
           examples: ['email'],
         }),
       ),

@@ -89,7 +89,14 @@ const DOORS: Record<string, string[]> = {
   'sign-in': ['passwords.ts', 'known-clients.ts', 'known-clients-repository.ts'],
   ingest: [],
   platform: ['clients.ts', 'repository.ts', 'feed.ts'],
-  member: ['changes.ts', 'invitations.ts', 'invitation-repository.ts', 'quotas.ts', 'service-members.ts'],
+  member: [
+    'changes.ts',
+    'new-admin.ts',
+    'invitations.ts',
+    'invitation-repository.ts',
+    'quotas.ts',
+    'service-members.ts',
+  ],
   onboarding: [],
   operator: ['companies.ts', 'retention.ts'],
 }

@@ -330,6 +330,7 @@ describe('a user is told (ASVS 6.3.5, 6.3.7)', () => {
     const subjects = mailbox.mails
       .filter(({ recipients }) => recipients.includes(person.email))
       .map(({ email }) => email.subject)
-    expect(subjects).toEqual(['Confirm your email address', 'Your company is ready'])
+    const since = expect.stringContaining('is now an admin')
+    expect(subjects).toEqual(['Confirm your email address', 'Your company is ready', since])
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { changeUserRole } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
@@ -121,7 +122,8 @@ describe('an invitation (section 9 of the interface)', () => {
     await expectDead(mailed)
     expect(idsOf(await open())).not.toContain(body.id)
     if (options.method === 'DELETE') return
-    const back = { method: 'PATCH', token, json: { role: 'admin', status: 'active' } }
+    await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
+    const back = { method: 'PATCH', token, json: { status: 'active' } }
     expect((await service.call(`/auth/members/${sender.userId}`, back)).status).toBe(200)
     await expectDead(mailed)
   })

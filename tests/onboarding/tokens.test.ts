@@ -426,7 +426,7 @@ test('a reset withdraws the invitations that its owner had sent, and the mail ab
   const invited: string[] = []
   for (const by of [token, token, byColleague]) {
     const email = newEmail()
-    await service.call('/auth/invitations', { token: by, json: { email, role: 'admin' } })
+    await service.call('/auth/invitations', { token: by, json: { email, role: 'viewer' } })
     invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
   }
   expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)

@@ -3,7 +3,7 @@ import { enter, fill, go, heading, openPages, press, say, type } from '../suppor
 
 /** What a company sees and changes of itself on the pages, in a real browser. */
 
-const { origin, service, openPage } = await openPages()
+const { origin, service, openPage, codeTo } = await openPages()
 
 /** A company with an admin who is signed in, and remembers the company. */
 async function openSignedIn() {
@@ -49,7 +49,16 @@ test('a pasted list of people gives each the role on their line, and the others 
   )
   await section.getByLabel('Role').selectOption('viewer')
   await press(section, 'Invite 4 people')
-  await say(page, '3 invitations are on their way.')
+  await say(page, '2 invitations are on their way.')
+  // For an admin, the mailbox of who invites decides, unless they have a second factor.
+  await press(section, 'Email me a code')
+  await type(section.getByLabel('Code from the email'), '00000000')
+  await press(section, 'Continue')
+  await section.getByText('is wrong, used or expired').waitFor()
+  await type(section.getByLabel('Code from the email'), await codeTo(admin.email))
+  await press(section, 'Continue')
+  await say(page, 'An invitation is on its way to Eve@list.example.')
+  await section.getByText("isn't an email address").waitFor()
   // What is left keeps its role.
   expect(await box.inputValue()).toBe('not-an-email, developer')
   const rows = await service.db
@@ -63,6 +72,22 @@ test('a pasted list of people gives each the role on their line, and the others 
     'bob@list.example viewer',
     'eve@list.example admin',
   ])
+  expectClean()
+})
+
+test('a member becomes an admin once the code from the email is entered', async () => {
+  const { admin, page, expectClean } = await openSignedIn()
+  const { email } = await service.addUser(admin)
+  await go(page, 'Members')
+  await press(page, `Manage ${email}`)
+  const details = page.locator('.list-details')
+  await details.getByLabel('Role').selectOption('admin')
+  await press(details, 'Save')
+  await press(details, 'Email me a code')
+  await type(details.getByLabel('Code from the email'), await codeTo(admin.email))
+  await press(details, 'Continue')
+  await details.getByText('Saved.').waitFor()
+  await page.locator('.list-row', { hasText: email }).getByText('admin').waitFor()
   expectClean()
 })
 

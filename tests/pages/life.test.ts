@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { fill, go, heading, openPages, press, say, tracesIn } from '../support/browser.ts'
+import { fill, go, heading, openPages, press, say, tracesIn, type } from '../support/browser.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** The life of a company on its pages, in a real browser. */
 
-const { origin, service, mailbox, openPage, openMailed } = await openPages()
+const { origin, service, mailbox, openPage, openMailed, codeTo } = await openPages()
 
 test('a company registers, sends its first event, invites a colleague, and demotes them (ASVS 3.2.1)', async () => {
   const admin = await openPage(origin)
@@ -94,6 +94,9 @@ test('a company registers, sends its first event, invites a colleague, and demot
   await invite.getByLabel('Email addresses').fill(bob)
   await invite.getByLabel('Role').selectOption('admin')
   await press(page, 'Invite')
+  await press(invite, 'Email me a code')
+  await type(invite.getByLabel('Code from the email'), await codeTo(email))
+  await press(invite, 'Continue')
   await say(page, `An invitation is on its way to ${bob}.`)
 
   const colleague = await openPage(origin)

@@ -24,7 +24,13 @@ export async function openPages() {
       return { token }
     }
   }
-  return { origin, mailbox, service, openMailed, ...(await openBrowser()) }
+  /** The code that is mailed to an address. */
+  async function codeTo(address: string): Promise<string> {
+    const { email } = await mailbox.mailTo(address, 'Your code for')
+    const [, one, other] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
+    return `${one}${other}`
+  }
+  return { origin, mailbox, service, openMailed, codeTo, ...(await openBrowser()) }
 }
 
 export const heading = (page: Page, name: string) =>

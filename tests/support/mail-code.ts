@@ -6,7 +6,7 @@ import type { TestService } from './test-service.ts'
 export async function mailedCodeOf(
   { db, config, clock, getSession }: Pick<TestService, 'db' | 'config' | 'clock' | 'getSession'>,
   credential: { token?: string; cookie?: string },
-  mail: 'mailbox_code' | 'email_change_code',
+  mail: 'mailbox_code' | 'email_change_code' | 'admin_code',
 ): Promise<string> {
   const { body } = await getSession(credential)
   const { accessContext, user, session } = body

@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import { call } from '../api.ts'
 import { fragment } from '../router.ts'
+import type { Answer } from '../routes.ts'
 import { ADMIN } from '../words.ts'
 import { Done, Frame } from './frame.tsx'
 import { explain, LinkPage, type LinkProps } from './mailed-links.tsx'
@@ -12,15 +13,16 @@ export function Undo({ session }: LinkProps) {
     company: fragment.get('company') ?? '',
     email: fragment.get('email') ?? '',
   })
-  const [undone, setUndone] = useState<string | null>(null)
+  const [undone, setUndone] = useState<Answer<'POST /auth/undo'> | null>(null)
   if (undone !== null)
     return (
       <Frame title="The change is undone">
         <Done>
           <p>
-            Everybody is signed out of the account. We've emailed a link to <strong>{undone}</strong>: choose
-            a new password, one that you use nowhere else.
+            Everybody is signed out of the account. We've emailed a link to <strong>{undone.email}</strong>:
+            choose a new password, one that you use nowhere else.
           </p>
+          <Added {...undone.additions} />
           <p>Then tell {ADMIN}, what happened.</p>
         </Done>
       </Frame>
@@ -31,7 +33,7 @@ export function Undo({ session }: LinkProps) {
       `If somebody else still has your account, tell ${ADMIN}.`,
       `Another member of your company has this email by now. Tell ${ADMIN}.`,
     )
-    setUndone((await call('POST /auth/undo', { body: { token } }).catch(failed)).email)
+    setUndone(await call('POST /auth/undo', { body: { token } }).catch(failed))
   }
   return (
     <OtherAccount session={session} keepsSession>
@@ -55,5 +57,28 @@ export function Undo({ session }: LinkProps) {
         <p class="quiet">If you made the change, close this page.</p>
       </LinkPage>
     </OtherAccount>
+  )
+}
+
+/** What the undo does not remove. */
+function Added({ members, serviceAccounts, signingSecret }: Answer<'POST /auth/undo'>['additions']) {
+  if (members.length === 0 && serviceAccounts.length === 0 && signingSecret === null) return null
+  return (
+    <>
+      <p>Since the change, the account also added the following. It stays until someone removes it:</p>
+      <ul>
+        {members.map(({ id, name, email, role }) => (
+          <li key={id}>
+            {name} ({email}), {role}, joined by an invitation of the account
+          </li>
+        ))}
+        {serviceAccounts.map(({ id, name, email, role }) => (
+          <li key={id}>
+            Service account {name} ({email}), {role}, with a new password
+          </li>
+        ))}
+        {signingSecret && <li>A new signing secret, version {signingSecret.version}</li>}
+      </ul>
+    </>
   )
 }

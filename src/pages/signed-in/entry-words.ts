@@ -54,6 +54,12 @@ export function detailsOf({ details }: AuditEntry): string | null {
   return [...changes, ...Object.entries(others).map(([name, value]) => saidOf(name, value))].join('; ')
 }
 
+const CODE_USES: Words = {
+  factor: 'to add a second factor',
+  email: 'to change their email',
+  admin: 'to make someone an admin',
+}
+
 interface Changes extends Record<string, unknown> {
   before?: Record<string, unknown>
   after?: Record<string, unknown>
@@ -69,7 +75,7 @@ function saidOf(name: string, value: unknown): string {
     case 'reason':
       return REASONS[String(value)] ?? textOf(value)
     case 'for':
-      return value === 'factor' ? 'to add a second factor' : 'to change their email'
+      return CODE_USES[String(value)] ?? textOf(value)
     default:
       return `${DETAILS[name] ?? name}: ${textOf(value)}`
   }

@@ -2,6 +2,7 @@ import { useId, useState } from 'preact/hooks'
 import { ApiError, call } from '../api.ts'
 import { Form, type Values } from '../form.tsx'
 import { Section } from '../parts.tsx'
+import { AdminProof, needsMailCode } from './admin-proof.tsx'
 import { type Invitee, inviteesIn, toLine } from './invitees.ts'
 import { RoleSelect } from './role-select.tsx'
 
@@ -15,28 +16,58 @@ interface Failure extends Invitee {
   why: string
 }
 
+/** The first of them becomes an admin, by an emailed code. */
+interface Unproven {
+  people: Invitee[]
+  role: string
+  /** Of those before them. */
+  failed: Failure[]
+}
+
 /** Invites one or many, one after the other. Those who could not be invited stay in the box. */
 export function Invite({ onInvited }: { onInvited: () => void }) {
   const [text, setText] = useState('')
   const [failures, setFailures] = useState<Failure[]>([])
   const [said, setSaid] = useState('')
   const [isSending, setSending] = useState(false)
+  const [unproven, setUnproven] = useState<Unproven | null>(null)
+  const [fault, setFault] = useState<string | undefined>()
   const people = inviteesIn(text)
 
-  async function invite({ role }: Values): Promise<void> {
-    setFailures([])
-    setSaid('')
+  async function inviteAll({ role }: Values): Promise<void> {
     if (people.length === 0) fail('Enter at least one email.')
+    await invite({ people, role, failed: [] })
+  }
+
+  /** What fails after the code is shown at the box, which takes the place of the code. */
+  const proceed = (given: Unproven) => async (mailCode: string) =>
+    await invite(given, mailCode).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || error.code !== NOT_INVITED) throw error
+      setFault(error.message)
+    })
+
+  async function invite({ people, role, failed: before }: Unproven, mailCode?: string): Promise<void> {
+    setFailures([])
+    setFault(undefined)
+    setSaid('')
     setSending(true)
-    const failed: Failure[] = []
+    const failed = [...before]
     const left = [...people]
     const invited: string[] = []
     let stop: ApiError | undefined
+    let isUnproven = false
     for (const person of people) {
       if (people.length > 1) setSaid(`Inviting ${invited.length + failed.length + 1} of ${people.length}…`)
       const { email } = person
-      const body = { email, role: person.role ?? role }
+      const code = person === people[0] ? mailCode : undefined
+      const body = { email, role: person.role ?? role, mailCode: code }
       const fault = await call('POST /auth/invitations', { body }).then(() => null, toApiError)
+      isUnproven = needsMailCode(fault)
+      if (isUnproven && code !== undefined) {
+        setSending(false)
+        throw fault
+      }
+      if (isUnproven) break
       const why = fault && OF_ONE[fault.code]
       if (fault && why === undefined) {
         stop = fault
@@ -47,10 +78,12 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
       else invited.push(email)
     }
     setSending(false)
+    setUnproven(isUnproven ? { people: left, role, failed } : null)
     setText([...failed, ...left].map(toLine).join('\n'))
     setFailures(failed)
     setSaid(invitedInWords(invited))
     if (invited.length > 0) onInvited()
+    if (isUnproven) return
     if (stop) fail(left.length > 1 ? `${stop.message} ${left.length} people weren't invited.` : stop.message)
     if (failed.length > 0)
       fail(failed.length > 1 ? `${failed.length} people weren't invited:` : 'Not invited:')
@@ -58,20 +91,29 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
 
   return (
     <Section id="invite" title="Invite people">
-      <Form action={people.length > 1 ? `Invite ${people.length} people` : 'Invite'} onSubmit={invite}>
-        {(faults) => (
-          <>
-            <Emails
-              text={text}
-              isFixed={isSending}
-              fault={faults['emails']}
-              failures={failures}
-              onInput={setText}
-            />
-            <RoleSelect />
-          </>
-        )}
-      </Form>
+      {unproven ? (
+        <AdminProof
+          key={unproven.people.length}
+          whom={unproven.people[0]?.email ?? ''}
+          onGiven={proceed(unproven)}
+          onCancel={() => setUnproven(null)}
+        />
+      ) : (
+        <Form action={people.length > 1 ? `Invite ${people.length} people` : 'Invite'} onSubmit={inviteAll}>
+          {(faults) => (
+            <>
+              <Emails
+                text={text}
+                isFixed={isSending}
+                fault={faults['emails'] ?? fault}
+                failures={failures}
+                onInput={setText}
+              />
+              <RoleSelect />
+            </>
+          )}
+        </Form>
+      )}
       <p role="status" class="done">
         {said}
       </p>
@@ -79,9 +121,11 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
   )
 }
 
+const NOT_INVITED = 'not_invited'
+
 /** Of the field, so that the focus goes there. */
 function fail(emails: string): never {
-  throw new ApiError('not_invited', emails, { fields: { emails } })
+  throw new ApiError(NOT_INVITED, emails, { fields: { emails } })
 }
 
 function toApiError(error: unknown): ApiError {

@@ -6,7 +6,7 @@ import { LinkButton } from '../parts.tsx'
 
 interface Props {
   /** What the code is for. */
-  use: 'factor' | 'email'
+  use: 'factor' | 'email' | 'admin'
   /** What was wrong with the code that was given last, if that was found out later. */
   fault?: string | undefined
   /** No code is needed any more: another tab has added a factor. */

@@ -1,7 +1,9 @@
 import { useState } from 'preact/hooks'
-import { ApiError, call } from '../api.ts'
+import { ApiError, call, type Loose } from '../api.ts'
 import { Field, Form, type Values } from '../form.tsx'
 import { Time } from '../parts.tsx'
+import type { Body } from '../routes.ts'
+import { AdminProof, needsMailCode } from './admin-proof.tsx'
 import { type DetailsProps, MemberActs, sentInWords } from './member-acts.tsx'
 import { RoleSelect } from './role-select.tsx'
 import { ServicePasswords } from './service-passwords.tsx'
@@ -37,6 +39,7 @@ export function MemberDetails(props: DetailsProps) {
 function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
   const { id, kind, role, assignments } = member
   const [done, setDone] = useState('')
+  const [unproven, setUnproven] = useState<Change | null>(null)
 
   /** Only what is different, since each change is in the audit log. */
   async function save(values: Values): Promise<void> {
@@ -48,10 +51,29 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
       role: values.role === role ? undefined : values.role,
       assignments: isSame ? undefined : wanted,
     }
+    await change(body).catch((error: unknown) => {
+      if (!needsMailCode(error)) throw error
+      setUnproven(body)
+    })
+  }
+
+  async function change(body: Change): Promise<void> {
     onChanged(await call('PATCH /auth/members/:id', { id, body }).catch(nameAssignments))
+    setUnproven(null)
     if (body.role !== undefined) onDropped()
     setDone('Saved. It applies from their next request on.')
   }
+
+  if (unproven)
+    return (
+      <div class="member-rights">
+        <AdminProof
+          whom={member.name}
+          onGiven={(mailCode) => change({ ...unproven, mailCode })}
+          onCancel={() => setUnproven(null)}
+        />
+      </div>
+    )
 
   return (
     <div class="member-rights">
@@ -77,6 +99,8 @@ function Rights({ member, sent, onChanged, onDropped }: DetailsProps) {
     </div>
   )
 }
+
+type Change = Loose<Body<'PATCH /auth/members/:id'>>
 
 /** An error at one of several assignments is one of their field. */
 function nameAssignments(error: unknown): never {

@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { mailedCodeOf } from '../support/mail-code.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { must, openFactorService } from '../support/second-factors.ts'
+import { PASSWORD, type Person } from '../support/test-service.ts'
+
+/** What an account added to its company outlives an undo or a reset of the account, so its owner is told. */
+
+const service = await openFactorService()
+const { call, mailbox } = service
+const { use } = useService(service, mailbox)
+const tokenOf = async (person: Person): Promise<string> => (await service.loginAs(person)).accessToken
+const plain = (text: string | undefined) => (text ?? '').replaceAll('\u200a', '')
+
+async function join(token: string, email = newEmail()) {
+  await must(call('/auth/invitations', { token, json: { email, role: 'viewer' } }))
+  const { token: link } = await mailbox.mailTo(email, 'Your invitation')
+  const { userId: id } = await must(use('invite', link))
+  return { id, email, name: 'Bob', role: 'viewer' }
+}
+async function addServiceAccount(token: string, name: string) {
+  const { id, email } = await must(call('/auth/members', { token, json: { name, role: 'analyst' } }))
+  return { id, email, name, role: 'analyst' }
+}
+const EMPTY = { members: [], serviceAccounts: [], signingSecret: null }
+
+describe('an undo', () => {
+  test('lists who joined, service accounts, and the secret that the account added since the change', async () => {
+    const admin = await service.addCompany({ name: 'Acme' })
+    const before = await tokenOf(admin)
+    const [old, oldServer, server] = [
+      await join(before),
+      await addServiceAccount(before, 'old worker'),
+      await addServiceAccount(before, 'worker'),
+    ]
+    service.clock.advance(3600)
+    const token = await tokenOf(admin)
+    const mailCode = await mailedCodeOf(service, { token }, 'mailbox_code')
+    await service.addTotp({ token }, { mailCode })
+    const { token: link } = await mailbox.mailTo(admin.email, 'A second factor was added')
+
+    const joined = await join(token)
+    const gone = await join(token)
+    await must(call(`/auth/members/${gone.id}`, { method: 'DELETE', token }))
+    const newServer = await addServiceAccount(token, 'new worker')
+    await must(call(`/auth/members/${server.id}/password`, { token, json: {} }))
+    const secret = await must(call('/auth/webhook-secret/regenerate', { token }))
+
+    const { body } = await call('/auth/undo', { json: { token: link } })
+    expect(body.additions).toEqual({
+      members: [joined],
+      serviceAccounts: [server, newServer],
+      signingSecret: { version: secret.version, createdAt: secret.createdAt },
+    })
+    const { email } = await mailbox.mailTo(admin.email, 'Reset your password')
+    for (const one of [joined, server, newServer]) expect(plain(email.text)).toContain(one.email)
+    for (const one of [old, oldServer, gone]) expect(plain(email.text)).not.toContain(one.email)
+    expect(email.text).toContain('New signing secret: version 1')
+  })
+
+  test('says nothing where nothing was added', async () => {
+    const person = await service.personWithTotp(await service.addCompany())
+    const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
+    const { body } = await call('/auth/undo', { json: { token } })
+    expect(body.additions).toEqual(EMPTY)
+    const { email } = await mailbox.mailTo(person.email, 'Reset your password')
+    expect(email.text).not.toContain('added')
+  })
+
+  test('stays possible when the member who has taken the old address is deleted', async () => {
+    const admin = await service.addCompany()
+    const token = await tokenOf(admin)
+    const person = await service.addUser(admin)
+    const newEmail = `new-${person.email}`
+    const own = await tokenOf(person)
+    const mailCode = await mailedCodeOf(service, { token: own }, 'email_change_code')
+    await must(call('/auth/email/change', { token: own, json: { newEmail, mailCode } }))
+    const confirm = await mailbox.mailTo(newEmail)
+    await must(call('/auth/email/confirm', { json: { token: confirm.token } }))
+    const { token: link } = await mailbox.mailTo(person.email, 'The email address of your account')
+
+    const heir = await join(token, person.email)
+    await must(call(`/auth/members/${heir.id}`, { method: 'DELETE', token }))
+    const { status, body } = await call('/auth/undo', { json: { token: link } })
+    expect([status, body.email]).toEqual([200, person.email])
+  })
+})
+
+test('the email about a reset names who joined by an invitation of the account within 7 days', async () => {
+  const admin = await service.addCompany()
+  const early = await join(await tokenOf(admin))
+  service.clock.advance(6 * 86_400)
+  const late = await join(await tokenOf(admin))
+  service.clock.advance(86_401)
+  await must(call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } }))
+  const { token } = await mailbox.mailTo(admin.email, 'Reset your password')
+  await must(call('/auth/password/reset', { json: { token, newPassword: `${PASSWORD} of mine` } }))
+  const { email } = await mailbox.mailTo(admin.email, 'was changed')
+  expect(plain(email.text)).toContain(late.email)
+  expect(plain(email.text)).not.toContain(early.email)
+})

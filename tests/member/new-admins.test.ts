@@ -1,0 +1,111 @@
+import { describe, expect, test } from 'vitest'
+import { changeUserRole, createUser } from '../../src/operator/users.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
+import { mailedCodeOf } from '../support/mail-code.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { must, openFactorService } from '../support/second-factors.ts'
+import { PASSWORD, type Person, times } from '../support/test-service.ts'
+
+/** A password is not enough for a lasting hold on a company: a new admin takes a factor or the mailbox, and all admins hear of it. */
+
+const service = await openFactorService({ instances: 2 })
+const { call, mailbox } = service
+const { use } = useService(service, mailbox)
+const tokenOf = async (person: Person): Promise<string> => (await service.loginAs(person)).accessToken
+
+async function openCompany() {
+  const admin = await service.addCompany({ name: 'Acme', adminName: 'Ada' })
+  return { admin, token: await tokenOf(admin) }
+}
+const invite = (token: string, json: object, at = 0) =>
+  call('/auth/invitations', { token, at, json: { email: newEmail(), role: 'admin', ...json } })
+const promote = (token: string, { userId }: Person, json: object = {}, at = 0) =>
+  call(`/auth/members/${userId}`, { method: 'PATCH', token, at, json: { role: 'admin', ...json } })
+const codeOf = (token: string) => mailedCodeOf(service, { token }, 'admin_code')
+
+describe('an admin without a second factor', () => {
+  test('invites or makes an admin only with the code that was emailed for it (ASVS 6.6.2)', async () => {
+    const { admin, token } = await openCompany()
+    const member = await service.addUser(admin)
+    for (const json of [{}, { mailCode: '00000000' }]) {
+      expectField(await invite(token, json), '/mailCode')
+      expectField(await promote(token, member, json), '/mailCode')
+    }
+    const forEmail = await mailedCodeOf(service, { token }, 'email_change_code')
+    expectField(await promote(token, member, { mailCode: forEmail }), '/mailCode')
+
+    await must(call('/auth/second-factors/mail-code', { token, json: { for: 'admin' } }))
+    const { email } = await mailbox.mailTo(admin.email, 'Your code for')
+    const [, one, two] = /this code: (\d{4}) (\d{4})/.exec(email.text ?? '') ?? []
+    expect(email.text).toContain('To make someone an admin of Acme')
+    const json = { mailCode: `${one}${two}` }
+    expect((await promote(token, member, json)).body).toMatchObject({ role: 'admin' })
+    // Once.
+    expectField(await invite(token, json), '/mailCode')
+    expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
+  })
+
+  test('makes one admin by one code, however many requests use it on two instances (ASVS 2.3.4)', async () => {
+    const { token } = await openCompany()
+    const mailCode = await codeOf(token)
+    const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
+  })
+
+  test('needs none for other roles, or for what changes nothing, and sends none', async () => {
+    const { admin, token } = await openCompany()
+    const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
+    expect((await invite(token, { role: 'viewer' })).status).toBe(201)
+    expect((await promote(token, second)).status).toBe(200)
+    expect((await promote(token, member, { role: 'developer' })).status).toBe(200)
+    const mailCode = await codeOf(token)
+    expectField(await invite(token, { role: 'viewer', mailCode }), '/mailCode')
+    expectField(await promote(token, second, { mailCode }), '/mailCode')
+  })
+})
+
+test('an admin with a second factor needs no code, gets none, and sends none', async () => {
+  const { admin } = await openCompany()
+  const { token } = await service.personWithTotp(admin, 'admin')
+  expect((await invite(token, {})).status).toBe(201)
+  expectField(await invite(token, { mailCode: '00000000' }), '/mailCode')
+  const asked = await call('/auth/second-factors/mail-code', { token, json: { for: 'admin' } })
+  expectProblem(asked, [403, 'permission_denied'])
+})
+
+describe('all admins get an email', () => {
+  test('when someone accepts an invitation as an admin', async () => {
+    const { admin, token } = await openCompany()
+    const other = await service.addUser(admin, 'admin')
+    const email = newEmail()
+    await must(invite(token, { email, mailCode: await codeOf(token) }))
+    const { token: link } = await mailbox.mailTo(email)
+    await must(use('invite', link))
+    for (const recipient of [admin.email, other.email, email]) {
+      const told = await mailbox.mailTo(recipient, 'Bob is now an admin of Acme')
+      expect(told.email.text).toContain('accepted an invitation from Ada')
+    }
+  })
+
+  test('when a role is changed to admin, by an admin or by an operator', async () => {
+    const { admin, token } = await openCompany()
+    const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
+    await must(promote(token, one, { mailCode: await codeOf(token) }))
+    const told = await mailbox.mailTo(admin.email, 'is now an admin')
+    expect(told.email.text?.replaceAll('\u200a', '')).toContain(one.email)
+    expect(told.email.text).toContain('got the role from Ada')
+    await changeUserRole(service.context, admin.companyId, two, 'admin', service.clock.now())
+    expect((await mailbox.mailTo(admin.email, 'is now an admin')).email.text).toContain('from an operator')
+  })
+
+  test('when an operator adds an admin', async () => {
+    const { admin } = await openCompany()
+    await createUser(service.context, admin.companyId, {
+      email: newEmail(),
+      name: 'Eve',
+      role: 'admin',
+      password: PASSWORD,
+    })
+    await mailbox.mailTo(admin.email, 'Eve is now an admin of Acme')
+  })
+})
