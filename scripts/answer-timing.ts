@@ -40,7 +40,6 @@ const { db } = connection
 await migrate(db)
 const system = realSystem
 const hasher = await createLimitedHasher()
-const context = { db, hasher: await createPasswordHasher(), system, config: { cell: undefined } }
 const config = loadConfig({
   DATABASE_URL: postgres.url,
   MASTER_KEYS: `timing:${randomBytes(32).toString('base64')}`,
@@ -50,6 +49,7 @@ const config = loadConfig({
   PAGES_URL: 'https://app.example.com',
   LOG_LEVEL: 'silent',
 })
+const context = { db, hasher: await createPasswordHasher(), system, config }
 const { app, platform } = await buildApp({ config, db, system, hasher, registry: createRegistry() })
 const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/api`
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })

@@ -3,14 +3,14 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** Runs a program to its end, with these variables besides PATH, and returns what it printed. @throws if it fails */
+/** Runs a program to its end, with these variables besides PATH and this input, and returns what it printed. @throws if it fails */
 export async function runProgram(
   [program = '', ...args]: string[],
   variables: Record<string, string> = {},
+  input = '',
 ): Promise<string> {
   const { HOME, PATH } = process.env
   const running = run(program, args, { env: { HOME, PATH, ...variables } })
-  // Nobody types anything.
-  running.child.stdin?.end()
+  running.child.stdin?.end(input)
   return (await running).stdout
 }

@@ -10,7 +10,7 @@ import {
 } from '../../src/operator/companies.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { type Command, limitOf } from './command-line.ts'
-import { choosePassword } from './context.ts'
+import { readPassword } from './context.ts'
 import { UsageError } from './usage.ts'
 
 export const COMPANY_COMMANDS: Record<string, Command> = {
@@ -18,9 +18,9 @@ export const COMPANY_COMMANDS: Record<string, Command> = {
     required: ['name', 'admin-email'],
     optional: ['admin-name', 'plan'],
     async run(context, { name = '', 'admin-email': email = '', 'admin-name': adminName, plan }) {
-      const { password, shown } = await choosePassword(context)
+      const password = await readPassword(context)
       const created = await createCompany(context, { name, adminEmail: email, adminName, plan, password })
-      return { ...created, ...shown }
+      return { ...created }
     },
   },
   'company list': {

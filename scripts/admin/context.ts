@@ -1,6 +1,6 @@
 import { createOpaque } from '../../src/crypto/opaque.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
-import { createIsBreached, generatePassword } from '../../src/crypto/password-policy.ts'
+import { createIsBreached } from '../../src/crypto/password-policy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { open, openForMigrations } from '../../src/startup.ts'
@@ -58,12 +58,8 @@ export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }>
   }
 }
 
-/** The password from standard input, or a generated one, which is printed. */
-export async function choosePassword({
-  io,
-}: Context): Promise<{ password: string; shown: { password?: string } }> {
+/** From standard input; undefined if there is none. */
+export async function readPassword({ io }: Context): Promise<string | undefined> {
   const given = (await io.readInput()).replace(/\r?\n$/, '')
-  if (given !== '') return { password: given, shown: {} }
-  const password = generatePassword(realSystem.randomBytes)
-  return { password, shown: { password } }
+  return given === '' ? undefined : given
 }

@@ -38,8 +38,8 @@ one, and "--finish" ends the first. "restored" is for a backup that was restored
 instance starts: it ends all sessions, voids links, waiting mails, invitations, challenges and keys of access tokens,
 and says what else to check.
 
-A password is read from standard input (\`echo ... | npm run admin -- company create ...\`); without one,
-it is generated and printed. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
+"company create" and "user create" read a password from standard input (\`echo ... | npm run admin -- company create ...\`).
+Without one, they print a link with which the person chooses a password within 72 hours. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
 lines out of it, in which npm replaces ids by ***.`
 
 /** A command that cannot run; the message says why. */

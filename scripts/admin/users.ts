@@ -12,7 +12,7 @@ import {
   unlockUser,
 } from '../../src/operator/users.ts'
 import { type Command, limitOf, previousValidSecondsOf, userOf } from './command-line.ts'
-import { choosePassword } from './context.ts'
+import { readPassword } from './context.ts'
 
 /** The options that name a user. */
 const USER = { required: ['company'], optional: ['user', 'email'] } satisfies Partial<Command>
@@ -22,9 +22,9 @@ export const USER_COMMANDS: Record<string, Command> = {
     required: ['company', 'email', 'role'],
     optional: ['name'],
     async run(context, { company: companyId = '', email = '', role = '', name }) {
-      const { password, shown } = await choosePassword(context)
-      const { userId } = await createUser(context, companyId, { email, role, name, password })
-      return { companyId, userId, email, role, ...shown }
+      const password = await readPassword(context)
+      const { userId, ...link } = await createUser(context, companyId, { email, role, name, password })
+      return { companyId, userId, email, role, ...link }
     },
   },
   'user list': {

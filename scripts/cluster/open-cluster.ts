@@ -39,6 +39,8 @@ export interface Cluster {
   folder: string
   /** Runs a command of operators, such as `company list`, and returns what it prints. */
   admin(...command: string[]): Promise<string>
+  /** With a password on standard input. */
+  adminWith(password: string, ...command: string[]): Promise<string>
   /** To the tables of this checkout, whose commands `admin` runs from then on. */
   migrate(): Promise<unknown>
   readiness(): Promise<{ name: string; isReady: boolean }[]>
@@ -105,8 +107,9 @@ export async function openCluster(
     PGDATABASE: 'gatehouse',
   }
   let project = checkout
-  const admin = (...command: string[]) =>
-    runProgram([process.execPath, join(project, 'scripts/admin.ts'), ...command], operator)
+  const adminWith = (password: string, ...command: string[]) =>
+    runProgram([process.execPath, join(project, 'scripts/admin.ts'), ...command], operator, password)
+  const admin = (...command: string[]) => adminWith('', ...command)
   const { DATABASE_URL: url } = operator
   await until('a way to the primary', () => succeeds(() => runStatement(url, 'select')))
   await admin('migrate')
@@ -140,6 +143,7 @@ export async function openCluster(
     operator,
     folder,
     admin,
+    adminWith,
     migrate() {
       project = PROJECT
       return admin('migrate')

@@ -27,7 +27,7 @@ export async function openDemoCompany(
     db: Kysely<Database>
     hasher: PasswordHasher
     system: System
-    config: { cell: string | undefined }
+    config: { cell: string | undefined; pagesUrl: string }
   },
 ): Promise<Demo> {
   const { db, hasher, system } = context

@@ -80,6 +80,25 @@ export async function noteSent(
       and ${isForTheSame('l', 's')} and not ${isLater('l', 's')}`.execute(db)
 }
 
+/** Of a link that nobody is emailed. A link that is emailed later replaces it. */
+export async function insertPrintedToken(
+  tx: Tx,
+  companyId: string,
+  {
+    purpose,
+    email,
+    hash,
+    createdAt,
+    expiresAt,
+  }: Pick<NewToken, 'purpose' | 'email' | 'hash' | 'createdAt' | 'expiresAt'>,
+): Promise<void> {
+  const times = { created_at: createdAt, expires_at: expiresAt }
+  await tx
+    .insertInto('one_time_tokens')
+    .values({ company_id: companyId, purpose, email, token_hash: hash, ...times, is_sent: true })
+    .execute()
+}
+
 export interface ConsumedToken {
   companyId: string
   email: string

@@ -22,6 +22,9 @@ const LIFETIME_SECONDS: Record<TokenPurpose, number> = {
   undo: 72 * 3600,
 }
 
+/** As long as an invitation: an operator passes it on. */
+const PRINTED_SECONDS = 72 * 3600
+
 type Reading = Pick<Context, 'db' | 'opaque'>
 
 export interface Received {
@@ -60,13 +63,31 @@ export async function issueToken(
 ): Promise<NewLinkToken | null> {
   const { purpose, email, role = null, userId = null, isFactorProven = false } = about
   const { mailId, requestedAt: createdAt, now } = about
-  const token = opaque.generate(`${purpose}_`)
-  const hash = opaque.hash(token, `${purpose}_`)
-  if (!hash) throw new Error('an opaque credential has a hash')
+  const { token, hash } = generateToken(opaque, purpose)
   const expiresAt = new Date(now + LIFETIME_SECONDS[purpose] * 1000)
   const row = { purpose, email, hash, role, userId, isFactorProven, mailId, createdAt, expiresAt }
   if (!(await repository.insertToken(db, companyId, row))) return null
   return { token, expiresAt, noteSent: () => repository.noteSent(db, companyId, row) }
+}
+
+function generateToken(opaque: Opaque, purpose: TokenPurpose): { token: string; hash: Buffer } {
+  const token = opaque.generate(`${purpose}_`)
+  const hash = opaque.hash(token, `${purpose}_`)
+  if (!hash) throw new Error('an opaque credential has a hash')
+  return { token, hash }
+}
+
+/** For an account without a password, whose owner gets the link from an operator. */
+export async function issuePrintedReset(
+  tx: Tx,
+  opaque: Opaque,
+  companyId: string,
+  { email, now }: { email: string; now: number },
+): Promise<{ token: string; expiresAt: Date }> {
+  const { token, hash } = generateToken(opaque, 'reset')
+  const [createdAt, expiresAt] = [new Date(now), new Date(now + PRINTED_SECONDS * 1000)]
+  await repository.insertPrintedToken(tx, companyId, { purpose: 'reset', email, hash, createdAt, expiresAt })
+  return { token, expiresAt }
 }
 
 export async function peekToken({ db, opaque }: Reading, purpose: TokenPurpose, token: string, now: number) {

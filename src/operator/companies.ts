@@ -2,7 +2,7 @@ import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import { listEntries, listRefusedSignIns } from '../audit/repository.ts'
 import { listServiceSignIns } from '../audit/service-sign-ins-repository.ts'
-import { checkNewCompany, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { checkNewCompany, normalizeEmail } from '../company/checks.ts'
 import { giveHandle } from '../company/handles.ts'
 import { findUser } from '../company/listing-repository.ts'
 import type { Security } from '../company/policy-repository.ts'
@@ -16,6 +16,7 @@ import type { CompanyStatus, SecondFactorPolicy, SubscriptionStatus } from '../d
 import { changePolicy, requireSecurity } from '../second-factor/policy.ts'
 import { endCompanySessions, endSessionsAcrossCompanies } from '../session/ending-repository.ts'
 import { newId } from '../system.ts'
+import { hashFirstPassword, type LinkContext, linkToFirstPassword } from './first-password.ts'
 
 /** Acts of operators on companies, audited in their transactions. @throws Problem not_found without the company */
 
@@ -26,20 +27,26 @@ interface NewCompany {
   plan?: string | undefined
   adminEmail: string
   adminName?: string | undefined
-  password: string
+  /** Default: the admin chooses one by the link that is returned. */
+  password?: string | undefined
 }
 
 /** In trial, with an admin whose e-mail counts as verified. @throws Problem invalid_request */
 export async function createCompany(
-  context: ActContext &
-    Pick<Context, 'isBreached'> & { hasher: PasswordHasher; config: { cell: string | undefined } },
+  context: ActContext & LinkContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   { companyId: id, plan, password, ...given }: NewCompany,
-): Promise<{ companyId: string; handle: string | null; userId: string; email: string }> {
-  const { hasher, system } = context
+): Promise<{
+  companyId: string
+  handle: string | null
+  userId: string
+  email: string
+  link?: string
+  linkExpiresAt?: Date
+}> {
+  const { system } = context
   const names = { companyName: given.name, name: given.adminName, email: given.adminEmail }
   const { companyName, name, email } = checkNewCompany(names)
-  await checkPassword('password', password, { email, name, companyName }, context)
-  const passwordHash = await hasher.hash(password)
+  const passwordHash = await hashFirstPassword(context, password, { email, name, companyName })
   const by = { companyId: id ?? newId(system), now: system.now() }
   const at = new Date(by.now)
   const admin = { name, email, passwordHash, emailVerifiedAt: at, createdAt: at }
@@ -48,7 +55,14 @@ export async function createCompany(
     const { isNew, userId } = await openCompany(tx, system, company)
     if (isNew) await audit('company_create', { subject: userId })
     const handle = await giveHandle(tx, context, companyId, by.now)
-    return { companyId, handle, userId, email }
+    const account = { email, passwordHash, now: by.now }
+    return {
+      companyId,
+      handle,
+      userId,
+      email,
+      ...(await linkToFirstPassword(tx, context, companyId, account)),
+    }
   })
   return await creation.catch(explainUnknownName)
 }

@@ -1,5 +1,5 @@
 import { type Act, type ActContext, asOperator } from '../acts.ts'
-import { checkEmail, checkName, checkPassword, normalizeEmail } from '../company/checks.ts'
+import { checkEmail, checkName, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, explainUnknownName, noSuchUser } from '../company/problems.ts'
 import { addUser, changeUser, requireCompanyName } from '../company/service.ts'
@@ -15,6 +15,7 @@ import { tellOfNewAdmin } from '../member/new-admin.ts'
 import type { Member } from '../member/repository.ts'
 import { type ReplacedPassword, replacePasswordAs } from '../member/service-members.ts'
 import { endUserSessions } from '../session/ending-repository.ts'
+import { hashFirstPassword, type LinkContext, linkToFirstPassword } from './first-password.ts'
 
 /** Acts of operators on users, audited in their transactions. @throws Problem not_found without company or user */
 
@@ -25,21 +26,21 @@ interface NewUser {
   /** Default: the e-mail. */
   name?: string | undefined
   role: string
-  password: string
+  /** Default: the person chooses one by the link that is returned. */
+  password?: string | undefined
 }
 
 /** The e-mail counts as verified. @throws Problem invalid_request */
 export async function createUser(
-  context: ActContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
+  context: ActContext & LinkContext & Pick<Context, 'isBreached'> & { hasher: PasswordHasher },
   companyId: string,
   { role, password, ...given }: NewUser,
-): Promise<{ userId: string }> {
-  const { db, hasher, system } = context
+): Promise<{ userId: string; link?: string; linkExpiresAt?: Date }> {
+  const { db, system } = context
   const companyName = await requireCompanyName(db, companyId)
   const email = checkEmail(given.email)
   const name = given.name === undefined ? email : checkName('name', given.name)
-  await checkPassword('password', password, { email, name, companyName }, context)
-  const passwordHash = await hasher.hash(password)
+  const passwordHash = await hashFirstPassword(context, password, { email, name, companyName })
   const now = system.now()
   const at = new Date(now)
   const user = { email, name, role, passwordHash, emailVerifiedAt: at, createdAt: at }
@@ -48,7 +49,10 @@ export async function createUser(
     if (userId === undefined) throw emailTaken()
     if (role === 'admin') await tellOfNewAdmin(act, userId, { changedBy: null })
     await act.audit('user_create', { subject: userId })
-    return { userId }
+    return {
+      userId,
+      ...(await linkToFirstPassword(act.tx, context, companyId, { email, passwordHash, now })),
+    }
   })
   return await creation.catch(explainUnknownName)
 }

@@ -24,9 +24,10 @@ interface Options {
   signal: AbortSignal
 }
 
-const Made = TypeCompiler.Compile(Type.Object({ companyId: Type.String(), password: Type.String() }))
+const Made = TypeCompiler.Compile(Type.Object({ companyId: Type.String() }))
 const Reader = TypeCompiler.Compile(Type.Object({ id: Type.String(), secret: Type.String() }))
 const EMAIL = 'admin@fault.example'
+const PASSWORD = 'four wide blue chairs'
 
 export async function openClusterTarget(
   { workers, size, project, say, signal }: Options,
@@ -40,10 +41,10 @@ export async function openClusterTarget(
     return JSON.parse(await cluster.admin(...command, '--json'))
   }
   async function createCompany() {
-    const made = await admin('company', 'create', '--name', 'Fault test', '--admin-email', EMAIL)
+    const command = ['company', 'create', '--name', 'Fault test', '--admin-email', EMAIL, '--json']
+    const made: unknown = JSON.parse(await cluster.adminWith(PASSWORD, ...command))
     if (!Made.Check(made)) throw new Error('company create printed something else')
-    const { companyId, password } = made
-    return { companyId, email: EMAIL, password }
+    return { companyId: made.companyId, email: EMAIL, password: PASSWORD }
   }
   const { DATABASE_URL: url } = cluster.operator
   const urls = MACHINES.map((n) => Object.assign(new URL(url), { host: postgresOf(n) }).href)

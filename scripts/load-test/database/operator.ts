@@ -77,7 +77,12 @@ async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
   const password = generatePassword(realSystem.randomBytes)
   const email = 'admin@load.example'
   const { companyId } = await createCompany(
-    { db, hasher: await createPasswordHasher(), system: realSystem, config: { cell: undefined } },
+    {
+      db,
+      hasher: await createPasswordHasher(),
+      system: realSystem,
+      config: { cell: undefined, pagesUrl: '' },
+    },
     { name: `Load test ${new Date().toISOString()}`, adminEmail: email, password },
   )
   return { companyId, email, password }

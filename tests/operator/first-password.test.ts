@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest'
+import { run } from '../../scripts/admin/run.ts'
+import { expectField } from '../http/problem.ts'
+import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
+
+/** Operators generate no passwords: the person chooses one by a link that the command prints (ASVS 6.4.1). */
+
+const service = await openTestService()
+
+async function admin(line: string) {
+  const [out, err]: [string[], unknown[]] = [[], []]
+  await run(line.split(' '), {
+    env: { ...process.env, DATABASE_URL: service.url, MASTER_KEYS },
+    readInput: async () => '',
+    print: (text) => out.push(text),
+    complain: (reason) => err.push(reason),
+  })
+  expect(err).toEqual([])
+  return JSON.parse(out.join(''))
+}
+
+const LINK = /^http:\/\/localhost:3000\/reset-password#token=(reset_[\w-]{43})$/
+function chooseBy(link: string, newPassword = 'a password of my own') {
+  return service.call('/auth/password/reset', { json: { token: LINK.exec(link)?.[1], newPassword } })
+}
+
+const createCompany = () => admin('company create --name Bee --admin-email bea@bee.example --json')
+
+test('company create prints a link, which works once, and no password', async () => {
+  const { link, linkExpiresAt, ...created } = await createCompany()
+  expect(Object.keys(created)).toEqual(['companyId', 'handle', 'userId', 'email'])
+  expect(Date.parse(linkExpiresAt) - service.clock.now()).toBeGreaterThanOrEqual(72 * 3_600_000)
+  expect((await chooseBy(link)).status).toBe(204)
+  const password = 'a password of my own'
+  expect((await service.loginAs({ ...created, password })).user.role).toBe('admin')
+  expectField(await chooseBy(link, 'a password of a thief'), '/token')
+})
+
+test('user create prints one, too', async () => {
+  const { companyId } = await service.addCompany()
+  const { link, ...created } = await admin(
+    `user create --company ${companyId} --email eve@bee.example --role analyst --json`,
+  )
+  expect(Object.keys(created)).toEqual(['companyId', 'userId', 'email', 'role', 'linkExpiresAt'])
+  expect((await chooseBy(link)).status).toBe(204)
+  const password = 'a password of my own'
+  expect((await service.loginAs({ companyId, email: 'eve@bee.example', password })).user.role).toBe('analyst')
+})
+
+test('the link is replaced by a reset link that is emailed later, and works for 72 hours', async () => {
+  const [first, second] = [await createCompany(), await createCompany()]
+  const { companyId, email } = first
+  service.clock.advance(3600)
+  await service.call('/auth/password/forgot', { json: { companyId, email } })
+  const sent = service.db.selectFrom('mail_outbox').select('sent_at').where('company_id', '=', companyId)
+  await expect.poll(async () => (await sent.execute()).map((mail) => mail.sent_at !== null)).toEqual([true])
+  expectField(await chooseBy(first.link), '/token')
+  service.clock.advance(72 * 3600)
+  expectField(await chooseBy(second.link), '/token')
+})
