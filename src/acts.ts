@@ -14,7 +14,10 @@ import type { System } from './system.ts'
  * all of it happens or nothing. Locks come before the right: what an act has to wait for can take that right away.
  */
 
-export type ActContext = Pick<Context, 'db' | 'system'>
+export type ActContext = Pick<Context, 'db' | 'system'> & {
+  /** Who the operator is, for the audit trail. */
+  operatorName?: string | undefined
+}
 
 export interface Actor extends Received {
   session: Session
@@ -52,12 +55,13 @@ interface Terms<Locked> {
 
 /** Runs the work on what is locked. @throws Problem session_ended, permission_denied, for users */
 export async function perform<Locked, Result>(
-  { db, system }: ActContext,
+  { db, system, operatorName }: ActContext,
   actor: Actor | Operator,
   { permission, lock }: Terms<Locked>,
   work: (act: Act, locked: Locked) => Promise<Result>,
 ): Promise<Result> {
-  const by = 'session' in actor ? actor.session : { companyId: actor.companyId, userId: OPERATOR }
+  const by =
+    'session' in actor ? actor.session : { companyId: actor.companyId, userId: OPERATOR, operatorName }
   return await db.transaction().execute(async (tx) => {
     const locked = await lock(tx, by.companyId)
     if ('session' in actor) await requireActor(tx, actor.session, actor.now, permission)
@@ -81,7 +85,17 @@ export type Act = ReturnType<typeof actIn>
 export function actIn(
   tx: Tx,
   system: System,
-  { companyId, userId, sessionId }: { companyId: string; userId: string; sessionId?: string },
+  {
+    companyId,
+    userId,
+    sessionId,
+    operatorName,
+  }: {
+    companyId: string
+    userId: string
+    sessionId?: string
+    operatorName?: string | undefined
+  },
   { client, now }: { client?: Client; now: number },
 ) {
   const by = { outcome: 'done', actor: userId, sessionId, ipAddress: client?.ipAddress }
@@ -92,9 +106,12 @@ export function actIn(
     memberId: userId === OPERATOR ? null : userId,
     audit: async (
       action: keyof typeof ACTIONS,
-      about?: Pick<AuditEntry, 'subject' | 'details'>,
-    ): Promise<void> =>
-      await appendAudit(tx, companyId, newEntry(system, new Date(now), { action, ...by, ...about })),
+      { subject, details }: Pick<AuditEntry, 'subject' | 'details'> = {},
+    ): Promise<void> => {
+      const named = operatorName === undefined ? details : { ...details, operator: operatorName }
+      const about = { action, ...by, subject, details: named }
+      await appendAudit(tx, companyId, newEntry(system, new Date(now), about))
+    },
     mail: async (mail: Omit<NewMail, 'now'>): Promise<string> =>
       await queueMail(tx, system, companyId, { ...mail, now }),
     mailAdmins: async ({ data, ...mail }: Pick<NewMail, 'kind' | 'data'>): Promise<void> => {

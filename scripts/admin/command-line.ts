@@ -9,6 +9,7 @@ import { UsageError } from './usage.ts'
 const OPTIONS = {
   json: { type: 'boolean' },
   help: { type: 'boolean' },
+  as: { type: 'string' },
   all: { type: 'boolean' },
   finish: { type: 'boolean' },
   scope: { type: 'string' },
@@ -26,7 +27,7 @@ const OPTIONS = {
   'previous-valid-seconds': { type: 'string' },
 } as const
 
-type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help'>
+type Option = Exclude<keyof typeof OPTIONS, 'json' | 'help' | 'as'>
 type Flag = 'all' | 'finish'
 export type Values = Partial<Record<Exclude<Option, Flag>, string> & Record<Flag, boolean>>
 export type Result = Record<string, unknown>
@@ -50,7 +51,7 @@ export type Command = Form &
 /** Reads a command line; null means that the usage is to be printed. @throws UsageError */
 export function readCommand(commands: ReadonlyMap<string, Command>, args: string[]) {
   const { values, positionals } = parse(args)
-  const { json = false, help = false, ...given } = values
+  const { json = false, help = false, as, ...given } = values
   if (help || positionals.length === 0) return null
   const [first = ''] = positionals
   const name = commands.has(first) ? first : positionals.slice(0, 2).join(' ')
@@ -58,7 +59,7 @@ export function readCommand(commands: ReadonlyMap<string, Command>, args: string
   if (!command) throw new UsageError(`there is no command "${name}"`)
   const id = readId(name, command, positionals.slice(name.split(' ').length))
   const options = readOptions(name, command, given)
-  return { name, command, id, options, json }
+  return { name, command, id, options, json, operatorName: as === undefined ? undefined : toOperatorName(as) }
 }
 
 function readId(name: string, { takes }: Form, [id = '', ...rest]: string[]): string {
@@ -94,6 +95,19 @@ function toId(text: string): string {
   const id = text.toLowerCase()
   if (ID.test(id)) return id
   throw new UsageError(`"${text}" is not an id; ids look like 01a1fb7d-73e4-7d64-8064-cc65cb0da5c5`)
+}
+
+const OPERATOR_NAME = /^\P{C}{1,100}$/u
+
+function toOperatorName(text: string): string {
+  if (OPERATOR_NAME.test(text)) return text
+  throw new UsageError('--as is a name of 1 to 100 characters, in one line')
+}
+
+/** Whom the shell names: the user before `sudo`, if there is one. */
+export function shellUserOf({ SUDO_USER, USER }: NodeJS.ProcessEnv): string | undefined {
+  const name = SUDO_USER || USER || ''
+  return OPERATOR_NAME.test(name) ? name : undefined
 }
 
 function parse(args: string[]) {

@@ -9,7 +9,7 @@ import { UsageError } from './usage.ts'
 
 /** What commands work with: the database, the keys, and a password. */
 
-export type Context = Awaited<ReturnType<typeof openContext>>
+export type Context = Awaited<ReturnType<typeof openContext>> & { operatorName: string | undefined }
 
 /** Where a command has its settings and its input from, and where it prints. */
 export interface Io {
@@ -59,7 +59,7 @@ export async function migrateAlone({ env }: Io): Promise<{ migrated: string[] }>
 }
 
 /** From standard input; undefined if there is none. */
-export async function readPassword({ io }: Context): Promise<string | undefined> {
+export async function readPassword({ io }: Pick<Context, 'io'>): Promise<string | undefined> {
   const given = (await io.readInput()).replace(/\r?\n$/, '')
   return given === '' ? undefined : given
 }

@@ -2,7 +2,7 @@ import { findByHandle } from '../../src/company/handles-repository.ts'
 import { Problem, statusOf } from '../../src/errors.ts'
 import { explain } from '../../src/startup.ts'
 import { ID } from '../../src/system.ts'
-import { type Result, readCommand } from './command-line.ts'
+import { type Result, readCommand, shellUserOf } from './command-line.ts'
 import { COMPANY_COMMANDS } from './companies.ts'
 import { type Context, type Io, openContext } from './context.ts'
 import { PLATFORM_COMMANDS } from './platform.ts'
@@ -30,11 +30,11 @@ export async function run(args: string[], io: Io): Promise<number> {
 }
 
 async function carryOut(
-  { command, options, id }: NonNullable<ReturnType<typeof readCommand>>,
+  { command, options, id, operatorName }: NonNullable<ReturnType<typeof readCommand>>,
   io: Io,
 ): Promise<Result> {
   if ('runAlone' in command) return await command.runAlone(io)
-  const context = await openContext(io)
+  const context = { ...(await openContext(io)), operatorName: operatorName ?? shellUserOf(io.env) }
   const idOf = (company: string) => idOfCompany(context, company)
   try {
     const given = options.company && { company: await idOf(options.company) }

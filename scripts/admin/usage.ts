@@ -1,4 +1,4 @@
-export const USAGE = `Usage: npm run admin -- <command> [--json]
+export const USAGE = `Usage: npm run admin -- <command> [--json] [--as NAME]
 
   migrate
   company create --name N --admin-email E [--admin-name A] [--plan P]
@@ -39,7 +39,8 @@ instance starts: it ends all sessions, voids links, waiting mails, invitations, 
 and says what else to check.
 
 "company create" and "user create" read a password from standard input (\`echo ... | npm run admin -- company create ...\`).
-Without one, they print a link with which the person chooses a password within 72 hours. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
+Without one, they print a link with which the person chooses a password within 72 hours. --as NAME is shown in the audit trail beside
+"operator"; by default, it is SUDO_USER or USER. --json prints one JSON object; \`npm run --silent admin\` keeps npm's own
 lines out of it, in which npm replaces ids by ***.`
 
 /** A command that cannot run; the message says why. */

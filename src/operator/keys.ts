@@ -1,4 +1,4 @@
-import { asOperator } from '../acts.ts'
+import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { Problem } from '../errors.ts'
@@ -10,7 +10,7 @@ import { addKey, resealKeys, revokeKey } from '../token/key-rotation.ts'
  * Seals again what a former master key sealed, and adds the next key for access tokens.
  * @throws DecryptionError if a sealed value does not open with the configured master keys
  */
-export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'system'>) {
+export async function rotateKeys(context: ActContext & Pick<Context, 'sealer'>) {
   const { db, sealer, system } = context
   const resealedSecrets = await resealSecretsAcrossCompanies(db, sealer)
   const resealedFactors = await resealFactorsAcrossCompanies(db, sealer)
@@ -26,7 +26,7 @@ export async function rotateKeys(context: Pick<Context, 'db' | 'sealer' | 'syste
 
 /** Retires a leaked key: its tokens fail at once. If it signs, another takes its place. @throws Problem not_found */
 export async function retireKey(
-  context: Pick<Context, 'db' | 'sealer' | 'system'>,
+  context: ActContext & Pick<Context, 'sealer'>,
   keyId: string,
   now: number,
 ): Promise<{ keyId: string; replacedBy: string | null }> {

@@ -1,4 +1,4 @@
-import { asOperator } from '../acts.ts'
+import { type ActContext, asOperator } from '../acts.ts'
 import { PLATFORM } from '../audit/entry.ts'
 import type { Context } from '../context.ts'
 import { voidEarlierProofsAcrossCompanies } from '../second-factor/challenges.ts'
@@ -15,7 +15,7 @@ import {
  * To be called before an instance starts; a second time it does the same again.
  * @throws DecryptionError, and changes nothing, if the keys of the backup do not open with the configured master keys
  */
-export async function settleRestored(context: Pick<Context, 'db' | 'sealer' | 'system'>, now: number) {
+export async function settleRestored(context: ActContext & Pick<Context, 'sealer'>, now: number) {
   // With other master keys no instance could start.
   await resealKeys(context.db, context.sealer)
   const by = { companyId: PLATFORM, now }

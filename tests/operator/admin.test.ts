@@ -10,7 +10,8 @@ import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
 const service = await openTestService()
 const script = resolve(import.meta.dirname, '../../scripts/admin.ts')
 
-const settings = { ...process.env, DATABASE_URL: service.url, MASTER_KEYS }
+// Whoever runs the tests is not named.
+const settings = { ...process.env, SUDO_USER: '', USER: '', DATABASE_URL: service.url, MASTER_KEYS }
 
 /** Runs a command line against the service's database, in this process. */
 async function admin(
@@ -659,10 +660,30 @@ test('what operators do is in the audit trail (ASVS 16.2.1)', async () => {
   await admin(`company suspend ${companyId}`)
   const rows = await service.db
     .selectFrom('audit_events')
-    .select(['action', 'outcome', 'actor'])
+    .select(['action', 'outcome', 'actor', 'details'])
     .where('company_id', '=', companyId)
     .execute()
-  expect(rows).toContainEqual({ action: 'company_suspend', outcome: 'done', actor: 'operator' })
+  const done = { action: 'company_suspend', outcome: 'done', actor: 'operator', details: null }
+  expect(rows).toContainEqual(done)
+})
+
+test('the audit trail names the operator: by --as, or by the shell, before sudo (ASVS 16.2.1)', async () => {
+  const person = await service.addCompany()
+  const of = `--company ${person.companyId} --json`
+  const shell = { SUDO_USER: 'jane', USER: 'root' }
+  const before = { secondFactor: 'optional' }
+  await admin(`company security ${person.companyId} --second-factor admins --as Ada --json`, { env: shell })
+  await admin(`company suspend ${person.companyId}`, { env: shell })
+  await admin(`company resume ${person.companyId}`, { env: { USER: 'root' } })
+  const { entries } = (await admin(`audit ${of}`)).json()
+  const named = entries.map(({ actor, details }: { actor: string; details: unknown }) => [actor, details])
+  expect(named.slice(0, 3).reverse()).toEqual([
+    ['operator', { before, after: { secondFactor: 'admins' }, operator: 'Ada' }],
+    ['operator', { operator: 'jane' }],
+    ['operator', { operator: 'root' }],
+  ])
+  const { code, stderr } = await admin(`company list --as ${'a'.repeat(101)}`)
+  expect([code, stderr]).toEqual([1, expect.stringContaining('--as')])
 })
 
 test('a faulty configuration is reported whole, and nothing is done', async () => {

@@ -74,6 +74,8 @@ function saidOf(name: string, value: unknown): string {
       return `by ${methodsOf(value)}`
     case 'reason':
       return REASONS[String(value)] ?? textOf(value)
+    case 'operator':
+      return `by ${textOf(value)}`
     case 'for':
       return CODE_USES[String(value)] ?? textOf(value)
     default:
