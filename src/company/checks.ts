@@ -26,6 +26,8 @@ export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'):
   // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
   const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
   if (!isEmail) throw invalidField(field, 'must be an e-mail address')
+  if (email.endsWith('@service.invalid'))
+    throw invalidField(field, 'must not be at service.invalid, which is for service accounts')
   return email
 }
 

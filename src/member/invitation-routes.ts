@@ -65,7 +65,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       summary: 'Mail the link of an invitation again',
       description: 'The older link works until the mail server has accepted the newer one.',
       params: InvitationParams,
-      response: responses({ 202: AcceptedReply }, 'not_found'),
+      response: responses({ 202: AcceptedReply }, 'not_found', 'quota_reached'),
     }),
     async (request, reply) => {
       const limit = await resend(context, actorOf(request, context), request.params.id.toLowerCase())

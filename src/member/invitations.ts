@@ -14,7 +14,7 @@ import { newId, type System } from '../system.ts'
 import { asManager } from './changes.ts'
 import * as repository from './invitation-repository.ts'
 import { checkAdminCode, consumeAdminCode } from './new-admin.ts'
-import { requireRoomForInvitation } from './quotas.ts'
+import { type Quotas, requireFewInvitations, requireRoomForMember } from './quotas.ts'
 
 /** Invitations: who invites must have the right to until the link is followed. */
 
@@ -24,9 +24,12 @@ interface NewInvitation {
   assignments?: string[] | undefined
 }
 
-/** In place of an older one to the same e-mail. @throws Problem not_found unless the company is active, already_member, invalid_request */
+/**
+ * In place of an older one to the same e-mail.
+ * @throws Problem not_found unless the company is active, already_member, quota_reached, invalid_request
+ */
 export async function open(
-  system: System,
+  { system, config: { quotas } }: { system: System; config: { quotas: Quotas } },
   act: Act,
   { role, assignments = DEFAULT_ASSIGNMENTS, ...given }: NewInvitation,
   now: number,
@@ -42,7 +45,9 @@ export async function open(
   const id = newId(system)
   const invitedBy = sender?.userId ?? null
   const row = { id, email, role, assignments, invitedBy, mailId, createdAt: new Date(now) }
+  // The invitation is locked before the quotas, as in `resend`.
   await repository.putInvitation(tx, companyId, row)
+  await requireRoomForMember(tx, companyId, { email, now: new Date(now) }, quotas)
   return { id, email }
 }
 
@@ -61,7 +66,6 @@ export async function invite(
   actor: Actor,
   { mailCode, ...invitation }: NewInvitation & { mailCode?: string | undefined },
 ) {
-  const { system, config } = context
   const { session, client, now } = actor
   const sender = { userId: session.userId, network: client.network }
   const isAdmin = invitation.role === 'admin'
@@ -70,8 +74,8 @@ export async function invite(
     return await asManager(context, actor, async (act) => {
       const { tx, companyId, audit } = act
       if (isAdmin) await consumeAdminCode(tx, actor, codeDigest)
-      const { id, email } = await open(system, act, invitation, now, sender)
-      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, config.quotas)
+      const { id, email } = await open(context, act, invitation, now, sender)
+      await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, context.config.quotas)
       await audit('invite', { subject: email, details: { role: invitation.role } })
       return { invitation: await requireInvitation(tx, companyId, id), limit }
     })
@@ -88,8 +92,10 @@ export async function resend(context: Context, actor: Actor, id: string): Promis
       const mailId = await queueInvitation(act, { email, role }, client.network)
       if (!(await repository.renewInvitation(tx, companyId, id, mailId, new Date(now))))
         throw noSuchInvitation()
-      // It can have lapsed, and others have taken its place. As in `invite`, the invitation is locked before the quotas.
-      await requireRoomForInvitation(tx, companyId, { email, now: new Date(now) }, context.config.quotas)
+      // It can have lapsed, and others have taken its place.
+      const { quotas } = context.config
+      await requireRoomForMember(tx, companyId, { email, now: new Date(now) }, quotas)
+      await requireFewInvitations(tx, companyId, { email, now: new Date(now) }, quotas)
       await audit('invite_resend', { subject: email })
     })
     return limit

@@ -4,19 +4,44 @@ import { Problem } from '../errors.ts'
 import { countOtherInvitations } from './invitation-repository.ts'
 import { countMembers, lockQuotas } from './repository.ts'
 
-/** How many members and open invitations a company can have. Transactions that add some go one after the other. */
+/**
+ * How many members and open invitations a company can have. An open invitation keeps room for its member, so a full company is
+ * refused when it invites, not when somebody accepts. Transactions that add some go one after the other.
+ */
 
-type Quotas = Config['quotas']
+export type Quotas = Config['quotas']
 
-/** @throws Problem quota_reached if there is no room for one more member */
-export async function requireRoomForMember(tx: Tx, companyId: string, { members, membersInTrial }: Quotas) {
-  const max = (await lockQuotas(tx, companyId)) ? membersInTrial : members
-  if ((await countMembers(tx, companyId)) < max) return
-  throw new Problem('quota_reached', `The company has ${max} members, which is the most it can have.`)
+/** For an invitation that is accepted, which had room. @throws Problem quota_reached */
+export async function requireRoomToJoin(tx: Tx, companyId: string, quotas: Quotas): Promise<void> {
+  const max = await lockMax(tx, companyId, quotas)
+  if ((await countMembers(tx, companyId)) >= max) throw full(max)
 }
 
-/** @throws Problem quota_reached if there is no room for an invitation to this e-mail */
-export async function requireRoomForInvitation(
+/** @throws Problem quota_reached */
+export async function requireRoomForMember(
+  tx: Tx,
+  companyId: string,
+  { email, now }: { email: string; now: Date },
+  quotas: Quotas,
+): Promise<void> {
+  const max = await lockMax(tx, companyId, quotas)
+  const invited = await countOtherInvitations(tx, companyId, { email, now })
+  if ((await countMembers(tx, companyId)) + invited >= max) throw full(max)
+}
+
+async function lockMax(tx: Tx, companyId: string, { members, membersInTrial }: Quotas): Promise<number> {
+  return (await lockQuotas(tx, companyId)) ? membersInTrial : members
+}
+
+function full(max: number): Problem {
+  return new Problem(
+    'quota_reached',
+    `The company can have at most ${max} members, and open invitations count. Withdraw an invitation or delete a member.`,
+  )
+}
+
+/** Those that members send. @throws Problem quota_reached if too many are open in trial */
+export async function requireFewInvitations(
   tx: Tx,
   companyId: string,
   { email, now }: { email: string; now: Date },
@@ -26,6 +51,6 @@ export async function requireRoomForInvitation(
   if ((await countOtherInvitations(tx, companyId, { email, now })) < max) return
   throw new Problem(
     'quota_reached',
-    `In trial, ${max} invitations can be open at once: withdraw one, or wait until one is accepted.`,
+    `On a trial, a company can have at most ${max} open invitations. Withdraw one, or wait until one is accepted.`,
   )
 }

@@ -12,6 +12,8 @@ import { insertServicePassword, replaceServicePassword } from './service-passwor
 
 /** Servers of a company. They sign in by passwords that admins get shown once, and get no mail. */
 
+/** Nobody is invited there. */
+const NOBODY = ''
 /** Names can be equal, e-mails not. */
 const MAX_TRIES = 20
 
@@ -36,7 +38,7 @@ export async function addServiceMember(
     // Of instances from before service passwords, none matches an empty hash.
     const member = { kind: 'service', name, role, assignments, passwordHash: '' } as const
     return await asManager(context, actor, async ({ tx, companyId, audit }) => {
-      await requireRoomForMember(tx, companyId, config.quotas)
+      await requireRoomForMember(tx, companyId, { email: NOBODY, now: at }, config.quotas)
       for (let tries = 0; tries < MAX_TRIES; tries += 1) {
         const email = `${slugOf(name)}-${fourDigits(system.randomBytes)}@service.invalid`
         const user = { ...member, email, emailVerifiedAt: at, createdAt: at }

@@ -4,7 +4,7 @@ import { addUser } from '../company/service.ts'
 import type { Context } from '../context.ts'
 import { findInvitationTo, takeInvitation } from '../member/invitation-repository.ts'
 import { tellOfNewAdmin } from '../member/new-admin.ts'
-import { requireRoomForMember } from '../member/quotas.ts'
+import { requireRoomToJoin } from '../member/quotas.ts'
 import {
   consumeToken,
   countAttempt,
@@ -51,7 +51,7 @@ export async function acceptInvitation(context: Context, acceptance: Acceptance,
   return await consumeToken(context, 'invite', token, now, async (tx, { companyId, email }) => {
     const invited = await takeInvitation(tx, companyId, email)
     if (!invited) throw noSuchToken()
-    await requireRoomForMember(tx, companyId, config.quotas)
+    await requireRoomToJoin(tx, companyId, config.quotas)
     const user = { email, name, ...invited, passwordHash, emailVerifiedAt: at, createdAt: at }
     const userId = await addUser(tx, system, companyId, user)
     // Meanwhile the company has a user with this e-mail.

@@ -3,6 +3,7 @@ import { checkEmail, checkName, normalizeEmail } from '../company/checks.ts'
 import { findUser } from '../company/listing-repository.ts'
 import { emailTaken, explainUnknownName, noSuchUser } from '../company/problems.ts'
 import { addUser, changeUser, requireCompanyName } from '../company/service.ts'
+import type { Config } from '../config.ts'
 import type { Context } from '../context.ts'
 import type { PasswordHasher } from '../crypto/password.ts'
 import type { Executor } from '../database/connect.ts'
@@ -146,16 +147,15 @@ export async function requireUser(db: Executor, companyId: string, user: NamedUs
   return found
 }
 
-/** @throws Problem not_found also unless the company is active, already_member, invalid_request */
+/** @throws Problem not_found also unless the company is active, already_member, quota_reached, invalid_request */
 export async function invite(
-  context: ActContext,
+  context: ActContext & { config: Pick<Config, 'quotas'> },
   companyId: string,
   invitation: { email: string; role: string },
 ): Promise<{ email: string }> {
-  const { system } = context
-  const by = { companyId, now: system.now() }
+  const by = { companyId, now: context.system.now() }
   return await asOperator(context, by, async (act) => {
-    const { email } = await invitations.open(system, act, invitation, by.now)
+    const { email } = await invitations.open(context, act, invitation, by.now)
     await act.audit('invite', { subject: email })
     return { email }
   })

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { changeUserRole } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { createCompany } from '../../src/operator/companies.ts'
+import { changeUserRole, createUser, invite as inviteAsOperator } from '../../src/operator/users.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { releaseTogether } from '../support/races.ts'
-import { openTestService, type Person, times } from '../support/test-service.ts'
+import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
 /** Invitations by an admin, from the mail to the new member. */
 
@@ -214,4 +215,57 @@ describe('an invitation (section 9 of the interface)', () => {
     await send(1)
     expectProblem(await send(0), [429, 'rate_limited'])
   })
+
+  test('into a full company is refused when it is made: members and open invitations count together', async () => {
+    const small = await openTestService({ instances: 2, env: { MAX_MEMBERS_IN_TRIAL: '4' } })
+    const company = await small.addCompany()
+    const { accessToken } = await small.loginAs(company)
+    const as = { token: accessToken }
+    const send = (at = 0, email = newEmail()) =>
+      small.call('/auth/invitations', { ...as, json: { email, role: 'viewer' }, at })
+    const answers = await Promise.all(times(6, (n) => send(n % 2)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 409, 409, 409])
+    for (const answer of answers.filter(({ status }) => status === 409))
+      expectProblem(answer, [409, 'quota_reached'])
+    const opened = answers.filter(({ status }) => status === 201).map(({ body }) => body)
+    const server = { name: 'Worker', role: 'viewer' }
+    expectProblem(await small.call('/auth/members', { ...as, json: server }), [409, 'quota_reached'])
+    const byOperator = inviteAsOperator(small.context, company.companyId, {
+      email: newEmail(),
+      role: 'viewer',
+    })
+    await expect(byOperator).rejects.toMatchObject({ code: 'quota_reached' })
+    // Each keeps its own room.
+    expect((await send(0, opened[0].email)).status).toBe(201)
+
+    const unsent = small.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null)
+    await expect.poll(() => unsent.execute()).toEqual([])
+    small.clock.advance(73 * 3600)
+    const again = await small.loginAs(company)
+    Object.assign(as, { token: again.accessToken })
+    // They have lapsed, and one of their places is taken.
+    expect((await send()).status).toBe(201)
+    const resend = (id: string) => small.call(`/auth/invitations/${id}/resend`, as)
+    const lapsed = await small.db.selectFrom('invitations').select('invitation_id').execute()
+    const ids = lapsed.map(({ invitation_id }) => invitation_id).sort()
+    const resent = await Promise.all(ids.slice(0, 3).map(resend))
+    expect(resent.map(({ status }) => status).sort()).toEqual([202, 202, 409])
+  })
+})
+
+test('an address of service accounts is refused wherever that of a person is taken', async () => {
+  const email = 'Worker-4821@Service.invalid'
+  expectField(await invite({ email }), '/email')
+  const company = { companyName: 'C', name: 'N', email, password: PASSWORD }
+  expectField(await service.call('/auth/register', { json: company }), '/email')
+  const change = await service.call('/auth/email/change', { token, json: { newEmail: email } })
+  expectField(change, '/newEmail')
+  const { context } = service
+  const person = { email, role: 'viewer', password: PASSWORD }
+  for (const act of [
+    inviteAsOperator(context, admin.companyId, person),
+    createUser(context, admin.companyId, person),
+    createCompany(context, { name: 'C', adminEmail: email, password: PASSWORD }),
+  ])
+    await expect(act).rejects.toMatchObject({ code: 'invalid_request' })
 })
