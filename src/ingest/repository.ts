@@ -3,6 +3,8 @@ import { itemTable } from '../database/columns.ts'
 import type { Executor } from '../database/connect.ts'
 import { codeOf, isUniqueViolation } from '../database/faults.ts'
 import type { KeptObject } from '../http/strict-json.ts'
+import type { Limit } from '../limits/list.ts'
+import { countTrialBytes, isTrialRace, isTrialUsedUp, trialBytes } from './trial-repository.ts'
 
 /** Stores events: one row per company and event id, never changed. */
 
@@ -25,6 +27,7 @@ export type EventOutcome =
   | 'unauthorized'
   | 'subscription_inactive'
   | 'feature_missing'
+  | 'trial_used_up'
 
 const eventTable = itemTable<EventItem>({
   company_id: ['uuid', ({ companyId }) => companyId],
@@ -42,22 +45,31 @@ const eventTable = itemTable<EventItem>({
  * One outcome per item, in order; items must be of different events. The statement also confirms that the company can
  * send events. Rows go in key order, so that statements never deadlock.
  */
-export async function storeEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[]> {
+export async function storeEvents(
+  db: Executor,
+  items: EventItem[],
+  trialLimit: Limit,
+  // An error would end a transaction of the caller.
+  ifTaken = db.isTransaction ? skipIfTaken : failIfTaken,
+): Promise<EventOutcome[]> {
   try {
-    // An error would end a transaction of the caller.
-    if (!db.isTransaction) return await store(db, items, outcome, failIfTaken)
+    return await store(db, items, trialLimit, outcome, ifTaken)
   } catch (error) {
-    if (!isUniqueViolation(error)) throw error
+    if (db.isTransaction || !(isUniqueViolation(error) || isTrialRace(error))) throw error
   }
-  return await store(db, items, outcome, skipIfTaken)
+  return await storeEvents(db, items, trialLimit, skipIfTaken)
 }
 
 /** Fails, and returns null, if an event is neither new nor a duplicate, or is being stored by another transaction. */
-export async function storeAllEvents(db: Executor, items: EventItem[]): Promise<EventOutcome[] | null> {
+export async function storeAllEvents(
+  db: Executor,
+  items: EventItem[],
+  trialLimit: Limit,
+): Promise<EventOutcome[] | null> {
   try {
-    return await store(db, items, duplicateOrFailure, failIfTaken)
+    return await store(db, items, trialLimit, duplicateOrFailure, failIfTaken)
   } catch (error) {
-    if (codeOf(error) === INVALID_TEXT || isUniqueViolation(error)) return null
+    if (codeOf(error) === INVALID_TEXT || isUniqueViolation(error) || isTrialRace(error)) return null
     throw error
   }
 }
@@ -72,11 +84,14 @@ const skipIfTaken = sql`on conflict do nothing`
 async function store(
   db: Executor,
   items: EventItem[],
+  trialLimit: Limit,
   outcome: RawBuilder<unknown>,
   ifTaken: RawBuilder<unknown>,
 ) {
+  const now = new Date(Math.max(...items.map(({ receivedAt }) => receivedAt.getTime())))
+  const counting = { limit: trialLimit, now }
   const { rows } = await sql<{ ord: number; outcome: EventOutcome }>`
-    with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted}), stored as (
+    with item as (select i.*, occurred_text::timestamptz as occurred_at from ${eventTable(items)}), permitted as (${permitted(counting)}), stored as (
       insert into events (company_id, event_id, type, occurred_at, received_at, data, spellings, feed_position)
       select i.company_id, i.event_id, i.type, i.occurred_at, i.received_at, i.data, i.spellings, (select next_feed_position())
       from item i join permitted p using (company_id, secret_version)
@@ -85,7 +100,7 @@ async function store(
       order by i.company_id, i.event_id
       ${ifTaken}
       returning company_id, event_id
-    )
+    ), counted as (${countTrialBytes(counting)})
     select i.ord::int, ${outcome} as outcome
     from item i
     left join permitted p using (company_id, secret_version)
@@ -98,18 +113,20 @@ async function store(
   return outcomes
 }
 
-const permitted = sql`
-  select i.company_id, i.secret_version,
+const permitted = (counting: Parameters<typeof isTrialUsedUp>[0]) => sql`
+  select i.company_id, i.secret_version, t.bytes as trial_bytes,
     case
       when v.version is distinct from i.secret_version or c.status <> 'active' then 'unauthorized'
       when s.status in ('canceled', 'suspended') then 'subscription_inactive'
       when not 'event_ingest' = any(p.features) then 'feature_missing'
+      when ${isTrialUsedUp(counting)} then 'trial_used_up'
     end as refusal
   from (select distinct company_id, secret_version from item) i
   left join signing_secrets v on v.company_id = i.company_id
   join companies c on c.company_id = i.company_id
   join subscriptions s on s.company_id = i.company_id
-  join plans p on p.plan = s.plan`
+  join plans p on p.plan = s.plan
+  ${trialBytes}`
 
 // Both are written as JSON.stringify writes them, so equal data differ at most in the order of names. Cheap tests come first: few
 // bytes with the ids of large events could otherwise make Postgres parse megabytes.

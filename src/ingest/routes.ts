@@ -14,7 +14,7 @@ const routes: Routes<Context> = async (app, { context }) => {
         operationId: 'ingestEvents',
         summary: 'Store one event, or a batch whole or not at all',
         description:
-          'Signed as in Standard Webhooks: the signature is checked over the raw bytes. Answered once the events are committed, so a lost answer can be retried: what is stored is a duplicate then.',
+          'Signed as in Standard Webhooks: the signature is checked over the raw bytes. Answered once the events are committed, so a lost answer can be retried: what is stored is a duplicate then. On a trial, a company can send 256 MiB of events a day (UTC).',
         tags: ['events'],
         headers: IngestHeaders,
         body: IngestBody,

@@ -7,9 +7,11 @@ import { isOutage } from '../database/faults.ts'
 import type { Database } from '../database/schema.ts'
 import { Problem } from '../errors.ts'
 import { createAdmission } from '../limits/admission.ts'
+import type { Limit } from '../limits/list.ts'
 import { type EventItem, type EventOutcome, storeAllEvents, storeEvents } from './repository.ts'
 import type { Event } from './schemas.ts'
 import { invalidSignature } from './signature.ts'
+import { isTrialRace, windowEndsAt } from './trial-repository.ts'
 
 /** Each event is stored once, a request is stored whole or not at all, and the answer follows the commit. */
 
@@ -40,8 +42,9 @@ export function createIngest({
     labelNames: ['outcome'],
     registers: [registry],
   })
+  const trialLimit = config.limits.trialBytes
   const store = createBatch<EventItem, EventOutcome>({
-    run: measureBatch('events', (items) => storeEvents(db, items)),
+    run: measureBatch('events', (items) => storeEvents(db, items, trialLimit)),
     schedule: setImmediate,
     keyOf: ({ companyId, eventId }) => `${companyId} ${eventId}`,
     maxWaiting: 2_000,
@@ -58,8 +61,8 @@ export function createIngest({
     const [only, ...others] = items
     const isShareable = only && others.length === 0 && only.data.text.length <= MAX_SHARED_LENGTH
     const outcomes = isShareable
-      ? [await storeOne(store, only)]
-      : await transactions.run(IN_ORDER, () => storeAll(db, items))
+      ? [await storeOne(store, only, trialLimit)]
+      : await transactions.run(IN_ORDER, () => storeAll(db, items, trialLimit))
     const accepted = outcomes.filter((outcome) => outcome === 'stored').length
     const duplicates = items.length - accepted + repeated
     events.inc({ outcome: 'accepted' }, accepted)
@@ -68,40 +71,56 @@ export function createIngest({
   }
 }
 
-async function storeOne(store: (item: EventItem) => Promise<EventOutcome>, item: EventItem) {
+async function storeOne(
+  store: (item: EventItem) => Promise<EventOutcome>,
+  item: EventItem,
+  trialLimit: Limit,
+) {
   for (let tries = 1; ; tries += 1) {
     const outcome = await store(item)
     if (outcome !== 'unseen' || tries === MAX_TRIES) {
-      refuseUnlessStored([item], [outcome])
+      refuseUnlessStored([item], [outcome], trialLimit)
       return outcome
     }
   }
 }
 
 /** A transaction finds out which event prevents the others, and why. */
-async function storeAll(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
-  return (await storeAllEvents(db, items)) ?? (await storeInTransaction(db, items))
+async function storeAll(
+  db: Kysely<Database>,
+  items: EventItem[],
+  trialLimit: Limit,
+): Promise<EventOutcome[]> {
+  const outcomes = await storeAllEvents(db, items, trialLimit)
+  if (outcomes) return outcomes
+  return await storeInTransaction(db, items, trialLimit).catch((error: unknown) => {
+    throw isTrialRace(error) ? trialUsedUp(trialLimit, items) : error
+  })
 }
 
 /** A refused event rolls it back. */
-async function storeInTransaction(db: Kysely<Database>, items: EventItem[]): Promise<EventOutcome[]> {
+async function storeInTransaction(
+  db: Kysely<Database>,
+  items: EventItem[],
+  trialLimit: Limit,
+): Promise<EventOutcome[]> {
   return await db.transaction().execute(async (tx) => {
-    const outcomes = await storeEvents(tx, items)
+    const outcomes = await storeEvents(tx, items, trialLimit)
     for (let tries = 1; tries < MAX_TRIES; tries += 1) {
       const unseen = outcomes.flatMap((outcome, index) => (outcome === 'unseen' ? [index] : []))
       if (unseen.length === 0) break
       const waiting = items.filter((_, index) => unseen.includes(index))
-      const again = await storeEvents(tx, waiting)
+      const again = await storeEvents(tx, waiting, trialLimit)
       unseen.forEach((index, position) => {
         outcomes[index] = again[position] ?? 'unseen'
       })
     }
-    refuseUnlessStored(items, outcomes)
+    refuseUnlessStored(items, outcomes, trialLimit)
     return outcomes
   })
 }
 
-function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void {
+function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[], trialLimit: Limit): void {
   if (outcomes.includes('unauthorized')) throw invalidSignature()
   if (outcomes.includes('subscription_inactive')) {
     throw new Problem('subscription_inactive', 'The subscription is not active; renew it to send events.')
@@ -109,6 +128,7 @@ function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void 
   if (outcomes.includes('feature_missing')) {
     throw new Problem('feature_not_in_plan', 'The plan does not include event_ingest; a larger one does.')
   }
+  if (outcomes.includes('trial_used_up')) throw trialUsedUp(trialLimit, items)
   const conflicts = items.filter((_, index) => outcomes[index] === 'conflict').map(({ eventId }) => eventId)
   if (conflicts.length > 0) throw eventIdConflict(conflicts, 'are stored already, with other content')
   if (outcomes.includes('unseen')) {
@@ -116,6 +136,16 @@ function refuseUnlessStored(items: EventItem[], outcomes: EventOutcome[]): void 
       retryAfterSeconds: 1,
     })
   }
+}
+
+function trialUsedUp(limit: Limit, [first]: EventItem[]): Problem {
+  const now = first?.receivedAt.getTime() ?? 0
+  const resetSeconds = Math.ceil((windowEndsAt(limit, now) - now) / 1000)
+  return new Problem(
+    'rate_limited',
+    `On a trial, a company can send ${limit.max} bytes of events a day (UTC). Nothing was stored. Retry after ${resetSeconds} seconds.`,
+    { limit: { ...limit, remaining: 0, resetSeconds }, retryAfterSeconds: resetSeconds },
+  )
 }
 
 const MAX_NAMED_IDS = 20

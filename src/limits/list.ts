@@ -49,6 +49,9 @@ const DEFAULTS = {
   reauthentications: limit('reauthentications', 30, 60),
   wrongReauthentications: limit('wrong-reauthentications', 10, 900),
 
+  // Counted in Postgres by the statement that stores the events: see ingest/trial-repository.ts.
+  trialBytes: limit('trial-bytes', 256 * 2 ** 20, 86_400),
+
   // Counted in the session's own row: see session/rotation-repository.ts.
   refresh: limit('refresh', 30, 60),
 
@@ -89,6 +92,7 @@ export const COUNTED: Record<keyof Limits, string> = {
   reauthentications: 'passwords that are given again, by session',
   wrongReauthentications:
     'wrong passwords, codes, and passkeys of re-authentications, by session; the last one ends it',
+  trialBytes: 'bytes of events, by company on a trial and day (UTC)',
   refresh: 'refreshes, by session',
   ingest: 'signed requests, by company',
   badSignatures: 'requests whose signature does not hold, by network',

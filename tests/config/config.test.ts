@@ -78,6 +78,7 @@ const defaults = {
     servicePasswords: { name: 'service-passwords', max: 20, windowSeconds: 3600 },
     serviceSignIns: { name: 'service-sign-ins', max: 1200, windowSeconds: 60 },
     trialSignIns: { name: 'trial-sign-ins', max: 2000, windowSeconds: 3600 },
+    trialBytes: { name: 'trial-bytes', max: 268_435_456, windowSeconds: 86_400 },
   },
 }
 

@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { storeEvents } from '../../src/ingest/repository.ts'
 import { deleteClient } from '../../src/operator/clients.ts'
+import { changeSubscription } from '../../src/operator/companies.ts'
 import { settleRestored } from '../../src/operator/restored.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { addClient, addReader, basic } from '../support/platform.ts'
@@ -18,6 +19,8 @@ const service = await openTestService({ instances: 2, env: { EVENT_RETENTION_DAY
 const { db, clock } = service
 const admin = await service.addCompany()
 const secret = await service.newSecret(admin)
+// The writers of a trial wait for each other: what it sends is counted.
+await changeSubscription(service.context, admin.companyId, { status: 'active' })
 const reader = await addReader(service)
 const processes = createServerProcesses(service.url)
 
@@ -163,7 +166,7 @@ test('what commits late is not skipped: writers hold their transactions open at 
           receivedAt: new Date(clock.now()),
           data: { text: '{}', spellings: null },
         }))
-        await storeEvents(tx, items)
+        await storeEvents(tx, items, service.config.limits.trialBytes)
         await sleep(randomInt(30))
         if (!keeps) throw new Error('given up')
       })

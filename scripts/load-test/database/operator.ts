@@ -6,7 +6,7 @@ import { createSealer } from '../../../src/crypto/sealing.ts'
 import { type Connection, connect } from '../../../src/database/connect.ts'
 import { migrate } from '../../../src/database/migrate.ts'
 import { createClient } from '../../../src/operator/clients.ts'
-import { createCompany } from '../../../src/operator/companies.ts'
+import { changeSubscription, createCompany } from '../../../src/operator/companies.ts'
 import { realSystem } from '../../../src/system.ts'
 import { issuerOf } from '../../../src/token/claims.ts'
 import { openKeyRing } from '../../../src/token/key-ring.ts'
@@ -85,6 +85,8 @@ async function createLoadTestCompany({ db }: Connection): Promise<Credentials> {
     },
     { name: `Load test ${new Date().toISOString()}`, adminEmail: email, password },
   )
+  // What a company on a trial sends is counted.
+  await changeSubscription({ db, system: realSystem }, companyId, { status: 'active' })
   return { companyId, email, password }
 }
 
