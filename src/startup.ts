@@ -5,7 +5,7 @@ import { type Config, ConfigError, loadConfig, type MasterKey } from './config.t
 import { DecryptionError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { ConnectionError, codeOf, isUnavailable } from './database/faults.ts'
-import { MigrationOrderError } from './database/migrate.ts'
+import { EncodingError, MigrationOrderError } from './database/migrate.ts'
 import { TransactionPoolingError } from './database/start.ts'
 import { Problem } from './errors.ts'
 import { PagesError } from './http/built-pages.ts'
@@ -110,6 +110,7 @@ export function explain(error: unknown): string | null {
     LocalDatabaseError,
     TransactionPoolingError,
     HousekeepingError,
+    EncodingError,
     MigrationOrderError,
   ].some((known) => error instanceof known)
   if (isExplained) return error.message

@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { codeOf } from './faults.ts'
 import { buildIndexes } from './indexes.ts'
@@ -36,6 +36,16 @@ export class MigrationOrderError extends Error {
   }
 }
 
+export class EncodingError extends Error {
+  override name = 'EncodingError'
+
+  constructor(encoding: string) {
+    super(
+      `The encoding of the database is ${encoding}, which cannot store every text. Create it with: create database … encoding 'UTF8' template template0`,
+    )
+  }
+}
+
 /** Kysely tells it only by this text, which ends with advice to authors of migrations. */
 const OUT_OF_ORDER = /^corrupted migrations: (?<reason>[^.]+)/
 
@@ -44,14 +54,22 @@ export async function pendingMigrations(db: Kysely<Database>): Promise<string[]>
   return all.filter(({ executedAt }) => !executedAt).map(({ name }) => name)
 }
 
-/** Safe in several instances. Returns the migrations that it ran. @throws MigrationOrderError */
+/** Safe in several instances. Returns the migrations that it ran. @throws EncodingError, MigrationOrderError */
 export async function migrate(
   db: Kysely<Database>,
   onWait: (text: string) => void = () => {},
 ): Promise<string[]> {
+  await requireUtf8(db)
   const names = await migrateTables(db, onWait)
   await buildIndexes(db, onWait)
   return names
+}
+
+async function requireUtf8(db: Kysely<Database>): Promise<void> {
+  const { rows } = await sql<{ encoding: string }>`
+    select current_setting('server_encoding') as encoding`.execute(db)
+  const { encoding = 'unknown' } = rows[0] ?? {}
+  if (encoding !== 'UTF8') throw new EncodingError(encoding)
 }
 
 /** A lock, one transaction. */

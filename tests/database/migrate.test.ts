@@ -5,6 +5,7 @@ import pg from 'pg'
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
+import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl, run } from '../support/postgres.ts'
 import { type Answer, openTestService, type TestService, times } from '../support/test-service.ts'
@@ -36,9 +37,9 @@ async function openClient(url = service.url) {
   return client
 }
 
-async function openEmptyDatabase() {
+async function openEmptyDatabase(options = '') {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await run(serverUrl, `create database ${name}`)
+  await run(serverUrl, `create database ${name} ${options}`)
   whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
   return databaseUrl(serverUrl, name)
 }
@@ -107,6 +108,17 @@ describe('migrations', () => {
     url.searchParams.set('options', '-c default_transaction_read_only=on')
     expect(await migrate(openConnection(url.href).db)).toEqual([])
   })
+
+  test.each(['LATIN1', 'SQL_ASCII'])(
+    'refuse a database in %s, which cannot store every text',
+    async (encoding) => {
+      const url = await openEmptyDatabase(
+        `encoding '${encoding}' locale_provider libc locale 'C' template template0`,
+      )
+      const error = await migrate(openConnection(url).db).catch((error: unknown) => error)
+      expect(explain(error)).toMatch(new RegExp(`^The encoding of the database is ${encoding}.*UTF8`))
+    },
+  )
 
   test('report what is wrong, and leave nothing half done', async () => {
     const url = await openEmptyDatabase()
