@@ -114,10 +114,18 @@ function idOf(masterKey: string): string {
 }
 
 /** `email` or `Name <email>`, without characters that could begin a header (RFC 5322, section 3.4). */
-const SENDER = /^(?:[^\s<>@]+@[^\s<>@]+|[^\p{Cc}<>]*<[^\s<>@]+@[^\s<>@]+>)$/u
+const SENDER = /^(?:([^\s<>@]+@[^\s<>@]+)|([^\p{Cc}<>]*)<([^\s<>@]+@[^\s<>@]+)>)$/u
 
 export function isSender(text: string): boolean {
   return SENDER.test(text)
+}
+
+/** For what `isSender` accepts. The name is as people read it, so without quotes around it. */
+export function toSender(text: string): { name: string; address: string } {
+  const [, bare, phrase = '', address = ''] = SENDER.exec(text) ?? []
+  if (bare !== undefined) return { name: '', address: bare }
+  const [, quoted] = /^"((?:[^"\\]|\\.)*)"$/.exec(phrase.trim()) ?? []
+  return { name: quoted?.replace(/\\(.)/g, '$1') ?? phrase.trim(), address }
 }
 
 export const WITHOUT_TLS = '?requireTLS=false'

@@ -15,6 +15,7 @@ import {
   namesOneHost,
   originOf,
   toMasterKey,
+  toSender,
   WITHOUT_TLS,
 } from './config-forms.ts'
 import { misspeltNames } from './config-names.ts'
@@ -258,7 +259,7 @@ function toConfig(read: Variables, limits: ReturnType<typeof readLimits>) {
       clientName: read.SMTP_NAME ?? mailDomainOf(publicUrl),
       // Without TLS, an eavesdropper could read the links in mails.
       requireTls: read.NODE_ENV === 'production' && !read.SMTP_URL?.endsWith(WITHOUT_TLS),
-      from: read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`,
+      from: toSender(read.MAIL_FROM ?? `gatehouse <no-reply@${mailDomainOf(publicUrl)}>`),
     },
     dashboardOrigins,
     /** The relying party of passkeys (WebAuthn, section 5.1.2), and the origins whose pages can use them. */

@@ -99,20 +99,16 @@ async function writeWhole(file: string, bytes: Buffer | Readable | string): Prom
 function toMail({ id, kind: _, to, at, ...letter }: Message, { from }: Settings) {
   return {
     ...letter,
+    // Objects are not parsed, so a comma in the email or the name does not add a second address.
     from,
-    // An object is not parsed, so a comma in the e-mail does not add a second recipient.
     to: { name: '', address: to },
     date: at,
-    messageId: `<${id}@${domainOf(from)}>`,
+    messageId: `<${id}@${from.address.slice(from.address.indexOf('@') + 1)}>`,
     // No out-of-office answers (RFC 3834).
     headers: { 'Auto-Submitted': 'auto-generated' },
     disableFileAccess: true,
     disableUrlAccess: true,
   }
-}
-
-function domainOf(sender: string): string {
-  return /@([^\s<>@]+)>?$/.exec(sender)?.[1] ?? 'localhost'
 }
 
 /** Has only codes, command and server or system call: the server's text can quote an e-mail. */

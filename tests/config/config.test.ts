@@ -36,7 +36,7 @@ const defaults = {
     smtpUrl: undefined,
     requireTls: false,
     clientName: 'localhost',
-    from: 'gatehouse <no-reply@localhost>',
+    from: { name: 'gatehouse', address: 'no-reply@localhost' },
   },
   breachedPasswordsUrl: undefined,
   dashboardOrigins: [],
@@ -189,7 +189,7 @@ describe('the configuration', () => {
         smtpUrl: PRODUCTION.SMTP_URL,
         requireTls: true,
         clientName: 'mail.example.com',
-        from: 'Gatehouse <gate@example.com>',
+        from: { name: 'Gatehouse', address: 'gate@example.com' },
       },
       dashboardOrigins: ['https://app.example.com', 'https://admin.example.com:8443'],
       breachedPasswordsUrl: 'https://api.pwnedpasswords.com/range',
@@ -347,7 +347,8 @@ describe('in production', () => {
   })
 
   test('mail comes from the name of the service, if nobody says otherwise', () => {
-    expect(loadConfig(PRODUCTION).mail.from).toBe('gatehouse <no-reply@auth.example.com>')
+    const from = { name: 'gatehouse', address: 'no-reply@auth.example.com' }
+    expect(loadConfig(PRODUCTION).mail.from).toEqual(from)
   })
 
   test('limits are not scaled', () => {

@@ -27,3 +27,26 @@ test.for([
 ] as const)('%o greets the mail server as %s, whatever the name of the machine', async ([env, name]) => {
   expect((await send(env)).clientName).toBe(name)
 })
+
+test.for([
+  ['Acme: Risk', 'Acme: Risk'],
+  ['Acme; Risk', 'Acme; Risk'],
+  ['Acme, Inc.', 'Acme, Inc.'],
+  ['Acme (Risk)', 'Acme (Risk)'],
+  ['Acme "Risk" Team', 'Acme "Risk" Team'],
+  ['"Acme: Risk"', 'Acme: Risk'],
+  ['"Acme \\"Risk\\""', 'Acme "Risk"'],
+  ['Acme @ Work', 'Acme @ Work'],
+  ['Zürich: 東京', 'Zürich: 東京'],
+  ['', ''],
+] as const)('the name in MAIL_FROM "%s <…>" arrives whole', async ([written, name]) => {
+  const { email, raw } = await send({ MAIL_FROM: `${written} <gate@mail.example>` })
+  expect(email.from).toEqual({ name, address: 'gate@mail.example' })
+  expect(email.messageId).toMatch(/@mail\.example>$/)
+  expect(raw.match(/^From:/gim)).toHaveLength(1)
+})
+
+test('MAIL_FROM can be an address without a name', async () => {
+  const { email } = await send({ MAIL_FROM: 'gate@mail.example' })
+  expect(email.from).toEqual({ name: '', address: 'gate@mail.example' })
+})
