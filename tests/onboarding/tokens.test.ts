@@ -347,7 +347,7 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
   async function mailed(email: string, path: string, json: object, at: number): Promise<string> {
     const { status, body } = await apart.call(path, { json, at, token })
     if (status > 202) throw new Error(`answered ${status} ${JSON.stringify(body)}`)
-    const mail = await mailbox.mailTo(email)
+    const mail = await mailbox.mailTo(email, path.includes('invitations') ? 'invitation' : 'Reset')
     await allSent()
     return mail.token
   }
@@ -385,7 +385,7 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
     await Promise.all(times(20, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))
     await allSent()
     const tokens = mailbox.mails.flatMap((mail) =>
-      mail.recipients.includes(person.email) ? [mail.token] : [],
+      mail.recipients.includes(person.email) && mail.token !== '' ? [mail.token] : [],
     )
     const works = []
     for (const token of tokens) {
