@@ -1,4 +1,5 @@
-import { type Static, Type } from '@fastify/type-provider-typebox'
+import { type Static, type StringOptions, Type } from '@fastify/type-provider-typebox'
+import { field } from '../http/fields.ts'
 import type { KeptObject } from '../http/strict-json.ts'
 
 const MAX_EVENTS = 500
@@ -9,17 +10,20 @@ export const MAX_BODY_BYTES = 512 * 1024
 const TIME =
   '^(?!0000)\\d{4}-\\d\\d-\\d\\d[Tt]\\d\\d:\\d\\d:(?:[0-5]\\d(?:\\.\\d+)?|60)(?:[Zz]|[+-](?:0\\d|1[0-5]):[0-5]\\d)$'
 
+/** Many serializers write null for a field without a value. */
+function orNull(rules: StringOptions) {
+  return Type.Optional(Type.Union([Type.String(rules), Type.Null()]))
+}
+
 export const KEPT_NAME = 'data'
 
 const Event = Type.Object(
   {
-    id: Type.Optional(
-      Type.String({
-        pattern: '^[A-Za-z0-9_.-]{1,128}$',
-        'x-must': 'must be 1 to 128 of A-Z a-z 0-9 _ . -',
-        description: 'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
-        examples: ['payment-4711'],
-      }),
+    id: field(
+      // Longer than generated ones, because senders can send those again.
+      orNull({ pattern: '^[A-Za-z0-9_.-]{1,160}$', 'x-must': 'must be 1 to 160 of A-Z a-z 0-9 _ . -' }),
+      'Names the event. Without it, the `webhook-id`, in a batch with `.` and the index',
+      'payment-4711',
     ),
     type: Type.String({
       maxLength: 128,
@@ -28,15 +32,15 @@ const Event = Type.Object(
       description: 'What happened: lower-case words, separated by dots',
       examples: ['payment.created'],
     }),
-    occurredAt: Type.Optional(
-      Type.String({
+    occurredAt: field(
+      orNull({
         format: 'date-time',
         maxLength: 64,
         pattern: TIME,
         'x-must': 'must be a time with a T and an offset, such as 2026-11-20T10:15:00.000Z',
-        description: 'When it happened (RFC 3339), with any offset',
-        examples: ['2026-11-20T10:15:00.000Z'],
       }),
+      'When it happened (RFC 3339), with any offset',
+      '2026-11-20T10:15:00.000Z',
     ),
     // The guard keeps the text of the object. The rest of its rules are those of strict JSON.
     [KEPT_NAME]: Type.Unsafe<KeptObject>({

@@ -214,7 +214,7 @@ function withDigits(text: string): unknown {
 }
 
 /** Microseconds, as in Postgres. Date has neither these nor leap seconds, which count as the next second. */
-function instantOf(time: string | undefined): number | null {
+function instantOf(time: string | null | undefined): number | null {
   const [, minute, seconds, offset] = /^(.{16}):([\d.]+)(.+)$/.exec(time?.toUpperCase() ?? '') ?? []
   return minute ? Date.parse(minute + offset) * 1000 + Math.round(Number(seconds) * 1e6) : null
 }

@@ -141,8 +141,7 @@ function encode({ feedId, place: { position, companyId, eventId } }: Cursor): st
 }
 
 const POSITION = /^(?:0|[1-9]\d{0,17})$/
-/** The id of an event in a batch can be longer than one that is chosen: it has the webhook-id in it. */
-const EVENT_ID = /^[A-Za-z0-9_.-]{0,140}$/
+const EVENT_ID = /^[A-Za-z0-9_.-]{0,160}$/
 
 /** @throws Problem invalid_request */
 function decode(text: string): Cursor {

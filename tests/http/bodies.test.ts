@@ -223,7 +223,7 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
       [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
       [{ ...good, type: 1 }, '/type', /string/],
       [{ ...good, data: 1 }, '/data', /object/],
-      [{ ...good, id: '' }, '/id', /^must be 1 to 128 of A-Z a-z 0-9 _ \. -$/],
+      [{ ...good, id: '' }, '/id', /^must be 1 to 160 of A-Z a-z 0-9 _ \. -$/],
       [{ ...good, occurredAt: 'today' }, '/occurredAt', /^must be a time .*such as 2026/],
       [{ ...good, occurredAt: '2026-11-20 10:15:00Z' }, '/occurredAt', /^must be a time with a T/],
       [{ ...good, at: 1 }, '/at', /not known/],

@@ -68,6 +68,18 @@ describe('an event', () => {
     expect(await send({ events: [event('msg.0'), event()] }, { id: 'msg' })).toMatchObject(accepted(1, 1))
   })
 
+  test('is stored under a generated id where its id is null, and is a duplicate when that id is sent', async () => {
+    const { send, stored } = await openSender()
+    const id = 'x'.repeat(128)
+    const unnamed = { ...event(), id: null, occurredAt: null }
+    expect(await send({ events: [event(), unnamed] }, { id })).toMatchObject(accepted(2))
+    const ids = (await stored()).map(({ event_id }) => event_id)
+    expect(ids).toEqual([`${id}.0`, `${id}.1`])
+    expect(await send({ events: ids.map((id) => event(id)) })).toMatchObject(accepted(0, 2))
+    expect(await send(unnamed, { id })).toMatchObject(accepted(1))
+    expect(await send(event(id))).toMatchObject(accepted(0, 1))
+  })
+
   test('is readable on another connection once it is acknowledged (ASVS 2.3.3)', async () => {
     const { person, send } = await openSender()
     const elsewhere = connect({ url: service.url, poolSize: 1 })
@@ -108,7 +120,9 @@ describe('the form of an event', () => {
 
   test.each<[name: string, event: object]>([
     ['an id of one character', { ...event(), id: '.' }],
-    ['an id of 128', { ...event(), id: 'aZ0_-.'.padEnd(128, 'x') }],
+    ['an id of 160', { ...event(), id: 'aZ0_-.'.padEnd(160, 'x') }],
+    ['null as id', { ...event(), id: null }],
+    ['null as occurredAt', { ...event(newId()), occurredAt: null }],
     ['a type of one character', { type: 'a', data: {} }],
     ['a type of 128', { type: `${'a_1.'.repeat(31)}abcd`, data: {} }],
   ])('may have %s', async (_name, payload) => {
@@ -118,12 +132,11 @@ describe('the form of an event', () => {
 
   test.each<[name: string, event: unknown]>([
     ['an empty id', { ...good, id: '' }],
-    ['an id of 129', { ...good, id: 'x'.repeat(129) }],
+    ['an id of 161', { ...good, id: 'x'.repeat(161) }],
     ['an id with a space', { ...good, id: 'a b' }],
     ['an id with a line end', { ...good, id: 'a\n' }],
     ['an id beyond ASCII', { ...good, id: 'é' }],
     ['a number as id', { ...good, id: 1 }],
-    ['null as id', { ...good, id: null }],
     ['no type', { data: {} }],
     ['an empty type', { ...good, type: '' }],
     ['a type of 129', { ...good, type: 'a'.repeat(129) }],
@@ -137,7 +150,6 @@ describe('the form of an event', () => {
     ['an array as data', { ...good, data: [] }],
     ['text as data', { ...good, data: '{}' }],
     ['a number as occurredAt', { ...good, occurredAt: 1_700_000_000 }],
-    ['null as occurredAt', { ...good, occurredAt: null }],
     ['an unknown field', { ...good, more: 1 }],
     ['an unknown object called data', { ...good, more: { data: {} } }],
   ])('must not have %s, alone or among good ones, and nothing is stored (ASVS 2.2.1)', async (_name, bad) => {
