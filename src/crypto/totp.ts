@@ -1,4 +1,5 @@
 import { Secret, TOTP } from 'otpauth'
+import { normalizeCode } from './typed-code.ts'
 
 /** Codes of authenticator apps (RFC 6238): SHA-1, 6 digits, 30 seconds, which every app supports. */
 
@@ -22,7 +23,8 @@ export function describeTotp(
 }
 
 /** The step of a code, in units of 30 s since 1970; null if no step of the window has it. */
-export function matchTotp(secret: Buffer, code: string, now: number): number | null {
+export function matchTotp(secret: Buffer, typed: string, now: number): number | null {
+  const code = normalizeCode(typed)
   // The library throws for six characters that are more than six bytes.
   if (!/^[0-9]{6}$/.test(code)) return null
   const given = { ...PARAMETERS, secret: toSecret(secret), token: code, timestamp: now, window: WINDOW }

@@ -57,9 +57,9 @@ export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: [
 
 export const MailCode = Type.Optional(
   Type.String({
-    pattern: '^[0-9 ]{1,16}$',
-    'x-must': 'must be the digits from the email',
-    description: 'The mailed code, for a member who has no second factor',
+    minLength: 1,
+    maxLength: 64,
+    description: 'The emailed code, for a member without a second factor. Spaces and dashes are ignored',
     examples: ['48201946'],
   }),
 )

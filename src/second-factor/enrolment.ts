@@ -65,7 +65,7 @@ export async function confirmTotp(
   const app = await repository.findUnconfirmedTotp(db, companyId, userId, { factorId: id, since })
   if (!app?.sealedSecret) throw notWaiting()
   const secret = sealer.open(app.sealedSecret, sealingContext(companyId, id))
-  const step = matchTotp(secret, code.replaceAll(' ', ''), now)
+  const step = matchTotp(secret, code, now)
   if (step === null)
     throw invalidField(
       'code',

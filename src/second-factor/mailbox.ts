@@ -2,6 +2,7 @@ import { type Actor, actIn, countChange } from '../acts.ts'
 import type { Account, MemberIds } from '../company/account.ts'
 import type { Context } from '../context.ts'
 import type { Digests } from '../crypto/digests.ts'
+import { normalizeCode } from '../crypto/typed-code.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import { invalidField, Problem } from '../errors.ts'
 import type { LimitState } from '../limits/list.ts'
@@ -19,6 +20,7 @@ import { auditRefusal } from './refusals.ts'
 
 const LIFETIME_MS = 600_000
 const DIGITS = 8
+const CODE = /^[0-9]{8}$/
 
 const MAILS = { factor: 'mailbox_code', email: 'email_change_code', admin: 'admin_code' } as const
 export type CodeUse = keyof typeof MAILS
@@ -96,8 +98,10 @@ export async function checkMailCode(
     throw invalidField('mailCode', 'is not needed, since you have a second factor: leave it out')
   }
   if (code === undefined) throw missingCode(use)
+  const given = normalizeCode(code)
+  // A text that cannot be a code is not a try.
+  if (!CODE.test(given)) throw invalidField('mailCode', 'must be the digits from the email')
   const digest = await codes.countMailedCodeTry(db, session, new Date(now))
-  const given = code.replaceAll(' ', '')
   if (!digest || !digests.matches(digest, PURPOSES[MAILS[use]], companyId, userId, given)) {
     const about = { method: 'mailed_code' } as const
     await auditRefusal({ db, system }, session, about, { client, now }, session.sessionId)

@@ -1,5 +1,6 @@
 import type { MemberIds } from '../company/account.ts'
 import type { Digests, KeyedDigest } from '../crypto/digests.ts'
+import { normalizeCode } from '../crypto/typed-code.ts'
 import type { System } from '../system.ts'
 
 const CODES = 10
@@ -23,7 +24,7 @@ export function digestsOfCode(
   { companyId, userId }: MemberIds,
   code: string,
 ): KeyedDigest[] {
-  const letters = code.toUpperCase().replace(/[\s-]/g, '').replaceAll('O', '0').replace(/[IL]/g, '1')
+  const letters = normalizeCode(code).toUpperCase().replaceAll('O', '0').replace(/[IL]/g, '1')
   const hasLength = letters.length === LENGTH || letters.length === EARLIER_LENGTH
   const isCode = hasLength && [...letters].every((letter) => ALPHABET.includes(letter))
   return isCode ? digests.of('recovery code', companyId, userId, letters) : []

@@ -111,7 +111,7 @@ async function verify(context: Context, attempt: Attempt): Promise<Verified | nu
   for (const factor of factors) {
     if (factor.kind !== 'totp') continue
     const secret = context.sealer.open(factor.sealedSecret, sealingContext(member.companyId, factor.factorId))
-    const step = matchTotp(secret, given.code.replaceAll(' ', ''), now)
+    const step = matchTotp(secret, given.code, now)
     if (step !== null) return { method: 'totp', amr: methodValuesOf(factor), factorId: factor.factorId, step }
   }
   return null

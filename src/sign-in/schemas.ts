@@ -50,7 +50,7 @@ const Challenge = Type.String({
 const Code = Type.String({
   minLength: 1,
   maxLength: 64,
-  description: 'The 6 digits of an authenticator app, or a recovery code',
+  description: 'The 6 digits of an authenticator app, or a recovery code. Spaces and dashes are ignored',
   examples: ['492039'],
 })
 

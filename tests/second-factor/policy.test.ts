@@ -240,11 +240,13 @@ describe('everybody proves their mailbox before the first factor, held or not (A
     },
   )
 
-  test('or with a passkey; spaces in the code do not matter', async () => {
+  test('or with a passkey; what is typed between the digits does not matter, and a text that is no code is not a try', async () => {
     const { person, token } = await held()
     await must(askForCode(token))
     const code = await mailedCode(person.email)
-    const mailCode = `${code.slice(0, 4)} ${code.slice(4)}`
+    const mailCode = ` ${code.slice(0, 4)}\u00a0–\u00a0${code.slice(4)}`
+    for (const wrong of ['1234567', '123456789', 'x'.repeat(8), '1234 567\u00b2', '–', ...times(5, String)])
+      expectField(await call(totp, { token, json: { mailCode: wrong } }), '/mailCode')
     await service.addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
     expect((await sessions({ token })).status).toBe(200)
   })

@@ -40,6 +40,20 @@ describe('a member with an authenticator app', () => {
     expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
   })
 
+  test('signs in with a code as other keyboards and word processors write it', async () => {
+    const person = await service.personWithTotp(admin)
+    const signIn = async (proof: { method: string; code: string }) => {
+      const { challenge } = await begin(person)
+      return (await complete({ challenge, ...proof })).status
+    }
+    const code = codeAt(person.secret, now())
+    const arabic = [...code].map((digit) => String.fromCodePoint(0x660 + Number(digit))).join('')
+    expect(await signIn({ method: 'totp', code: `${arabic.slice(0, 3)}\u00a0${arabic.slice(3)}` })).toBe(200)
+    const recoveryCode = person.recoveryCodes?.[0]?.replaceAll('-', '–') ?? ''
+    expect(await signIn({ method: 'recovery_code', code: recoveryCode })).toBe(200)
+    expect(await signIn({ method: 'recovery_code', code: recoveryCode })).toBe(401)
+  })
+
   test('gets a cookie if the password was given for one, from pages of the service alone (ASVS 3.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person, { headers: COOKIE_MODE })

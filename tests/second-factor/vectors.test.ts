@@ -1,8 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { createDigests } from '../../src/crypto/digests.ts'
 import { describeTotp, matchTotp, newTotpSecret } from '../../src/crypto/totp.ts'
+import { normalizeCode } from '../../src/crypto/typed-code.ts'
 import { digestsOfCode, newRecoveryCodes } from '../../src/second-factor/recovery-codes.ts'
 import { realSystem } from '../../src/system.ts'
+import { times } from '../support/test-service.ts'
 
 /** The codes of authenticator apps, against the vectors of their RFCs; and recovery codes. */
 
@@ -42,8 +44,8 @@ describe('codes of authenticator apps', () => {
     expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
   })
 
-  test('are six digits, and nothing that looks like them', () => {
-    for (const code of ['75522', '7552240', '75522x', ' 755224', '７５５２２４', '', '0x75522', '-75522'])
+  test('are six digits, and nothing else', () => {
+    for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
       expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
   })
 
@@ -79,6 +81,35 @@ describe('codes of authenticator apps', () => {
   })
 })
 
+describe('a typed code', () => {
+  test.for([
+    ['full-width digits', '７５５２２４'],
+    ['Arabic digits', '٧٥٥٢٢٤'],
+    ['Persian digits', '۷۵۵۲۲۴'],
+    ['Devanagari digits', '७५५२२४'],
+    ['bold digits', '𝟕𝟓𝟓𝟐𝟐𝟒'],
+    ['spaces around it', ' 755224\t'],
+    ['no-break spaces', '755\u00a0224\u202f'],
+    ['an ideographic space', '755\u3000224'],
+    ['a hyphen', '755-224'],
+    ['the dashes of word processors', '755–224—'],
+    ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
+    ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
+    ['a zero-width space and a direction mark', '\u200e755\u200b224'],
+  ] as const)('with %s is the plain one', ([, typed]) => {
+    expect(normalizeCode(typed)).toBe('755224')
+    expect(matchTotp(SECRET, typed, 0)).toBe(0)
+    expect(normalizeCode(`AbCd${typed}`)).toBe('AbCd755224')
+  })
+
+  test('can have the decimal digits of every script', () => {
+    const rows = times(0x2000, (row) => String.fromCodePoint(...times(16, (column) => row * 16 + column)))
+    const digits = rows.join('').match(/\p{Nd}/gu) ?? []
+    expect(digits.length).toBeGreaterThan(600)
+    expect(normalizeCode(digits.join(''))).toBe('0123456789'.repeat(digits.length / 10))
+  })
+})
+
 describe('recovery codes', () => {
   const digests = createDigests([{ id: 'k', key: Buffer.alloc(32, 1) }])
   const member = { companyId: 'c', userId: 'u' }
@@ -100,6 +131,9 @@ describe('recovery codes', () => {
       code.replaceAll('-', ' '),
       code.replaceAll('0', 'o'),
       code.replaceAll('1', 'l'),
+      code.replaceAll('-', '–'),
+      code.replaceAll('-', '\u00a0\u2014\u00a0'),
+      code.replace(/[0-9A-Z]/g, (letter) => String.fromCodePoint(letter.charCodeAt(0) + 0xfee0)),
     ]
     expect(new Set(same.map((one) => digestOf(one))).size).toBe(1)
     expect(digestOf(code)).toMatch(/^[0-9a-f]{64}$/)
