@@ -3,7 +3,7 @@ import type { Identity } from '../company/identity-repository.ts'
 import type { Context } from '../context.ts'
 import { createBatch } from '../database/batch.ts'
 import type { CompanyStatus } from '../database/schema.ts'
-import { type Candidate, findCandidates, type SignInItem } from './account-look-up-repository.ts'
+import { type Candidate, findCandidates, type Named, type SignInItem } from './account-look-up-repository.ts'
 import type { Attempt, KnownClients, Recognition } from './known-clients.ts'
 
 /** Finds the account that a sign-in names, and whether its client is known for it. */
@@ -11,8 +11,10 @@ import type { Attempt, KnownClients, Recognition } from './known-clients.ts'
 export interface Found {
   /** Of a handle that no company has, one that no company can have. */
   companyId: string
-  /** Null if the company has nobody with this e-mail. */
+  /** Null if the company has nobody with this e-mail, or a service password is not that of the account. */
   account: Identity | null
+  /** Whose e-mail it is. */
+  named: Named | null
   /** Null if there is no such company. */
   companyStatus: CompanyStatus | null
   recognized: Recognition
@@ -20,10 +22,10 @@ export interface Found {
   passwordEpoch: number | null
 }
 
-type Named = ReturnType<typeof readNamedCompany>
+type NamedCompany = ReturnType<typeof readNamedCompany>
 
 export type LookUpAccount = (
-  attempt: Attempt & { company: Named; email: string },
+  attempt: Attempt & { company: NamedCompany; email: string },
   /** Of a password of the form of service passwords. */
   digest?: Buffer,
 ) => Promise<Found>
@@ -31,6 +33,7 @@ export type LookUpAccount = (
 const NOTHING = {
   companyId: null,
   identity: null,
+  named: null,
   companyStatus: null,
   knownUntil: null,
   passwordEpoch: null,
@@ -44,9 +47,10 @@ export function createAccountLookUp(context: Context & { knownClients: KnownClie
   return async (attempt, digest) => {
     const { company, email } = attempt
     const item = { companyId: null, handle: null, ...company, email, digest: digest ?? null }
-    const { identity, companyStatus, knownUntil, passwordEpoch, ...found } = (await find(item)) ?? NOTHING
+    const { identity, named, companyStatus, knownUntil, passwordEpoch, ...found } =
+      (await find(item)) ?? NOTHING
     const companyId = found.companyId ?? ('handle' in company ? nobodysId(company.handle) : company.companyId)
     const recognized = knownClients.recognize(companyId, knownUntil, attempt)
-    return { companyId, account: identity, companyStatus, recognized, passwordEpoch }
+    return { companyId, account: identity, named, companyStatus, recognized, passwordEpoch }
   }
 }

@@ -31,14 +31,14 @@ export function createRefusals({ db, system, measureBatch }: Context): RecordRef
     }),
   })
   return async ({ email, client, now }, found, { reason, guess }) => {
-    const { companyId, account, recognized } = found
+    const { companyId, named, recognized } = found
     await record({
       companyId,
       email,
       network: client.network,
       ipAddress: client.ipAddress,
       reason,
-      userId: account?.userId ?? null,
+      userId: named?.userId ?? null,
       isKnown: recognized.isKnown,
       at: new Date(now),
       isLockout: guess?.ofPlace.remaining === 0,
@@ -49,18 +49,18 @@ export function createRefusals({ db, system, measureBatch }: Context): RecordRef
   }
 }
 
-export function logContextOf({ companyId, account }: Found, reason: RefusalReason): RefusalContext {
-  return { companyId, ...(account && { userId: account.userId }), reason }
+export function logContextOf({ companyId, named }: Found, reason: RefusalReason): RefusalContext {
+  return { companyId, ...(named && { userId: named.userId }), reason }
 }
 
 /** Where the right password would have opened no session either, the reason does not say whether it was right. */
 export function reasonOf(
-  { account, companyStatus }: Found,
+  { named, companyStatus }: Found,
   { isBarred }: Pick<Guess, 'isBarred'>,
 ): RefusalReason {
   if (companyStatus === null || companyStatus === 'deleting') return 'unknown_company'
   if (companyStatus === 'suspended') return 'company_suspended'
-  if (!account) return 'unknown_user'
-  if (account.userStatus !== 'active') return 'user_disabled'
+  if (!named) return 'unknown_user'
+  if (named.userStatus !== 'active') return 'user_disabled'
   return isBarred ? 'locked_out' : 'wrong_password'
 }

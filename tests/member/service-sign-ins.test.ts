@@ -1,3 +1,4 @@
+import { CompiledQuery } from 'kysely'
 import pg from 'pg'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { changeSubscription } from '../../src/operator/companies.ts'
@@ -208,6 +209,32 @@ test('the audit trail sums the sign-ins of a service account by minute and netwo
   service.clock.advance(60)
   await signIn('198.51.100.1', server)
   expect((await entries()).map(({ count }: { count: number }) => count)[0]).toBe(1)
+})
+
+test('a wrong one reads the same rows for a member as for nobody', async () => {
+  const { admin, server } = await addFleet()
+  for (const n of times(20, (n) => n)) await signIn(`203.0.113.${100 + n}`, admin)
+  const readsOf = async (email: string) => {
+    const spy = vi.spyOn(pg.Client.prototype, 'query')
+    await guess('192.0.2.20', { ...admin, email })
+    const [lookUp] = spy.mock.calls
+      .map(([query]) => Object(query))
+      .filter(({ text }) => /statusOfCompany/.test(text))
+    spy.mockRestore()
+    const explain = CompiledQuery.raw(`explain (analyze, format json) ${lookUp.text}`, lookUp.values)
+    const { rows } = await service.db.executeQuery<{ 'QUERY PLAN': object }>(explain)
+    return JSON.stringify(rows[0]?.['QUERY PLAN'])
+      .split('"Node Type"')
+      .flatMap((node) => {
+        const [, loops] = /"Actual Loops":(\d+)/.exec(node) ?? []
+        const [, table] = /"Relation Name":"(\w+)"/.exec(node) ?? []
+        return table && loops !== '0' ? [`${table} ${loops}`] : []
+      })
+      .toSorted()
+  }
+  const ofNobody = await readsOf('nobody@company.example')
+  expect(ofNobody).toContain('service_passwords 1')
+  for (const { email } of [admin, server]) expect(await readsOf(email)).toEqual(ofNobody)
 })
 
 describe('a wrong service password', () => {
