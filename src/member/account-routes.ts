@@ -104,7 +104,7 @@ const links: Routes<Context> = async (app, { context }) => {
       summary:
         'Take back a first second factor, or another e-mail address, by the token that was mailed about it',
       description:
-        'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed.',
+        'For 72 hours, and only where no second factor proved the change. The account has its former address again, and no password, second factor, session, link or invitation that was there since; a link to choose a password is mailed. `additions` lists what the account added to the company since then, and the undo does not remove.',
       body: UndoBody,
       response: { 200: UndoReply },
     }),

@@ -26,7 +26,7 @@ const routes: Routes<Context> = async (app, { context }) => {
       operationId: 'invite',
       summary: 'Invite somebody by mail',
       description:
-        'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members.',
+        'In place of an older invitation to the same e-mail. It dies when its sender may no longer manage members. Without a second factor, role `admin` also needs `mailCode`.',
       body: InvitationBody,
       response: responses({ 201: InvitationReply }, 'already_member', 'quota_reached'),
     }),

@@ -83,7 +83,7 @@ const changing: RouteGroup<Context> = (app, { context }) => {
       operationId: 'changeMember',
       summary: "Change a member's role, assignments or status",
       description:
-        'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves.',
+        'It holds from the next request of the member on. Disabling ends all sessions of the member. Nobody changes themselves. Without a second factor, a change to role `admin` also needs `mailCode`.',
       params: MemberParams,
       body: MemberChangeBody,
       response: responses({ 200: MemberReply }, ...problems),

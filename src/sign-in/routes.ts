@@ -210,7 +210,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
         operationId: 'reauthenticate',
         summary: 'Prove again who you are, for what asks for a recent proof',
         description:
-          'Begin with the password. A member with a second factor gets a challenge, and completes it by a second request to this path. A wrong password or code is 400 at `/password`, `/code` or `/response`, since 401 means that the session has ended; a challenge that is over is 400 at `/challenge`. Done: with a cookie the answer is 204 and a new cookie, and the old one is dead. With an access token it is the next pair of tokens, as a refresh gives it: send an `Idempotency-Key`, and the same one when you retry.',
+          'Begin with the password. A member with a second factor gets a challenge, and completes it by a second request to this path. A wrong password or code is 400 at `/password`, `/code` or `/response`, since 401 means that the session has ended. It ends after ten wrong ones within 15 minutes (`reauthentication_failed`). A challenge that is over is 400 at `/challenge`. Done: with a cookie the answer is 204 and a new cookie, and the old one is dead. With an access token it is the next pair of tokens, as a refresh gives it: send an `Idempotency-Key`, and the same one when you retry.',
         tags: ['session'],
         headers: RefreshHeaders,
         body: ReauthenticateBody,
