@@ -22,7 +22,7 @@ export interface Replacement {
 const isPrimaryKey = true
 
 export const REPLACEMENTS: Replacement[] = [
-  replaceEventKey(),
+  replace('events', 'events_pkey', sql`(company_id, event_id text_pattern_ops)`, { isPrimaryKey }),
   replace('users', 'users_company_id_email_key', sql`(company_id, email text_pattern_ops)`),
   // Postgres 18 also finds users by ID in it, as if the name were not there.
   replace(
@@ -100,22 +100,6 @@ function replace(
       sql`alter index ${name} rename to ${kept}`,
       // A primary key cannot have it. Logical replication finds rows by the index instead.
       ...(isPrimaryKey ? [sql`alter table ${on} replica identity using index ${kept}`] : []),
-    ],
-  }
-}
-
-/** Old events are read in the order of their key, so the column itself has the collation. */
-function replaceEventKey(): Replacement {
-  return {
-    former: 'events_pkey',
-    name: 'events_pkey_by_bytes',
-    create: sql`create unique index concurrently events_pkey_by_bytes on events (company_id, event_id collate "C")`,
-    drop: sql`drop index concurrently events_pkey_by_bytes`,
-    // Neither rewrites the table, nor builds an index.
-    swap: [
-      sql`alter table events drop constraint events_pkey`,
-      sql`alter table events alter event_id type text collate "C"`,
-      sql`alter table events add constraint events_pkey primary key using index events_pkey_by_bytes`,
     ],
   }
 }

@@ -31,8 +31,8 @@ const end = sql`(select position_offset + pg_snapshot_xmin(pg_current_snapshot()
 
 /** Not by the collation of the database: a cursor holds in another cluster too. */
 const order = sql`e.feed_position, e.company_id, e.event_id collate "C"`
-/** Of `OLD`: that of the primary key, which no index of their own needs. */
-const oldOrder = sql`e.company_id, e.event_id`
+/** Of `OLD`: that of the index of keys, which compares bytes too, so they need none of their own. */
+const oldOrder = sql`e.company_id, e.event_id using ~<~`
 
 export interface FeedState {
   feedId: string
@@ -102,26 +102,47 @@ export async function readOldEventsAcrossCompanies(
     db,
     options,
     oldOrder,
-    sql`
-    -- By key. The sum keeps Postgres from the other index, and from sorting all old events.
-    select * from events e where e.feed_position + 0 = 0 and (company_id, event_id) > (${companyId}::uuid, ${eventId})
-      and ${reached ? sql`(company_id, event_id) <= (${reached.companyId}::uuid, ${reached.eventId})` : sql`true`}
-    order by ${oldOrder} limit ${options.maxEvents}`,
+    // The sum keeps Postgres from the other index, and from sorting all old events.
+    byKey(
+      { after: { companyId, eventId }, upTo: reached, max: options.maxEvents },
+      sql`e.feed_position + 0 = 0`,
+    ),
   )
   if (reached) return { ...page, reached: page.isLast ? reached : null }
   return page.events.length > 0 ? { ...page, reached: null } : null
 }
 
 /** The key at which a statement stops; null where there are not so many. Found first, since keys come and go. */
-async function findReached(
-  db: Executor,
-  { companyId, eventId }: Omit<Place, 'position'>,
-): Promise<Place | null> {
+async function findReached(db: Executor, { companyId, eventId }: Key): Promise<Place | null> {
   const { rows } = await sql<Place>`
-    select '0' as position, company_id as "companyId", event_id as "eventId" from events
-    where (company_id, event_id) > (${companyId}::uuid, ${eventId})
-    order by company_id, event_id offset ${MAX_SCANNED - 1} limit 1`.execute(db)
+    select '0' as position, company_id as "companyId", event_id as "eventId"
+    from (${byKey({ after: { companyId, eventId }, upTo: null, max: MAX_SCANNED }, sql`true`)}) e
+    order by ${oldOrder} offset ${MAX_SCANNED - 1} limit 1`.execute(db)
   return rows[0] ?? null
+}
+
+type Key = Omit<Place, 'position'>
+
+/** Events by key. No comparison of rows has the order of bytes, so each part is a range of the index. */
+function byKey(
+  { after, upTo, max }: { after: Key; upTo: Key | null; max: number },
+  condition: RawBuilder<unknown>,
+): RawBuilder<unknown> {
+  const isLastCompany = upTo?.companyId === after.companyId
+  const parts = [
+    sql`e.company_id = ${after.companyId}::uuid and e.event_id ~>~ ${after.eventId}
+      ${isLastCompany ? sql`and e.event_id ~<=~ ${upTo.eventId}` : sql``}`,
+  ]
+  if (!upTo) parts.push(sql`e.company_id > ${after.companyId}::uuid`)
+  else if (!isLastCompany)
+    parts.push(
+      sql`e.company_id > ${after.companyId}::uuid and e.company_id < ${upTo.companyId}::uuid`,
+      sql`e.company_id = ${upTo.companyId}::uuid and e.event_id ~<=~ ${upTo.eventId}`,
+    )
+  const ranges = parts.map(
+    (part) => sql`(select * from events e where ${part} and ${condition} order by ${oldOrder} limit ${max})`,
+  )
+  return sql`select * from (${sql.join(ranges, sql` union all `)}) e order by ${oldOrder} limit ${max}`
 }
 
 /** Lengths are known without reading what is stored apart, so what goes beyond the bytes is not read. */

@@ -202,7 +202,7 @@ test('events of before there were positions come first, by their keys, and then 
     from generate_series(1, 25) n`.execute(service.db)
   const { rows: old } = await sql<{
     id: string
-  }>`select event_id as id from events order by event_id`.execute(service.db)
+  }>`select event_id as id from events order by event_id collate "C"`.execute(service.db)
   // More keys between old events than a statement looks at.
   await sql`
     insert into events (company_id, event_id, type, received_at, data, feed_position)
