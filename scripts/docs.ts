@@ -34,7 +34,7 @@ async function openapiDocument(): Promise<string> {
   const masterKey = realSystem.randomBytes(32).toString('base64')
   const variables = {
     PUBLIC_URL: 'https://auth.example.com',
-    ...readVariables(process.env),
+    ...readVariables(process.env).variables,
     // The document says nothing of the pages, so they need not be built.
     PAGES_URL: 'https://app.example.com',
     MASTER_KEYS: `docs:${masterKey}`,

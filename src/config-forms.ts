@@ -16,7 +16,7 @@ export function originOf(text: string): string | null {
   return url.href === `${url.origin}/` ? url.origin : null
 }
 
-export function isPlainUrl(text: string): boolean {
+function isPlainUrl(text: string): boolean {
   const url = URL.parse(text)
   return (
     url !== null &&
@@ -31,7 +31,7 @@ function readDatabaseUrl(url: string) {
   return { host, parameters: new URLSearchParams(query) }
 }
 
-export function namesOneHost(url: string): boolean {
+function namesOneHost(url: string): boolean {
   const { host, parameters } = readDatabaseUrl(url)
   const isOne = (name: string) => /^[^,]*$/.test(parameters.getAll(name).join(','))
   return /^(?:\[[^\]]*\]|[^,:]*)(?::\d*)?$/.test(host) && isOne('host') && isOne('port')
@@ -61,7 +61,7 @@ export function isBelow(origin: string, domain: string): boolean {
   return hostname === domain || hostname.endsWith(`.${domain}`)
 }
 
-export function isCidr(text: string): boolean {
+function isCidr(text: string): boolean {
   const [ipAddress = '', prefix, ...rest] = text.split('/')
   const bits = isIP(ipAddress) === 4 ? 32 : isIP(ipAddress) === 6 ? 128 : -1
   return (
@@ -75,7 +75,7 @@ export function isCidr(text: string): boolean {
 const FAR_APART = ['::ffff:1.1.1.1', '::ffff:129.0.0.1', '2001:db8::1', '3fff::1']
 
 /** So large that clients are in it, such as /0. */
-export function containsClients(cidr: string): boolean {
+function containsClients(cidr: string): boolean {
   const networks = toNetworks([cidr])
   const inside = FAR_APART.filter((ipAddress) => networks.check(ipAddress, 'ipv6'))
   return Number(cidr.split('/')[1] ?? 128) < 7 || inside.length > 1
@@ -100,7 +100,7 @@ export interface MasterKey {
 
 const MASTER_KEY = /^([A-Za-z0-9_-]{1,32}):([A-Za-z0-9+/]{43}=)$/
 
-export function areMasterKeys(entries: string[]): boolean {
+function areMasterKeys(entries: string[]): boolean {
   const ids = new Set(entries.map(idOf))
   return entries.every((entry) => MASTER_KEY.test(entry)) && ids.size === entries.length
 }
@@ -116,7 +116,7 @@ function idOf(masterKey: string): string {
 /** `email` or `Name <email>`, without characters that could begin a header (RFC 5322, section 3.4). */
 const SENDER = /^(?:([^\s<>@]+@[^\s<>@]+)|([^\p{Cc}<>]*)<([^\s<>@]+@[^\s<>@]+)>)$/u
 
-export function isSender(text: string): boolean {
+function isSender(text: string): boolean {
   return SENDER.test(text)
 }
 
@@ -130,7 +130,7 @@ export function toSender(text: string): { name: string; address: string } {
 
 export const WITHOUT_TLS = '?requireTLS=false'
 
-export function isSmtpUrl(text: string): boolean {
+function isSmtpUrl(text: string): boolean {
   const url = URL.parse(text)
   return (
     url !== null &&
@@ -143,4 +143,66 @@ export function isSmtpUrl(text: string): boolean {
 export function mailDomainOf(publicUrl: string): string {
   const hostname = URL.parse(publicUrl)?.hostname ?? ''
   return hostname === '' || isIP(hostname.replace(/^\[|\]$/g, '')) ? 'localhost' : hostname
+}
+
+/** What a value must be. */
+type Form = [isValid: (text: string) => boolean, must: string]
+const HOST_NAME: Form = [
+  (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
+  'be the name of a host in lower case, such as example.com',
+]
+
+export const FORMS: Record<string, Form> = {
+  DATABASE_URL: [
+    (url) => /^postgres(ql)?:\/\//.test(url),
+    'be a URL such as postgres://user:password@host/name',
+  ],
+  MASTER_KEYS: [
+    (keys) => areMasterKeys(list(keys)),
+    'be a list of id:key with different ids, where key is the base64 of 32 random bytes',
+  ],
+  PUBLIC_URL: [
+    (url) => originOf(url) !== null,
+    'be an http(s) URL without a path, such as https://auth.example.com',
+  ],
+  PAGES_URL: [
+    (url) => originOf(url) !== null,
+    'be an http(s) URL without a path, such as https://app.example.com',
+  ],
+  PASSKEY_RP_ID: HOST_NAME,
+  CELL: [(name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
+  SMTP_URL: [
+    isSmtpUrl,
+    'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
+  ],
+  SMTP_NAME: HOST_NAME,
+  MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
+  ALLOW_PLAINTEXT: [
+    (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
+    'be database, smtp, or both',
+  ],
+  BREACHED_PASSWORDS_URL: [
+    isPlainUrl,
+    'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
+  ],
+  DASHBOARD_ORIGINS: [
+    (origins) => list(origins).every((origin) => originOf(origin) === origin),
+    'be a list of origins such as https://app.example.com',
+  ],
+  TRUST_PROXY: [
+    (networks) => list(networks).every(isCidr),
+    'be a list of IP addresses or CIDRs such as 10.0.0.0/8',
+  ],
+}
+
+/** Of values that have their form. */
+export const CONTENTS: Record<string, Form> = {
+  DATABASE_URL: [
+    namesOneHost,
+    'name one host and one port, those of an HAProxy before several servers; without it, a former leader that still calls itself writable could be chosen',
+  ],
+  TRUST_PROXY: [
+    (networks) => !list(networks).some(containsClients),
+    'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',
+  ],
 }

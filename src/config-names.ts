@@ -6,6 +6,17 @@ const MIN_LENGTH = 8
 /** Kubernetes and Docker name such variables after services: OPA_PORT=tcp://10.96.0.7:8181. */
 const SERVICE_LINK = /^(?:tcp|udp|sctp):\/\//
 
+/** Whether this is such a variable, and not one of ours. */
+export function isServiceLink(name: string, value = ''): boolean {
+  return name.endsWith('_PORT') && SERVICE_LINK.test(value)
+}
+
+/** Variables of the environment win over those of .env. */
+export function mergeVariables(below: NodeJS.Dict<string>, env: NodeJS.Dict<string>): NodeJS.Dict<string> {
+  const own = Object.entries(env).filter(([name, value]) => !(name in below && isServiceLink(name, value)))
+  return { ...below, ...Object.fromEntries(own) }
+}
+
 export function misspeltNames(env: Record<string, string | undefined>, known: readonly string[]): string[] {
   return Object.entries(env).flatMap(([name, value = '']) => {
     if (name.length < MIN_LENGTH || known.includes(name) || SERVICE_LINK.test(value)) return []

@@ -3,22 +3,17 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { readSecretFiles } from './config-files.ts'
 import {
-  areMasterKeys,
-  containsClients,
+  CONTENTS,
+  FORMS,
   isBelow,
-  isCidr,
-  isPlainUrl,
-  isSender,
-  isSmtpUrl,
   list,
   mailDomainOf,
-  namesOneHost,
   originOf,
   toMasterKey,
   toSender,
   WITHOUT_TLS,
 } from './config-forms.ts'
-import { misspeltNames } from './config-names.ts'
+import { isServiceLink, misspeltNames } from './config-names.ts'
 import { productionFaults, REQUIRED } from './config-production.ts'
 import { excessiveLimits, LIMIT_VARIABLES, readLimits, scaleLimits } from './limits/list.ts'
 
@@ -90,66 +85,7 @@ const Environment = Type.Object({
 type Variables = Static<typeof Environment>
 export const VARIABLES = Object.keys(Environment.properties)
 
-type Form = [isValid: (text: string) => boolean, must: string]
-const HOST_NAME: Form = [
-  (name) => /^(?=.{1,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)*$/.test(name),
-  'be the name of a host in lower case, such as example.com',
-]
-const FORMS: Partial<Record<keyof Variables, Form>> = {
-  DATABASE_URL: [
-    (url) => /^postgres(ql)?:\/\//.test(url),
-    'be a URL such as postgres://user:password@host/name',
-  ],
-  MASTER_KEYS: [
-    (keys) => areMasterKeys(list(keys)),
-    'be a list of id:key with different ids, where key is the base64 of 32 random bytes',
-  ],
-  PUBLIC_URL: [
-    (url) => originOf(url) !== null,
-    'be an http(s) URL without a path, such as https://auth.example.com',
-  ],
-  PAGES_URL: [
-    (url) => originOf(url) !== null,
-    'be an http(s) URL without a path, such as https://app.example.com',
-  ],
-  PASSKEY_RP_ID: HOST_NAME,
-  CELL: [(name) => /^[a-z0-9]{1,8}$/.test(name), 'be 1 to 8 of a-z and 0-9, such as eu1'],
-  SMTP_URL: [
-    isSmtpUrl,
-    'be smtp://user:password@host:port or smtps://…, with nothing behind it but ?requireTLS=false',
-  ],
-  SMTP_NAME: HOST_NAME,
-  MAIL_FROM: [isSender, 'be an address such as no-reply@example.com, or Name <address>'],
-  ALLOW_PLAINTEXT: [
-    (words) => list(words).every((word) => word === 'database' || word === 'smtp'),
-    'be database, smtp, or both',
-  ],
-  BREACHED_PASSWORDS_URL: [
-    isPlainUrl,
-    'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
-  ],
-  DASHBOARD_ORIGINS: [
-    (origins) => list(origins).every((origin) => originOf(origin) === origin),
-    'be a list of origins such as https://app.example.com',
-  ],
-  TRUST_PROXY: [
-    (networks) => list(networks).every(isCidr),
-    'be a list of IP addresses or CIDRs such as 10.0.0.0/8',
-  ],
-}
-
-const CONTENTS: Partial<Record<keyof Variables, Form>> = {
-  DATABASE_URL: [
-    namesOneHost,
-    'name one host and one port, those of an HAProxy before several servers; without it, a former leader that still calls itself writable could be chosen',
-  ],
-  TRUST_PROXY: [
-    (networks) => !list(networks).some(containsClients),
-    'be the networks of your proxies; a network as large as /0 lets every client choose the IP address that is counted',
-  ],
-}
-
-export type Config = ReturnType<typeof toConfig>
+export type Config = ReturnType<typeof loadConfig>
 
 /** All faults in one message. Each line names its variable. */
 export class ConfigError extends Error {
@@ -157,16 +93,24 @@ export class ConfigError extends Error {
 }
 
 /**
- * Depends on nothing but `env` and the files that it names for secrets.
+ * Depends on nothing but `env` and the files that it names for secrets. `found` are faults of what `env` was read from.
  * @throws ConfigError, which names every fault and never contains the value of a secret
  */
-export function loadConfig(env: Record<string, string | undefined>, required: readonly string[] = REQUIRED) {
+export function loadConfig(
+  env: Record<string, string | undefined>,
+  required: readonly string[] = REQUIRED,
+  found: readonly string[] = [],
+) {
+  const links = VARIABLES.filter((name) => isServiceLink(name, env[name]))
   const given = Object.fromEntries(
-    Object.entries(Environment.properties).map(([name, schema]) => [name, readValue(env[name], schema)]),
+    Object.entries(Environment.properties).map(([name, schema]) => [
+      name,
+      readValue(links.includes(name) ? undefined : env[name], schema),
+    ]),
   )
   const { secrets, faults: unread } = readSecretFiles(given)
   const values = { ...given, ...secrets }
-  const faults = [...unread, ...faultsOf(values)]
+  const faults = [...found, ...unread, ...faultsOf(values)]
   const limits = readLimits(env, faults)
   const further = misspeltNames(env, [...VARIABLES, ...LIMIT_VARIABLES])
   if (values['NODE_ENV'] === 'production') {
@@ -183,7 +127,9 @@ export function loadConfig(env: Record<string, string | undefined>, required: re
       `The configuration has faults:\n${faults.map((fault) => `  - ${fault}`).join('\n')}`,
     )
   }
-  return toConfig(values, limits)
+  const notices = links.map((name) => `${name}=${env[name]}: is ignored, as Kubernetes sets it for a service`)
+  const config = toConfig(values, limits)
+  return { ...config, warnings: [...notices, ...config.warnings] }
 }
 
 /** Shells and compose files set an unset variable to empty. */

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { parseEnv } from 'node:util'
 import { type Config, ConfigError, loadConfig, type MasterKey } from './config.ts'
+import { readEnvFile } from './config-files.ts'
+import { mergeVariables } from './config-names.ts'
 import { DecryptionError } from './crypto/sealing.ts'
 import { type Connection, connect } from './database/connect.ts'
 import { ConnectionError, codeOf, isUnavailable } from './database/faults.ts'
@@ -36,8 +37,7 @@ interface Service {
 
 /** Variables of `env` win over the project's `.env`. @throws ConfigError, or an error of what it opens */
 export async function open(env: NodeJS.ProcessEnv, system: System, service?: Service): Promise<Opened> {
-  const variables = readVariables(env)
-  const config = load(variables)
+  const { variables, config } = load(env)
   const { connection, databaseUrl } = await openDatabase(config, system, service)
   try {
     const masterKeys = await openMasterKeys(config, system, service)
@@ -50,19 +50,19 @@ export async function open(env: NodeJS.ProcessEnv, system: System, service?: Ser
 
 /** Needs no keys. @throws ConfigError, or an error of what it opens */
 export async function openForMigrations(env: NodeJS.ProcessEnv, system: System): Promise<Connection> {
-  return (await openDatabase(load(readVariables(env), ['DATABASE_URL']), system)).connection
+  return (await openDatabase(load(env, ['DATABASE_URL']).config, system)).connection
 }
 
-function load(...options: Parameters<typeof loadConfig>): Config {
-  const config = loadConfig(...options)
-  return { ...config, dataDir: resolve(PROJECT, config.dataDir) }
+function load(env: NodeJS.ProcessEnv, required?: readonly string[]) {
+  const { variables, faults } = readVariables(env)
+  const config = loadConfig(variables, required, faults)
+  return { variables, config: { ...config, dataDir: resolve(PROJECT, config.dataDir) } }
 }
 
-export function readVariables(env: NodeJS.ProcessEnv): Record<string, string | undefined> {
-  const file = join(PROJECT, '.env')
-  const below = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
+export function readVariables(env: NodeJS.ProcessEnv) {
+  const { variables, faults } = readEnvFile(join(PROJECT, '.env'))
   // libuv does not read the file, so its variable counts only in the environment.
-  return { ...below, UV_THREADPOOL_SIZE: undefined, ...env }
+  return { variables: mergeVariables({ ...variables, UV_THREADPOOL_SIZE: undefined }, env), faults }
 }
 
 /** `close` also stops an embedded Postgres, unless it is that of a service beside this command. */

@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
+import { readEnvFile } from '../../src/config-files.ts'
 import { faultsOf, KEY, PRODUCTION } from './production.ts'
 
-/** Secrets in files, as systemd, Docker, and Kubernetes provide them (ASVS 13.3.1). */
+/** The file .env, and secrets in files of their own, as systemd, Docker, and Kubernetes provide them (ASVS 13.3.1). */
 
 const folder = await mkdtemp(join(tmpdir(), 'gatehouse-config-'))
 afterAll(() => rm(folder, { recursive: true }))
 
-async function fileOf(content: string): Promise<string> {
+async function fileOf(content: string | Buffer): Promise<string> {
   const file = join(folder, crypto.randomUUID())
   await writeFile(file, content)
   return file
@@ -49,6 +50,50 @@ describe.for([
     expect([fault, others]).toEqual([expect.stringContaining(`  - ${name}: must be `), []])
     expect(fault).not.toMatch(/c4n4ry/)
     expect(fault).not.toContain(KEY)
+  })
+})
+
+describe('.env', () => {
+  const readText = async (content: string | Buffer) => readEnvFile(await fileOf(content))
+
+  test('can begin with a byte order mark, and have any line breaks', async () => {
+    const variables = { NODE_ENV: 'production', PORT: '4000' }
+    for (const text of ['NODE_ENV=production\nPORT=4000\n', 'NODE_ENV=production\r\n\r\nPORT=4000'])
+      for (const mark of ['', '\uFEFF'])
+        expect(await readText(mark + text)).toEqual({ variables, faults: [] })
+  })
+
+  test('in UTF-16 is a fault', async () => {
+    const text = 'NODE_ENV=production\nPORT=4000\n'
+    const littleEndian = Buffer.from(`\uFEFF${text}`, 'utf16le')
+    for (const bytes of [littleEndian, Buffer.from(littleEndian).swap16(), Buffer.from(text, 'utf16le')])
+      expect(await readText(bytes)).toEqual({ variables: {}, faults: ['.env: must be in UTF-8'] })
+  })
+
+  test('with a line that Node ignores is a fault, which does not repeat the line', async () => {
+    const text = 'HOST=::\nPORT: 4000\n\nMASTER_KEYS c4n4ry\nCELL := eu1\n=c4n4ry\nWORKERS=2'
+    const { variables, faults } = await readText(text)
+    expect(variables).toMatchObject({ HOST: '::', WORKERS: '2' })
+    expect(faults).toEqual([2, 4, 5, 6].map((line) => `.env, line ${line}: must be NAME=value`))
+  })
+
+  test('can have comments, exports, empty values, and quoted values of several lines', async () => {
+    const text = [
+      '# PORT: 4000, and a "quote',
+      '  export HOST = "::" # a comment: of ours',
+      'PAGES_URL=',
+      `MAIL_FROM='Acme: it "is"\nus' <x>`,
+      'CELL=`a\nPORT: 1`',
+      "SMTP_NAME=it's",
+      '\t',
+    ]
+    const { variables, faults } = await readText(text.join('\n'))
+    expect([faults, variables['CELL'], variables['HOST']]).toEqual([[], 'a\nPORT: 1', '::'])
+  })
+
+  test('is reported together with all other faults', () => {
+    const faults = ['.env: must be in UTF-8']
+    expect(() => loadConfig({ PORT: 'x' }, [], faults)).toThrow(/\.env: must .*\n.* PORT: /)
   })
 })
 

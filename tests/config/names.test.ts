@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
+import { mergeVariables } from '../../src/config-names.ts'
 import { faultsOf } from './production.ts'
 
 /** A misspelt variable would leave its default in force, and nobody would notice. */
@@ -65,4 +66,25 @@ test('so are those that Kubernetes and Docker make of the names of services, suc
   const links = { OPA_PORT: 'tcp://10.96.0.7:8181', GPS_PORT: 'udp://10.96.0.8:2947' }
   expect(faultsOf(links)).toEqual([])
   expect(faultsOf({ OPA_PORT: '3001' })).toEqual(['  - OPA_PORT: is not known; did you mean OPS_PORT?'])
+})
+
+test('one of ours that Kubernetes sets for a service of that name is ignored with a notice', () => {
+  const { platformListen, opsListen, warnings } = loadConfig({
+    PLATFORM_PORT: 'tcp://10.96.0.7:3002',
+    OPS_PORT: 'udp://10.96.0.8:3001',
+  })
+  expect([platformListen.port, opsListen.port]).toEqual([3002, 3001])
+  expect(warnings).toEqual([
+    expect.stringMatching(/^OPS_PORT=udp:\/\/10\.96\.0\.8:3001: .*Kubernetes/),
+    expect.stringMatching(/^PLATFORM_PORT=tcp:\/\/10\.96\.0\.7:3002: .*Kubernetes/),
+  ])
+  // No service makes these of its name.
+  expect(faultsOf({ PORT: 'tcp://10.96.0.7:3000' })).toEqual([expect.stringContaining('PORT')])
+  expect(faultsOf({ PUBLIC_URL: 'tcp://10.96.0.7:3000' })).toEqual([expect.stringContaining('PUBLIC_URL')])
+})
+
+test('such a variable does not hide that of .env', () => {
+  const link = { PLATFORM_PORT: 'tcp://10.96.0.7:3002', OPS_PORT: '4001', HOST: '::' }
+  const variables = mergeVariables({ PLATFORM_PORT: '4002', OPS_PORT: '5001', PORT: '1' }, link)
+  expect(variables).toMatchObject({ PLATFORM_PORT: '4002', OPS_PORT: '4001', HOST: '::', PORT: '1' })
 })
