@@ -43,6 +43,8 @@ ${rowsOfCodes()}
 | challenge of a second factor | 300 s and 5 tries; void after another password or factor |
 | mailed link | to verify 24 h, to reset 1 h, an invitation 72 h; once |
 
+If a request has an \`Authorization\` header, its cookie is ignored.
+
 What a user may do is read from the database for each request: a logout, a disabled user or a replaced secret holds
 from the next request on. A refresh that is tried again with the same \`Idempotency-Key\` within
 ${config.idempotencyWindowSeconds} s gets the same successor. A refresh token that is used twice ends its session, unless the

@@ -33,12 +33,7 @@ export function headersOf({ companyId, userId, sessionId, role, permissions }: S
 /** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */
 export function toForwarded({ code, message, extras }: Problem): Problem {
   const headers = { ...extras.headers, 'x-auth-error': code }
-  return new Problem(code, message, { ...extras, headers, status: forwardedStatusOf(statusOf(code), extras) })
-}
-
-function forwardedStatusOf(status: number, { errors = [] }: Problem['extras']): number {
-  if (status === 401 || status >= 500) return status
-  // Of the request that is asked about, and not of the question.
-  const isOfCredential = errors.some(({ path }) => path.startsWith('/headers/'))
-  return isOfCredential ? 401 : 403
+  const status = statusOf(code)
+  const isKept = status === 401 || status >= 500
+  return new Problem(code, message, { ...extras, headers, status: isKept ? status : 403 })
 }

@@ -1,10 +1,10 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, onSendHookHandler } from 'fastify'
 import { Problem } from '../errors.ts'
 import { headerValues } from '../header-values.ts'
 
 /** The cookies of sessions and devices (RFC 6265bis): no script reads them, no other site sends them, no subdomain sets them. */
 
-export const COOKIE_NAME = '__Host-session'
+const COOKIE_NAME = '__Host-session'
 /** It opens nothing: it says that somebody has signed in with this browser. See known-clients.ts. */
 const DEVICE_COOKIE_NAME = '__Host-device'
 /** As long as a device is known: sign-in/known-clients.ts. */
@@ -15,10 +15,11 @@ export function setSessionCookie(reply: FastifyReply, cookie: string): void {
   reply.setCookie(COOKIE_NAME, cookie, ATTRIBUTES)
 }
 
-/** Not all cookies (ASVS 14.3.1): that would delete those of sibling domains, and the device cookie. */
+/** No Clear-Site-Data: `cookies` would delete those of sibling domains and the device cookie, and `cache` takes browsers seconds. */
 export function clearSessionCookie(reply: FastifyReply): void {
-  reply.clearCookie(COOKIE_NAME, ATTRIBUTES)
-  reply.header('clear-site-data', '"cache"')
+  // Not by the plugin's clearCookie, which does nothing in an onSend hook.
+  const gone = { ...ATTRIBUTES, expires: new Date(0), maxAge: 0 }
+  reply.header('set-cookie', reply.server.serializeCookie(COOKIE_NAME, '', gone))
 }
 
 export function setDeviceCookie(reply: FastifyReply, device: string): void {
@@ -49,6 +50,20 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
   if (others.length > 0)
     throw new Problem('invalid_token', 'There are two session cookies; clear them and sign in.')
   return cookie
+}
+
+/** For `onSend`. Without it, a browser sends a cookie that no longer works with every request. */
+export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, done) => {
+  // Behind the guard, the session can have got a new cookie in the meantime.
+  const isRefused = reply.statusCode === 401 && request.session === undefined
+  if (isRefused && !hasAuthorization(request) && readSessionCookies(request).length > 0)
+    clearSessionCookie(reply)
+  done(null, payload)
+}
+
+/** Then the cookie is ignored: a browser adds it to requests that are meant for an access token. */
+export function hasAuthorization({ headers }: FastifyRequest): boolean {
+  return headers.authorization !== undefined
 }
 
 /** Of the service and its pages. */

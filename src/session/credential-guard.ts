@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
-import { requireSameSiteToChange as checkSite } from './cookie.ts'
+import { requireSameSiteToChange as checkSite, expireRefusedCookie } from './cookie.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential } from './credential.ts'
 
 declare module 'fastify' {
@@ -20,6 +20,7 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
     addProblems(route.schema, CREDENTIAL_PROBLEMS)
   })
+  app.addHook('onSend', expireRefusedCookie)
   app.decorateRequest('credential')
   app.addHook('onRequest', async (request: FastifyRequest) => {
     const credential = await readCredential(request, { tokens, config, checkSite }, system.now())

@@ -3,7 +3,7 @@ import type { Context } from '../context.ts'
 import { Problem, type ProblemCode } from '../errors.ts'
 import { headerValues } from '../header-values.ts'
 import type { VerifiedClaims } from '../token/service.ts'
-import { COOKIE_NAME, readSessionCookie, type requireSameSite } from './cookie.ts'
+import { hasAuthorization, readSessionCookie, type requireSameSite } from './cookie.ts'
 
 /** What names the session of a request. Only the database says whether that is live. */
 export type Credential = { claims: VerifiedClaims } | CookieCredential
@@ -28,19 +28,14 @@ interface Options extends Pick<Context, 'tokens' | 'config'> {
   checkSite: typeof requireSameSite
 }
 
-/** @throws Problem missing_credentials, invalid_token, token_expired, invalid_request, cross_site_request */
+/** @throws Problem missing_credentials, invalid_token, token_expired, cross_site_request */
 export async function readCredential(
   request: FastifyRequest,
   { tokens, config, checkSite }: Options,
   now: number,
 ): Promise<Credential> {
-  const cookie = readSessionCookie(request)
+  const cookie = hasAuthorization(request) ? undefined : readSessionCookie(request)
   if (cookie === undefined) return { claims: await tokens.verifyAccess(readBearer(request), now) }
-  if (request.headers.authorization !== undefined) {
-    throw new Problem('invalid_request', `Send the access token or the ${COOKIE_NAME} cookie, not both.`, {
-      errors: [{ path: '/headers/authorization', message: 'must not come with the session cookie' }],
-    })
-  }
   checkSite(request, config)
   return { cookie, shownSessionId: shownSessionIdOf(request) }
 }

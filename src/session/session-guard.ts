@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { addProblems } from '../http/responses.ts'
-import { requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
+import { expireRefusedCookie, requireSameSiteToChange, requireSameSiteToForward } from './cookie.ts'
 import { CREDENTIAL_PROBLEMS, type Credential, readCredential, sessionChanged } from './credential.ts'
 import type { SessionLookUp } from './look-up.ts'
 import { provenAtOf, type Session } from './session.ts'
@@ -36,6 +36,7 @@ async function plugin(
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
     addProblems(route.schema, CREDENTIAL_PROBLEMS)
   })
+  if (!isForwarded) app.addHook('onSend', expireRefusedCookie)
   app.decorateRequest('session')
   app.decorateRequest('provenAt', 0)
   app.addHook('onRequest', async (request, reply) => {

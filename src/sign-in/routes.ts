@@ -228,7 +228,7 @@ const reauthentication: Routes<Context> = async (app, { context }) => {
     async (request, reply) => {
       const { session, body } = request
       const received = {
-        cookie: readSessionCookie(request),
+        cookie: session.kind === 'cookie' ? readSessionCookie(request) : undefined,
         idempotencyKey: request.headers['idempotency-key'],
         client: clientOf(request),
         now: system.now(),

@@ -151,7 +151,7 @@ describe('a refusal is 401 or 403 alone, with its code in a header:', () => {
     ['a broken token', { token: 'a.b.c' }, 'invalid_token'],
     ['an unknown cookie', { cookie: 'A'.repeat(43) }, 'invalid_token'],
     ['two cookies', { headers: { cookie: '__Host-session=a; __Host-session=b' } }, 'invalid_token'],
-    ['cookie and token, which is 400 elsewhere', { cookie: 'a', token: 'b' }, 'invalid_request'],
+    ['a broken token beside a cookie', { cookie: 'a', token: 'b' }, 'invalid_token'],
     ['two tokens', { headers: { authorization: ['Bearer a', 'Bearer b'] } }, 'missing_credentials'],
   ] as const)('401 for %s', async ([, options, code]) => {
     const { headers, ...credential } = { headers: {}, ...options } as Options

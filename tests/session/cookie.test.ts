@@ -151,13 +151,65 @@ describe('the session cookie', () => {
     expect((await getWith(`__Host-session=${cookie}`)).status).toBe(200)
   })
 
-  test('together with an Authorization header is refused, since they may differ (ASVS 15.3.7)', async () => {
-    const cookie = await service.cookieOf(admin)
+  test('is ignored beside an Authorization header, however broken either is (ASVS 15.3.7)', async () => {
+    const live = `__Host-session=${await service.cookieOf(await service.addUser(admin))}`
     const { accessToken } = await service.loginAs(admin)
-    for (const authorization of [`Bearer ${accessToken}`, 'Bearer x', 'Basic eDp5', '']) {
-      const { status, body } = await service.getSession({ cookie, headers: { authorization } })
-      expect([status, body.code]).toEqual([400, 'invalid_request'])
+    for (const cookie of [live, '__Host-session=dead', '__Host-session=a; __Host-session=b']) {
+      for (const [authorization, expected] of [
+        [`Bearer ${accessToken}`, undefined],
+        ['Bearer x', 'invalid_token'],
+        ['Basic eDp5', 'missing_credentials'],
+        ['', 'missing_credentials'],
+      ] as const) {
+        const { status, headers, body } = await service.getSession({ headers: { cookie, authorization } })
+        expect([status, body.code]).toEqual([expected ? 401 : 200, expected])
+        expect(body.user?.id).toBe(expected ? undefined : admin.userId)
+        expect(headers['set-cookie']).toBeUndefined()
+      }
     }
+  })
+
+  test('beside an access token takes no part in a re-authentication', async () => {
+    const member = await service.addUser(admin)
+    const cookie = await service.cookieOf(admin)
+    const { accessToken: token } = await service.loginAs(member)
+    const json = { password: member.password }
+    const { status, headers, body } = await service.call('/auth/reauthenticate', { token, cookie, json })
+    expect([status, body.user?.id, headers['set-cookie']]).toEqual([200, member.userId, undefined])
+    expect((await service.getSession({ cookie })).status).toBe(200)
+  })
+
+  test('is expired by a 401 that it causes, and by no other answer', async () => {
+    const ended = await service.cookieOf(admin)
+    await service.call('/auth/logout', { cookie: ended })
+    const live = await service.cookieOf(admin)
+    for (const pairs of [
+      `__Host-session=${ended}`,
+      `__Host-session=${'A'.repeat(43)}`,
+      `__Host-session=${live}; __Host-session=${live}`,
+    ]) {
+      for (const [method, path] of [
+        ['GET', '/auth/session'],
+        ['POST', '/auth/logout'],
+        ['PATCH', '/auth/members/x'],
+      ] as const) {
+        const { status, headers } = await service.call(path, { method, headers: { cookie: pairs } })
+        expect([path, status, headers['set-cookie']]).toEqual([
+          path,
+          401,
+          expect.stringMatching(/^__Host-session=; Max-Age=0; Path=\/; .*Secure/),
+        ])
+      }
+    }
+    const foreign = { origin: FOREIGN }
+    for (const answer of [
+      await service.call('/auth/session', { method: 'GET', headers: { cookie: 'session=x' } }),
+      await service.call('/auth/logout', { cookie: ended, headers: foreign }),
+      await service.call('/auth/logout', { cookie: live, headers: { 'x-session-id': 'x' } }),
+    ]) {
+      expect(answer.headers['set-cookie']).toBeUndefined()
+    }
+    expect((await service.getSession({ cookie: live })).status).toBe(200)
   })
 
   test('is no bearer token, nor does it refresh; and no token is a cookie (ASVS 9.2.2)', async () => {

@@ -142,10 +142,11 @@ describe('a logout', () => {
 })
 
 describe('in cookie mode a logout', () => {
-  test('makes the browser forget the cookie and its copies of answers, and not the device (ASVS 14.3.1)', async () => {
+  test('expires the session cookie, and neither the device cookie nor the cache (ASVS 14.3.1)', async () => {
     const { cookie } = await openSessions()
     const { headers } = await service.call('/auth/logout', { cookie })
-    expect(headers['clear-site-data']).toBe('"cache"')
+    // Nothing that it names is worth the seconds that a browser with a full cache takes.
+    expect(headers['clear-site-data']).toBeUndefined()
     const [pair, ...attributes] = String(headers['set-cookie']).split('; ')
     expect(pair).toBe('__Host-session=')
     expect(attributes.sort()).toEqual([
@@ -162,7 +163,6 @@ describe('in cookie mode a logout', () => {
     const { tokens } = await openSessions()
     const { headers } = await service.call('/auth/logout', { token: tokens.accessToken })
     expect(headers['set-cookie']).toBeUndefined()
-    expect(headers['clear-site-data']).toBeUndefined()
   })
 })
 
