@@ -107,7 +107,11 @@ export async function listTrail(
     ...(to === undefined ? [] : [sql`${time} < ${to}`]),
     ...(after === undefined
       ? []
-      : [sql`(${time}, ${id}) < (${after.occurredAt}::timestamptz, ${after.id}::uuid)`]),
+      : [
+          sql`(${time}, ${id}) < (${after.occurredAt}::timestamptz, ${after.id}::uuid)`,
+          // No index of summed sign-ins has the ids.
+          sql`${time} <= ${after.occurredAt}`,
+        ]),
   ]
   const ofEntries = [
     sql`e.company_id = ${companyId}`,

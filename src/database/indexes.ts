@@ -14,14 +14,30 @@ const INDEXES = [
   },
 ]
 
-type Index = (typeof INDEXES)[number] | Replacement
+/** Of audit_events. Migration 0020 makes them without those of the partitions, and partitions that come later have them. */
+const PARTITIONED = [
+  {
+    parent: 'audit_events_by_action',
+    columns: sql`(company_id, action text_pattern_ops, occurred_at, audit_id)`,
+  },
+  {
+    parent: 'audit_events_by_actor',
+    columns: sql`(company_id, actor text_pattern_ops, occurred_at, audit_id)`,
+  },
+  {
+    parent: 'audit_events_by_actor_and_action',
+    columns: sql`(company_id, actor text_pattern_ops, action text_pattern_ops, occurred_at, audit_id)`,
+  },
+]
+
+type Index = (typeof INDEXES)[number] | Replacement | Awaited<ReturnType<typeof listOfPartitions>>[number]
 
 const LOCK = 1_903_211_786
 const RETRY_MS = 1_000
 
 /** Safe in several instances, and after one that was broken off. */
 export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) => void): Promise<void> {
-  for (const index of [...INDEXES, ...REPLACEMENTS]) {
+  for (const index of [...INDEXES, ...REPLACEMENTS, ...(await listOfPartitions(db))]) {
     for (let waits = 0; !(await isDone(db, index)); waits += 1) {
       if (waits === 1)
         onWait(
@@ -33,8 +49,31 @@ export async function buildIndexes(db: Kysely<Database>, onWait: (text: string) 
   }
 }
 
+/** The indexes that partitions lack. */
+async function listOfPartitions(db: Kysely<Database>) {
+  const { rows } = await sql<{ parent: string; partition: string }>`
+    select parent, c.relname as partition
+    from unnest(${PARTITIONED.map(({ parent }) => parent)}::text[]) parent
+    cross join pg_inherits p join pg_class c on c.oid = p.inhrelid
+    where p.inhparent = to_regclass('audit_events') and not exists (
+      select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+      where i.inhparent = to_regclass(parent) and x.indrelid = p.inhrelid
+    )`.execute(db)
+  return rows.flatMap(({ parent, partition }) => {
+    const name = parent.replace('audit_events', partition)
+    return PARTITIONED.filter((one) => one.parent === parent).map(({ columns }) => ({
+      parent,
+      name,
+      create: sql`create index concurrently ${sql.table(name)} on ${sql.table(partition)} ${columns}`,
+      drop: sql`drop index concurrently ${sql.table(name)}`,
+      swap: [sql`alter index ${sql.table(parent)} attach partition ${sql.table(name)}`],
+    }))
+  })
+}
+
 async function isDone(db: Kysely<Database>, index: Index): Promise<boolean> {
   if ('former' in index) return !(await isCollated(db, index.former))
+  if ('parent' in index) return await isAttached(db, index)
   return (await stateOf(db, index)) === 'valid'
 }
 
@@ -72,6 +111,17 @@ async function swap(one: Kysely<Database>, statements: RawBuilder<unknown>[]): P
   } catch (error) {
     if (codeOf(error) !== '55P03') throw error
   }
+}
+
+async function isAttached(
+  db: Kysely<Database>,
+  { name, parent }: { name: string; parent: string },
+): Promise<boolean> {
+  const { rows } = await sql`
+    select from pg_inherits where inhrelid = to_regclass(${name}) and inhparent = to_regclass(${parent})`.execute(
+    db,
+  )
+  return rows.length > 0
 }
 
 async function stateOf(

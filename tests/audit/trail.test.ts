@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
 import { type Connection, connect } from '../../src/database/connect.ts'
+import { buildIndexes } from '../../src/database/indexes.ts'
 import { maintainAuditTrail } from '../../src/operator/deletion-repository.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { invite } from '../../src/operator/users.ts'
@@ -204,6 +205,38 @@ describe('the migration', async () => {
     }
     return connection.db
   }
+
+  test('of the indexes leaves those of the months to be built beside requests; months to come have them', async () => {
+    const before = await openBefore('0020')
+    await insertAsBefore(ago(10), { executor: before })
+    const { up } = await import(new URL('0020-audit-indexes.ts', folder).href)
+    await before.transaction().execute(up)
+    const stateOfIndexes = async () => {
+      const { rows } = await sql`
+        select x.indexrelid::regclass::text as name, indisvalid as is_valid,
+          (select count(*)::int from pg_inherits where inhparent = x.indexrelid)
+            = (select count(*) from pg_inherits where inhparent = 'audit_events'::regclass) as is_whole
+        from pg_index x where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(
+        before,
+      )
+      return rows
+    }
+    const all = (are: boolean) =>
+      ['action', 'actor', 'actor_and_action'].map((columns) => {
+        return { name: `audit_events_by_${columns}`, is_valid: are, is_whole: are }
+      })
+    expect(await stateOfIndexes()).toEqual(all(false))
+    // One that was broken off.
+    const broken = sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`
+    await broken.execute(before)
+    await sql`update pg_index set indisvalid = false where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(
+      before,
+    )
+    await buildIndexes(before, () => {})
+    expect(await stateOfIndexes()).toEqual(all(true))
+    await sql`select add_audit_partition('2077-05-01T00:00:00Z')`.execute(before)
+    expect(await stateOfIndexes()).toEqual(all(true))
+  })
 
   test('moves every entry into its month, and its addresses apart if they are not too old', async () => {
     const before = await openBefore('0007')

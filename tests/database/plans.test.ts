@@ -21,6 +21,7 @@ const FILLED = [
   'second_factors',
   'recovery_codes',
   'second_factor_challenges',
+  'audit_addresses',
   'used_passkey_challenges',
   'refused_sign_ins',
   'service_sign_ins',
@@ -69,6 +70,9 @@ async function fill(): Promise<void> {
       select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', md5('u' || n % 5000)::uuid, '192.0.2.1', ${id('a')},
         1, 0, '192.0.2.1'
       from generate_series(1, 20000) n`,
+    sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor)
+      select md5('c' || (n % 50 + 1))::uuid, ${id('a')}, now() - n * interval '1 minute', 'a' || n % 20, 'done', 'u' || n % 5000
+      from generate_series(1, 100000) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
       select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,
   ]
@@ -113,6 +117,10 @@ async function collect(): Promise<[what: string, text: string][]> {
   await during('the same event', () => service.send(admin.companyId, secret, event), 202)
   const events = [event, { ...event, id: 'e2' }]
   await during('several events', () => service.send(admin.companyId, secret, { events }), 202)
+  const { accessToken: reader } = await service.loginAs(admin)
+  const read = (path: string) => () => service.call(`/auth/audit${path}`, { method: 'GET', token: reader })
+  for (const filter of ['action=invite', 'actor=operator', 'actor=operator&action=invite'])
+    await during(`the audit trail by ${filter}`, read(`?${filter}`), 200)
   const { accessToken: later } = await service.loginAs(admin)
   const change = { currentPassword: PASSWORD, newPassword: `${PASSWORD} anew` }
   await during(
@@ -153,7 +161,7 @@ const FEW_ROWS = 'signing_keys'
 /** Tables of which a company has one row, and its mails of a few days. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
 const KEYS =
-  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute)\b/
+  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id)\b/
 
 /** Whether a part of a plan reads or hashes more than the rows that are asked for. */
 function isCostly({
