@@ -278,6 +278,14 @@ export interface Database {
     ip_address: Fixed<string | null>
     email: Fixed<string | null>
   }
+  /** Triggers on audit_events, refused_sign_ins and service_sign_ins write it. */
+  audit_days: OfCompany & {
+    day: Fixed<Date>
+    action: Fixed<string>
+    outcome: Fixed<string>
+    part: Fixed<string>
+    count: Fixed<number>
+  }
   refused_sign_ins: OfCompany & {
     minute: Fixed<Date>
     network: Fixed<string>

@@ -98,6 +98,7 @@ const BEFORE_USERS = [
   'audit_addresses',
   'refused_sign_ins',
   'service_sign_ins',
+  'audit_days',
   'refused_requests',
   'second_factors',
   'second_factor_challenges',

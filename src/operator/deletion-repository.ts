@@ -18,6 +18,7 @@ const KEYS = {
   invitations: ['company_id', 'invitation_id'],
   mail_outbox: ['company_id', 'mail_id'],
   audit_addresses: ['company_id', 'audit_id'],
+  audit_days: ['company_id', 'day', 'action', 'outcome', 'part'],
   refused_sign_ins: ['company_id', 'minute', 'network', 'kind'],
   service_sign_ins: ['company_id', 'minute', 'user_id', 'network'],
   refused_requests: ['company_id', 'minute', 'reason', 'network'],

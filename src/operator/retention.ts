@@ -29,6 +29,8 @@ const RETENTION = [
   { name: 'counters', table: 'rate_counters', since: 'window_ends_at', keptMs: 5 * MINUTE_MS },
   { name: 'mails', table: 'mail_outbox', since: ['coalesce', 'sent_at', 'failed_at'], keptMs: 7 * DAY_MS },
   { name: 'auditAddresses', table: 'audit_addresses', since: 'occurred_at', keptMs: 90 * DAY_MS },
+  // Of the 90 that are shown, and of the oldest until all of it has lapsed.
+  { name: 'auditDays', table: 'audit_days', since: 'day', keptMs: 92 * DAY_MS },
   { name: 'refusedSignIns', table: 'refused_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'serviceSignIns', table: 'service_sign_ins', since: 'minute', keptMs: 90 * DAY_MS },
   { name: 'formerSecrets', table: 'former_signing_secrets', since: 'replaced_at', keptMs: DAY_MS },

@@ -2,8 +2,10 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { countDaily } from '../../src/audit/repository.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { buildIndexes } from '../../src/database/indexes.ts'
+import { fillAuditDays } from '../../src/database/migrate.ts'
 import { maintainAuditTrail } from '../../src/operator/deletion-repository.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { invite } from '../../src/operator/users.ts'
@@ -194,7 +196,7 @@ describe('the migration', async () => {
   async function openBefore(name: string): Promise<Connection['db']> {
     const database = `gatehouse_${randomBytes(6).toString('hex')}`
     await run(inject('serverUrl'), `create database ${database}`)
-    const connection = connect({ url: databaseUrl(inject('serverUrl'), database), poolSize: 1 })
+    const connection = connect({ url: databaseUrl(inject('serverUrl'), database), poolSize: 2 })
     onTestFinished(async () => {
       await connection.close()
       await run(inject('serverUrl'), `drop database ${database} with (force)`)
@@ -236,6 +238,38 @@ describe('the migration', async () => {
     expect(await stateOfIndexes()).toEqual(all(true))
     await sql`select add_audit_partition('2077-05-01T00:00:00Z')`.execute(before)
     expect(await stateOfIndexes()).toEqual(all(true))
+  })
+
+  test('to sums of days counts what was there before, once, and what comes meanwhile', async () => {
+    const before = await openBefore('0039')
+    const companyId = randomUUID()
+    const add = (at: Date, count: number) =>
+      sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome)
+        select ${companyId}::uuid, gen_random_uuid(), ${at}, 'sign_in', 'done' from generate_series(1, ${count}::int)`.execute(
+        before,
+      )
+    const refuse = (at: Date) =>
+      sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
+        values (${companyId}, ${at}, '192.0.2.1', '', 5, '', ${at})
+        on conflict (company_id, minute, network, kind) do update set count = r.count + 5`.execute(before)
+    const [old, recent] = [ago(20), ago(1)]
+    await add(old, 3)
+    await add(recent, 2)
+    await refuse(recent)
+    const { up } = await import(new URL('0039-audit-days.ts', folder).href)
+    await before.transaction().execute(up)
+    await add(recent, 10)
+    await refuse(recent)
+    await refuse(old)
+    // Two instances.
+    await Promise.all([fillAuditDays(before), fillAuditDays(before)])
+    await fillAuditDays(before)
+    await add(recent, 100)
+    const days = await countDaily(before, companyId, { now: new Date(), days: 30 })
+    expect(days.filter(({ signIns }) => signIns > 0)).toEqual([
+      { date: old.toISOString().slice(0, 10), signIns: 3, refusals: 5, changes: 0 },
+      { date: recent.toISOString().slice(0, 10), signIns: 112, refusals: 10, changes: 0 },
+    ])
   })
 
   test('moves every entry into its month, and its addresses apart if they are not too old', async () => {

@@ -22,6 +22,7 @@ const FILLED = [
   'recovery_codes',
   'second_factor_challenges',
   'audit_addresses',
+  'audit_days',
   'used_passkey_challenges',
   'refused_sign_ins',
   'service_sign_ins',
@@ -121,6 +122,7 @@ async function collect(): Promise<[what: string, text: string][]> {
   const read = (path: string) => () => service.call(`/auth/audit${path}`, { method: 'GET', token: reader })
   for (const filter of ['action=invite', 'actor=operator', 'actor=operator&action=invite'])
     await during(`the audit trail by ${filter}`, read(`?${filter}`), 200)
+  await during('the days of the audit trail', read('/daily'), 200)
   const { accessToken: later } = await service.loginAs(admin)
   const change = { currentPassword: PASSWORD, newPassword: `${PASSWORD} anew` }
   await during(
@@ -161,7 +163,7 @@ const FEW_ROWS = 'signing_keys'
 /** Tables of which a company has one row, and its mails of a few days. */
 const OF_COMPANY = /^(?:companies|subscriptions|signing_secrets|mail_outbox)$/
 const KEYS =
-  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id)\b/
+  /\b(?:session_id|user_id|cookie_hash|email|event_id|digest|counter|token_hash|challenge_hash|credential_id|minute|action|actor|audit_id|day)\b/
 
 /** Whether a part of a plan reads or hashes more than the rows that are asked for. */
 function isCostly({

@@ -23,6 +23,7 @@ const nothing = {
   counters: 0,
   mails: 0,
   auditAddresses: 0,
+  auditDays: 0,
   refusedSignIns: 0,
   serviceSignIns: 0,
   auditMonths: 0,

@@ -1,0 +1,68 @@
+import { randomUUID } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { newEntry } from '../../src/audit/entry.ts'
+import { appendAudit, countDaily } from '../../src/audit/repository.ts'
+import type { Executor } from '../../src/database/connect.ts'
+import { deleteCompany } from '../../src/operator/company-deletion.ts'
+import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
+import { openTestService, times } from '../support/test-service.ts'
+
+/** The sums of each day, which change with the entries in one transaction. */
+
+const service = await openTestService({ instances: 2 })
+const { clock, db } = service
+const DAY_MS = 86_400_000
+
+const signInTo = (companyId: string, executor: Executor) =>
+  appendAudit(
+    executor,
+    companyId,
+    newEntry(clock, new Date(clock.now()), { action: 'sign_in', outcome: 'done', actor: 'operator' }),
+  )
+
+const countRows = async (companyId: string) => {
+  const rows = await db.selectFrom('audit_days').selectAll().where('company_id', '=', companyId).execute()
+  return rows.length
+}
+
+test('entries that are added at the same time all count, without a wait, and only if they are committed', async () => {
+  const companyId = randomUUID()
+  const executors = service.connections.map((connection) => connection.db)
+  await signInTo(companyId, db)
+  const both = db.transaction().execute(async (tx) => {
+    await signInTo(companyId, tx)
+    // These would wait for the transaction, and it waits for them.
+    await Promise.all(times(20, () => executors.map((executor) => signInTo(companyId, executor))).flat())
+    await db
+      .transaction()
+      .execute(async (undone) => {
+        await signInTo(companyId, undone)
+        throw new Error('undone')
+      })
+      .catch(() => {})
+  })
+  await both
+  const days = await countDaily(db, companyId, { now: new Date(clock.now()), days: 1 })
+  expect(days).toMatchObject([{ signIns: 42 }])
+})
+
+test('a day keeps its sums as long as it is shown, and loses them with its company', async () => {
+  const admin = await service.addCompany()
+  await service.login({ ...admin, password: 'wrong' })
+  const later = (days: number) => clock.now() + days * DAY_MS
+  const first = async () => {
+    const days = await countDaily(db, admin.companyId, { now: new Date(later(89)), days: 90 })
+    return days[0]
+  }
+  const before = await first()
+  expect(before).toMatchObject({ refusals: 1, changes: 1 })
+  await pruneAcrossCompanies(service.context, later(91))
+  expect(await first()).toEqual(before)
+  await pruneAcrossCompanies(service.context, later(94))
+  expect(await countRows(admin.companyId)).toBe(0)
+
+  const { companyId } = await service.addCompany()
+  expect(await countRows(companyId)).toBeGreaterThan(0)
+  await deleteCompany(service.context, companyId, clock.now())
+  expect(await countRows(companyId)).toBe(0)
+})
