@@ -36,7 +36,7 @@ const PASSWORD = 'correct horse battery'
 const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-timing-'))
 const postgres = await startEmbeddedPostgres({ dataDir, randomBytes })
 const connection = connect({ url: postgres.url, poolSize: 10 })
-const { db } = connection
+const { db, auditDb } = connection
 await migrate(db)
 const system = realSystem
 const hasher = await createLimitedHasher()
@@ -50,7 +50,7 @@ const config = loadConfig({
   LOG_LEVEL: 'silent',
 })
 const context = { db, hasher: await createPasswordHasher(), system, config }
-const { app, platform } = await buildApp({ config, db, system, hasher, registry: createRegistry() })
+const { app, platform } = await buildApp({ config, db, auditDb, system, hasher, registry: createRegistry() })
 const url = `${await app.listen({ host: '127.0.0.1', port: 0 })}/api`
 const agent = new Agent({ keepAlive: true, maxSockets: 1 })
 

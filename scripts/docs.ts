@@ -49,9 +49,11 @@ async function openapiDocument(): Promise<string> {
     createIntrospector: (db: Kysely<Database>) => new PostgresIntrospector(db),
     createQueryCompiler: () => new PostgresQueryCompiler(),
   }
+  const db = new Kysely<Database>({ dialect })
   const { app, platform } = await buildApp({
     config,
-    db: new Kysely<Database>({ dialect }),
+    db,
+    auditDb: db,
     system: realSystem,
     hasher: await createLimitedHasher(1),
     registry: createRegistry(),

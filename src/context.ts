@@ -14,6 +14,7 @@ import type { Tokens } from './token/service.ts'
 export interface ContextOptions {
   config: Config
   db: Connection['db']
+  auditDb: Connection['auditDb']
   system: System
   hasher: LimitedHasher
   registry: Registry
@@ -32,13 +33,14 @@ export interface Context extends ContextOptions {
 
 /** All of it but the tokens, which their plugin makes. `notice` warns the operator. */
 export function createContext(
-  { config, db, system, hasher, registry }: ContextOptions,
+  { config, db, auditDb, system, hasher, registry }: ContextOptions,
   notice: (message: string, details: Record<string, unknown>) => void,
 ): Omit<Context, 'tokens'> {
   const measureBatch = createBatchMeasure(registry)
   return {
     config,
     db,
+    auditDb,
     system,
     hasher,
     registry,

@@ -8,6 +8,7 @@ import { createPasswordHasher } from './crypto/password.ts'
 import { warnOfCollation } from './database/byte-order.ts'
 import type { Connection } from './database/connect.ts'
 import { migrate } from './database/migrate.ts'
+import { AUDIT_POOL_SIZE } from './database/settings.ts'
 import { readConnectionCapacity, requireSessionPooling, waitForDatabase } from './database/start.ts'
 import { findPages } from './http/built-pages.ts'
 import { createLogStream, type LogStream } from './http/log-stream.ts'
@@ -206,7 +207,7 @@ async function warnOfConnections(
   { db }: Pick<Connection, 'db'>,
 ): Promise<string[]> {
   // The primary has as many at most, for mail and housekeeping, and two of its own.
-  const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + 2
+  const most = (workers === 1 ? 1 : workers + 1) * databasePoolSize + workers * AUDIT_POOL_SIZE + 2
   const capacity = await readConnectionCapacity(db)
   if (capacity === null || most <= capacity) return []
   return [

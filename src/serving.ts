@@ -39,7 +39,8 @@ export async function startServing({ connection, ...options }: Options): Promise
   // One of libuv's threads is left for DNS look-ups and files.
   const hasher = await createLimitedHasher(Math.max(1, Math.min(availableParallelism(), config.threads - 1)))
   showHashing(registry, hasher)
-  const { app, platform } = await buildApp({ ...options, db: connection.db, hasher })
+  const { db, auditDb } = connection
+  const { app, platform } = await buildApp({ ...options, db, auditDb, hasher })
   const closeMoreSockets = new Map<Server, () => Promise<void>>()
   let takingMs = 0
   for (const each of [app, platform]) {

@@ -1,4 +1,6 @@
 import type { Executor } from '../database/connect.ts'
+import { isTooSlow } from '../database/faults.ts'
+import { overloaded } from '../errors.ts'
 import type { RefusalReason } from './entry.ts'
 import { type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
 import { CSV_COLUMNS } from './schemas.ts'
@@ -30,16 +32,25 @@ export async function* exportTrail(
   format: Format,
 ): AsyncGenerator<string> {
   const { header, write } = WRITERS[format]
-  if (header) yield header
   let after: Place | undefined
   do {
-    const entries = await listTrail(db, companyId, { ...filter, after, max: ROWS })
-    const names = await findNames(db, companyId, entries)
+    const page = { ...filter, after, max: ROWS }
+    const entries = await listTrail(db, companyId, page).catch(throwOverloaded)
+    const names = await findNames(db, companyId, entries).catch(throwOverloaded)
+    // Not before the first rows are read: until then, the client can get a problem instead.
+    if (header && !after) yield header
     const nameOf = (id: string | null) => (id !== null && names[id]) || null
     for (const entry of entries)
       yield write({ ...toReply(entry), actorName: nameOf(entry.actor), subjectName: nameOf(entry.subject) })
     after = entries.length === ROWS ? entries.at(-1) : undefined
   } while (after)
+}
+
+/** @throws Problem overloaded; the error, if it has another cause than the trail's size */
+export function throwOverloaded(error: unknown): never {
+  throw isTooSlow(error)
+    ? overloaded('Reading the audit trail took too long. Retry with a narrower filter.')
+    : error
 }
 
 export function toReply({ occurredAt, reason, count, ...entry }: TrailEntry) {

@@ -4,7 +4,8 @@ import { invalidField, Problem } from '../errors.ts'
 import { preferredType } from '../http/accept.ts'
 import { readPage, toTimeAndId } from '../http/list-pages.ts'
 import { operationsOf, type Routes, scopedRoutes } from '../http/operations.ts'
-import { CSV, exportTrail, NDJSON, toReply } from './export.ts'
+import { createCompanyAdmission } from '../limits/company-admission.ts'
+import { CSV, exportTrail, NDJSON, throwOverloaded, toReply } from './export.ts'
 import { countDaily, type Filter, findNames, listTrail, type Place, type TrailEntry } from './repository.ts'
 import {
   AuditQuery,
@@ -19,7 +20,8 @@ import {
 const operation = operationsOf('audit')
 
 /** The audit trail of the company; behind the permission guard. */
-const routes: Routes<Context> = async (app, { context: { db, system } }) => {
+const routes: Routes<Context> = async (app, { context: { auditDb: db, config, system } }) => {
+  const admit = createCompanyAdmission(config.limits.auditReads)
   /** Companies whose trail is being exported. */
   const exporting = new Set<string>()
 
@@ -56,13 +58,15 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
           .header('content-disposition', `attachment; filename="${name}"`)
         return reply.send(lines)
       }
-      const { rows, nextCursor } = await readPage(
-        query,
-        ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
-        ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPlace(after), max }),
-      )
-      const names = await findNames(db, companyId, rows)
-      return reply.send({ entries: rows.map(toReply), names, nextCursor })
+      const page = admit(companyId, async () => {
+        const { rows, nextCursor } = await readPage(
+          query,
+          ({ occurredAt, id }: TrailEntry) => [occurredAt.toISOString(), id],
+          ({ after, max }) => listTrail(db, companyId, { ...filter, after: after && toPlace(after), max }),
+        )
+        return { entries: rows.map(toReply), names: await findNames(db, companyId, rows), nextCursor }
+      })
+      return reply.send(await page.catch(throwOverloaded))
     },
   )
 
@@ -77,7 +81,9 @@ const routes: Routes<Context> = async (app, { context: { db, system } }) => {
     }),
     async ({ session: { companyId }, query }) => {
       const now = new Date(system.now())
-      return { days: await countDaily(db, companyId, { now, days: Number(query.days ?? DEFAULT_DAYS) }) }
+      const days = Number(query.days ?? DEFAULT_DAYS)
+      const counting = admit(companyId, () => countDaily(db, companyId, { now, days }))
+      return { days: await counting.catch(throwOverloaded) }
     },
   )
 }

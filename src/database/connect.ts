@@ -5,7 +5,15 @@ import pg from 'pg'
 import { LruMap } from 'toad-cache'
 import { ConnectionError, isPoisonous, StandbyError } from './faults.ts'
 import type { Database } from './schema.ts'
-import { FOR_MAINTENANCE, FOR_PROBES, forRequests, type Settings, toStatements } from './settings.ts'
+import {
+  AUDIT_POOL_SIZE,
+  FOR_MAINTENANCE,
+  FOR_PROBES,
+  forAuditReads,
+  forRequests,
+  type Settings,
+  toStatements,
+} from './settings.ts'
 import { type AwaitAnswer, watchForSilence } from './silence.ts'
 
 /** The pool or a transaction: the first argument of repository functions. */
@@ -14,6 +22,8 @@ export type Tx = Transaction<Database>
 
 export interface Connection {
   db: Kysely<Database>
+  /** For reads of audit trails, which can be large: apart, few, and shorter, so that they take little from requests. */
+  auditDb: Kysely<Database>
   /** Apart, so that the readiness probe does not wait behind requests. */
   health: Kysely<Database>
   /** For migrations and operators: no statement timeout. */
@@ -146,14 +156,16 @@ export function connect({
     patienceMs: PATIENCE_MS * timeoutScale,
   })
   const { pool, db } = open(poolSize, forRequests(timeoutScale), awaitAnswer)
+  const { db: auditDb } = open(AUDIT_POOL_SIZE, forAuditReads(timeoutScale), awaitAnswer)
   const { db: maintenance } = open(1, FOR_MAINTENANCE)
   return {
     db,
+    auditDb,
     health,
     maintenance,
     pool,
     async close() {
-      const closed = Promise.all([db, health, probes, maintenance].map((one) => one.destroy()))
+      const closed = Promise.all([db, auditDb, health, probes, maintenance].map((one) => one.destroy()))
       // A server that does not answer does not close its end either.
       await Promise.race([closed, sleep(CLOSE_MS, undefined, { ref: false })])
     },

@@ -66,6 +66,11 @@ export function isUnanswered(error: unknown): boolean {
   return codeOf(error) === undefined && error instanceof Error && /time(d )?out/i.test(error.message)
 }
 
+/** Whether a statement, or the wait for a connection, has taken too long. */
+export function isTooSlow(error: unknown): boolean {
+  return codeOf(error) === '57014' || isUnanswered(error)
+}
+
 /** Whether one item can have caused the error, so that the others can succeed without it. */
 export function isItemFault(error: unknown): boolean {
   if (error instanceof ConnectionError) return false

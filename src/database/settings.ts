@@ -53,6 +53,15 @@ export const forRequests = (scale: number): Settings => ({
   },
 })
 
+/** Two companies at the limit of `auditReads`. */
+export const AUDIT_POOL_SIZE = 4
+
+export const forAuditReads = (scale: number): Settings => ({
+  connectionTimeoutMillis: 2_000 * scale,
+  query_timeout: 3_000 * scale,
+  server: { lock_timeout: 2_000 * scale, statement_timeout: 2_000 * scale, ...PLANS },
+})
+
 export const FOR_PROBES: Settings = {
   connectionTimeoutMillis: 1_000,
   query_timeout: 1_000,

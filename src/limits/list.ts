@@ -55,6 +55,9 @@ const DEFAULTS = {
   // Counted in the session's own row: see session/rotation-repository.ts.
   refresh: limit('refresh', 30, 60),
 
+  // Admitted by each process: so many at the same time, while others wait this long. See company-admission.ts.
+  auditReads: limit('audit-reads', 2, 1),
+
   // Counted by each process in its memory: see memory.ts.
   ingest: limit('ingest', 1000, 1),
   badSignatures: limit('bad-signatures', 60, 60),
@@ -94,6 +97,8 @@ export const COUNTED: Record<keyof Limits, string> = {
     'wrong passwords, codes, and passkeys of re-authentications, by session; the last one ends it',
   trialBytes: 'bytes of events, by company on a trial and day (UTC)',
   refresh: 'refreshes, by session',
+  auditReads:
+    'reads of the audit trail at the same time in a process, by company; four times as many wait for up to this time',
   ingest: 'signed requests, by company',
   badSignatures: 'requests whose signature does not hold, by network',
   signatureChecks:

@@ -77,6 +77,9 @@ const HELD = 'second_factor_enrolment_required'
 /** The service answers each request within 10 s; the rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
+/** Of a read that has to wait for others of the company. */
+const MAX_RETRIES = 5
+const RETRY_MS = 1_000
 
 /** @throws ApiError */
 export async function call<Name extends keyof Routes>(
@@ -137,22 +140,24 @@ export function saveFile(content: Blob, name: string): void {
   URL.revokeObjectURL(url)
 }
 
-async function send(
-  route: keyof Routes,
-  { id = '', body, query = {}, headers, signal, patienceMs = PATIENCE_MS }: Options,
-): Promise<Response> {
+async function send(route: keyof Routes, options: Options, retries = MAX_RETRIES): Promise<Response> {
+  const { id = '', body, query = {}, headers, signal, patienceMs = PATIENCE_MS } = options
   const [method = '', path = ''] = route.replace('/:id', `/${encodeURIComponent(id)}`).split(' ')
   const asked = new URLSearchParams(
     Object.entries(query).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   )
   try {
-    return await fetch(`/api${path}${asked.size > 0 ? `?${asked}` : ''}`, {
+    const answer = await fetch(`/api${path}${asked.size > 0 ? `?${asked}` : ''}`, {
       method,
       credentials: 'same-origin',
       headers: { ...(body && { 'content-type': 'application/json' }), ...headers },
       ...(body && { body: JSON.stringify(body) }),
       signal: AbortSignal.any([AbortSignal.timeout(patienceMs), ...(signal ? [signal] : [])]),
     })
+    const isSoon = answer.status === 429 && answer.headers.get('retry-after') === '1'
+    if (method !== 'GET' || !isSoon || retries === 0) return answer
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    return await send(route, options, retries - 1)
   } catch (error) {
     return failOffline(error)
   }

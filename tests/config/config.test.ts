@@ -63,6 +63,7 @@ const defaults = {
     secondFactorCodes: { name: 'second-factor-codes', max: 10, windowSeconds: 900 },
     mailboxCodes: { name: 'mailbox-codes', max: 3, windowSeconds: 3600 },
     oneTimeTokens: { name: 'one-time-tokens', max: 10, windowSeconds: 60 },
+    auditReads: { name: 'audit-reads', max: 2, windowSeconds: 1 },
     ingest: { name: 'ingest', max: 1000, windowSeconds: 1 },
     badSignatures: { name: 'bad-signatures', max: 60, windowSeconds: 60 },
     signatureChecks: { name: 'signature-checks', max: 20, windowSeconds: 1 },

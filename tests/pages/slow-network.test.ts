@@ -114,6 +114,25 @@ test('a list never stands under a filter that it does not match', async () => {
   expectClean()
 })
 
+test('a page waits and asks again while other reads of the company take their turn', async () => {
+  const admin = await service.addCompany()
+  const { page, expectClean } = await openPage(origin)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, admin)
+  await heading(page, 'Developer settings')
+  let refusals = 0
+  await page.route('**/api/auth/audit?**', async (route) => {
+    refusals += 1
+    const refused = { status: 429, headers: { 'retry-after': '1', 'cache-control': 'no-store' } }
+    await (refusals <= 2 ? route.fulfill(refused) : route.continue())
+  })
+  await page.goto(`${origin}/activity`)
+  await page.getByRole('table').first().waitFor()
+  expect(refusals).toBe(3)
+  expect(await page.getByRole('alert').count()).toBe(0)
+  expectClean()
+})
+
 test('a poll begins after the answer of the one before, slows down, stops when hidden, and goes on when looked at', async () => {
   const admin = await service.addCompany()
   const { page, expectClean } = await openPage(origin)

@@ -217,10 +217,11 @@ export async function openTestService({
       const system = clocks[index] ?? shared
       const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
-      const { db } = connection
+      const { db, auditDb } = connection
       const { app, platform } = await buildApp({
         config,
         db,
+        auditDb,
         system,
         hasher,
         registry,
