@@ -28,10 +28,15 @@ function malformationOf(message: IncomingMessage): string | null {
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return 'Send the body with Content-Length, or with `Transfer-Encoding: chunked` in HTTP/1.1.'
   }
-  // A body of GET or HEAD has no meaning and can smuggle a request (RFC 9110, section 9.3.1). Two bytes are
-  // accepted, since some clients send `{}` with every request.
-  const empty = coding === undefined && Number(headers['content-length'] ?? 0) <= 2
-  return (method === 'GET' || method === 'HEAD') && !empty ? `A ${method} request has no body.` : null
+  return null
+}
+
+/** What some clients send with every request: `{}`, `[]`, or `null`. */
+export const MAX_UNUSED_BYTES = 4
+
+/** The body of a GET or HEAD has no meaning and can smuggle a request (RFC 9110, section 9.3.1). */
+export function unusedBody({ method }: IncomingMessage): Problem {
+  return new Problem('malformed_http', `A ${method} request has no body.`)
 }
 
 /** Whether all percent-escapes are whole, and UTF-8. Parsers read others differently, or as text. */

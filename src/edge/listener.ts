@@ -10,7 +10,7 @@ import { Problem } from '../errors.ts'
 import { type BodyBudget, createBodyBudget } from './body-budget.ts'
 import { connectionLimit } from './connection-limit.ts'
 import { createTrust, readIpAddress, type Trust } from './forwarded.ts'
-import { faultOf } from './framing.ts'
+import { faultOf, MAX_UNUSED_BYTES, unusedBody } from './framing.ts'
 import { ipAddressOfMessage, networkOfIpAddress, setIpAddress } from './network.ts'
 import { createProvenNetworks, type ProvenNetworks } from './proven-networks.ts'
 import { announcedBytes, endAndClose, readBody, releaseAtEnd } from './read-body.ts'
@@ -72,6 +72,8 @@ export interface Listener {
    * @throws Problem overloaded; when it is read also payload_too_large, or an error of the connection
    */
   openBody(message: IncomingMessage, answer: ServerResponse, limit: number): () => Promise<Buffer>
+  /** Of a GET or HEAD that announces a body. @throws Problem malformed_http */
+  passUnusedBody(message: IncomingMessage, answer: ServerResponse): Promise<void>
   /**
    * A credential held: the requests of its network do not wait for those of strangers. Returns whether to tell the
    * peer, which is a trusted proxy.
@@ -91,6 +93,11 @@ export function createListener(options: ListenerOptions): Listener {
       this.set(budget.bytes)
     },
   })
+  const openBody: Listener['openBody'] = (message, answer, limit) => {
+    const holding = budget.open(networkOfMessage(message), Math.min(announcedBytes(message), limit))
+    releaseAtEnd(holding, answer, message.socket)
+    return () => readBody(message, limit, holding)
+  }
   return {
     serve: (handle) => serve(handle, { ...options, isTrusted, provenNetworks, budget }),
     faultOf: (message) => faultOf(message, MAX_HEADER_BYTES),
@@ -98,10 +105,13 @@ export function createListener(options: ListenerOptions): Listener {
       return headers['x-forwarded-for'] !== undefined && peer !== undefined && !isTrusted(peer)
     },
     waitOf,
-    openBody(message, answer, limit) {
-      const holding = budget.open(networkOfMessage(message), Math.min(announcedBytes(message), limit))
-      releaseAtEnd(holding, answer, message.socket)
-      return () => readBody(message, limit, holding)
+    openBody,
+    async passUnusedBody(message, answer) {
+      const isChunked = message.headers['transfer-encoding'] !== undefined
+      if (!isChunked && announcedBytes(message) <= MAX_UNUSED_BYTES) return
+      await openBody(message, answer, MAX_UNUSED_BYTES)().catch((error: unknown) => {
+        throw error instanceof Problem && error.code === 'payload_too_large' ? unusedBody(message) : error
+      })
     },
     prove(message) {
       provenNetworks.add(networkOfMessage(message))

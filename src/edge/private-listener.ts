@@ -3,7 +3,7 @@ import { createBodyBudget } from './body-budget.ts'
 import { faultOf } from './framing.ts'
 import type { Listener, ListenerOptions } from './listener.ts'
 import { announcedBytes, readBody, releaseAtEnd } from './read-body.ts'
-import { answerParserErrors } from './refusals.ts'
+import { answerParserErrors, lingerIfUnread } from './refusals.ts'
 
 /** The HTTP server of a private network, where peers are the platform's own: nobody waits for turns, and none is proven. */
 
@@ -37,6 +37,12 @@ export function createPrivateListener(options: ListenerOptions): Listener {
       const holding = budget.open('', Math.min(announcedBytes(message), limit))
       releaseAtEnd(holding, answer, message.socket)
       return () => readBody(message, limit, holding)
+    },
+    // Proxies announce the body of the request that they ask about, and often do not send it. What comes later on the connection
+    // could be either.
+    async passUnusedBody(message, answer) {
+      answer.setHeader('connection', 'close')
+      lingerIfUnread(message)
     },
     prove: () => false,
   }

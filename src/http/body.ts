@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
@@ -6,17 +7,24 @@ import { Problem } from '../errors.ts'
 import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
 
-const JSON_TYPE = /^application\/json(?: *; *charset=(?:utf-8|"utf-8"))?$/i
+const TOKEN = "[\\w!#$%&'*+.^`|~-]+"
+const PARAMETER = `charset=(?:utf-?8|"utf-?8")|(?!charset=)${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*")`
 
-export function requireJsonType(request: FastifyRequest): void {
-  const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
-  if (!JSON_TYPE.test(type) || encoding !== undefined)
-    throw new Problem('unsupported_media_type', 'Send the body as application/json in UTF-8, not compressed.')
+/** A type in UTF-8, with any other parameters (RFC 9110, section 8.3.1). */
+export function mediaType(name: string) {
+  return { name, pattern: new RegExp(`^${name}[ \t]*(?:;[ \t]*(?:(?:${PARAMETER})[ \t]*)?)*$`, 'i') }
 }
+
+type MediaType = ReturnType<typeof mediaType>
+
+export const JSON_TYPE = mediaType('application/json')
 
 /** @throws Problem malformed_body, or invalid_request for a number or JSON that is not an object */
 export function parseBody(bytes: Buffer, keptName?: string): object {
-  const value = parseStrictJson(bytes, keptName)
+  return requireObject(parseStrictJson(bytes, keptName))
+}
+
+function requireObject(value: unknown): object {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
   throw new Problem('invalid_request', 'The body must be one JSON object.', {
     errors: [{ path: '', message: 'must be an object' }],
@@ -31,14 +39,30 @@ export function optionalBody<Body extends TSchema>(schema: Body) {
 const NO_QUERY = Type.Object({}, { additionalProperties: false })
 const NO_BODY = optionalBody(NO_QUERY)
 
+/** What some clients send to an endpoint without a body; also an empty object. */
+function isNothing(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.length === 0)
+}
+
+function unsupported({ name }: MediaType): Problem {
+  return new Problem('unsupported_media_type', `Send the body as ${name} in UTF-8, not compressed.`)
+}
+
+function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined
+}
+
 declare module 'fastify' {
   interface FastifyRequest {
-    /** @throws Problem payload_too_large, overloaded */
-    readBody(): Promise<Buffer>
+    /**
+     * Undefined if it is empty: no content has no type (RFC 9110, section 6.4).
+     * @throws Problem unsupported_media_type, payload_too_large, overloaded
+     */
+    readBody(type: MediaType): Promise<Buffer | undefined>
   }
 }
 
-/** Bodies are strict JSON. An empty one counts as missing, since many HTTP clients send it. */
+/** Bodies are strict JSON. */
 async function plugin(app: FastifyInstance, { listener }: { listener: Listener }): Promise<void> {
   // A route without a schema for its query or body takes none, as it takes no unknown fields.
   app.addHook('onRoute', ({ schema, method }) => {
@@ -48,21 +72,36 @@ async function plugin(app: FastifyInstance, { listener }: { listener: Listener }
   })
   app.decorateRequest('readBody')
   app.addHook('onRequest', (request, reply, done) => {
-    if (request.method === 'GET' || request.method === 'HEAD') return done()
+    const { raw } = request
+    if (request.method === 'GET' || request.method === 'HEAD') {
+      if (!announcesBody(raw)) return done()
+      listener.passUnusedBody(raw, reply.raw).then(() => done(), done)
+      return
+    }
     try {
       // Refuses a body that is announced and finds no room, before it is read.
-      request.readBody = listener.openBody(request.raw, reply.raw, request.routeOptions.bodyLimit)
+      const read = listener.openBody(raw, reply.raw, request.routeOptions.bodyLimit)
+      const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = raw.headers
+      request.readBody = async (expected) => {
+        const bytes = await read()
+        if (bytes.length === 0) return undefined
+        if (!expected.pattern.test(type) || encoding.toLowerCase() !== 'identity') throw unsupported(expected)
+        return bytes
+      }
+      // Fastify would judge the type before it is known whether there is content.
+      raw.headers['content-type'] = undefined
       done()
     } catch (error) {
       done(toProblem(error))
     }
   })
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
-    const bytes = await request.readBody()
-    if (bytes.length === 0) return undefined
-    requireJsonType(request)
-    return parseBody(bytes)
+  app.addContentTypeParser('*', async (request: FastifyRequest) => {
+    const bytes = await request.readBody(JSON_TYPE)
+    if (!bytes) return undefined
+    const value = parseStrictJson(bytes)
+    const takesNone = request.routeOptions.schema?.body === NO_BODY
+    return takesNone && isNothing(value) ? undefined : requireObject(value)
   })
 }
 

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Context } from '../context.ts'
 import { headerValues } from '../header-values.ts'
-import { parseBody, requireJsonType } from '../http/body.ts'
+import { JSON_TYPE, parseBody } from '../http/body.ts'
 import { addProblems } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import { limitHeaders } from '../limits/answer.ts'
@@ -133,11 +133,8 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
 }
 
 function keepBodiesAsBytes(app: FastifyInstance): void {
-  app.removeContentTypeParser('application/json')
-  app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
-    requireJsonType(request)
-    return await request.readBody()
-  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', async (request: FastifyRequest) => await request.readBody(JSON_TYPE))
 }
 
 interface Signed {

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import type { Context } from '../context.ts'
-import { invalidField, Problem } from '../errors.ts'
+import { invalidField } from '../errors.ts'
+import { mediaType } from '../http/body.ts'
 import { scopedRoutes } from '../http/operations.ts'
 import { responses } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
@@ -18,20 +19,15 @@ interface Options {
 }
 
 const FORM_BYTES = 64 * 1024
-const FORM_TYPE = /^application\/x-www-form-urlencoded(?: *; *charset=(?:utf-8|"utf-8"))?$/i
+const FORM_TYPE = mediaType('application/x-www-form-urlencoded')
 
 /** Introspection; behind the client guard, for its scope. */
 const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context, sessions }) => {
   const introspect = createIntrospection({ ...context, sessions })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest) => {
-    const bytes = await request.readBody()
-    const { 'content-type': type = '', 'content-encoding': encoding } = request.headers
-    if (!FORM_TYPE.test(type) || encoding !== undefined) {
-      const detail = 'Send the body as application/x-www-form-urlencoded in UTF-8, not compressed.'
-      throw new Problem('unsupported_media_type', detail)
-    }
-    const [token, ...others] = new URLSearchParams(bytes.toString()).getAll('token')
+    const bytes = await request.readBody(FORM_TYPE)
+    const [token, ...others] = new URLSearchParams(bytes?.toString()).getAll('token')
     if (others.length > 0) throw invalidField('token', 'must come once')
     return { token }
   })

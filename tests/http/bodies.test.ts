@@ -142,10 +142,15 @@ describe('a body that parsers could read differently is answered 400 by every en
   })
 
   test('JSON that is no object', async () => {
-    const bodies = ['[]', '[{}]', '"text"', '1', 'null', 'true']
+    const bodies = ['[{}]', '"text"', '1', 'true']
+    // Endpoints without a body take these.
+    const withBody = Object.values(routes).filter((send) => !Object.values(bodyless).includes(send))
     await expectRefused(
       [400, 'invalid_request'],
-      Object.values(routes).flatMap((send) => bodies.map((body) => () => send(body))),
+      [
+        ...Object.values(routes).flatMap((send) => bodies.map((body) => () => send(body))),
+        ...withBody.flatMap((send) => ['[]', 'null'].map((body) => () => send(body))),
+      ],
     )
   })
 })
@@ -277,22 +282,6 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
   })
 })
 
-describe('an endpoint without a body', () => {
-  const status = (options: Parameters<typeof service.call>[1]) =>
-    service.call('/auth/webhook-secret/status', { token: accessToken, ...options })
-
-  test('takes none, an empty one that is called JSON, and an empty object', async () => {
-    const answers = [
-      await status({}),
-      await status({ headers: JSON_TYPE }),
-      await status({ headers: { ...JSON_TYPE, 'content-length': '0' } }),
-      await status({ body: '{}', headers: JSON_TYPE }),
-      await status({ body: ' {\n} ', headers: JSON_TYPE }),
-    ]
-    expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200, 200, 200])
-  })
-})
-
 describe('a body of another kind is answered 415 by every endpoint (ASVS 4.1.1):', () => {
   const types: Record<string, Record<string, string>> = {
     'no type': {},
@@ -302,9 +291,9 @@ describe('a body of another kind is answered 415 by every endpoint (ASVS 4.1.1):
     'charset=utf-16': { 'content-type': 'application/json; charset=utf-16' },
     'charset=iso-8859-1': { 'content-type': 'application/json;charset=iso-8859-1' },
     'a charset twice': { 'content-type': 'application/json; charset=utf-8; charset=utf-16' },
-    'another parameter': { 'content-type': 'application/json; profile=x' },
-    'a tab in the type': { 'content-type': 'application/json\t;charset=utf-8' },
-    'a tab before the charset': { 'content-type': 'application/json;\tcharset=utf-8' },
+    'a quoted charset': { 'content-type': 'application/json; version=1; charset="utf-16"' },
+    'a parameter without a value': { 'content-type': 'application/json; version' },
+    'a tab in the type': { 'content-type': 'application/\tjson' },
     'a list of types': { 'content-type': 'application/json, text/plain' },
     'another JSON': { 'content-type': 'application/problem+json' },
     'no type at all': { 'content-type': 'json' },
@@ -325,9 +314,17 @@ describe('a body of another kind is answered 415 by every endpoint (ASVS 4.1.1):
       'Application/JSON',
       'application/json; charset=utf-8',
       'application/json;charset="UTF-8"',
+      'application/json;',
+      'application/json; charset=utf8',
+      'application/json\t;\tversion=1 ; charset=utf-8;; x="a;\\"charset=x"',
     ]) {
       const json = JSON.stringify({ companyId, email, password })
-      expect((await sender('/auth/login')(json, { 'content-type': type })).status).toBe(200)
+      const headers = { 'content-type': type, 'content-encoding': 'Identity' }
+      expect([type, (await sender('/auth/login')(json, headers)).status]).toEqual([type, 200])
+      expect([type, (await sendEvents('{"id":"a","type":"a","data":{}}', headers)).status]).toEqual([
+        type,
+        202,
+      ])
     }
   })
 })
