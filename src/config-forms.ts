@@ -152,6 +152,17 @@ const HOST_NAME: Form = [
   'be the name of a host in lower case, such as example.com',
 ]
 
+/** As far as it shows: in a password, `/`, `?`, and `#` would end the host of the URL. */
+function hasEncodedPassword(url: string): boolean {
+  return !url.includes('#') && !/^\w+:\/\/[^/?#]*[/?][^=]*@/.test(url)
+}
+const ENCODED: Form = [
+  hasEncodedPassword,
+  'have special characters of its user and password percent-encoded, such as # as %23',
+]
+/** Of URLs, before their form. */
+export const ENCODINGS: Record<string, Form> = { DATABASE_URL: ENCODED, SMTP_URL: ENCODED }
+
 export const FORMS: Record<string, Form> = {
   DATABASE_URL: [
     (url) => /^postgres(ql)?:\/\//.test(url),

@@ -4,6 +4,7 @@ import { Value } from '@sinclair/typebox/value'
 import { readSecretFiles } from './config-files.ts'
 import {
   CONTENTS,
+  ENCODINGS,
   FORMS,
   isBelow,
   list,
@@ -145,7 +146,9 @@ function faultsOf(values: Record<string, unknown>): string[] {
     const name = path.slice(1)
     if (!faults.has(name)) faults.set(name, schema['must'] ? `must ${schema['must']}` : message.toLowerCase())
   }
-  for (const [name, [isValid, must]] of [...Object.entries(FORMS), ...Object.entries(CONTENTS)]) {
+  for (const [name, [isValid, must]] of [ENCODINGS, FORMS, CONTENTS].flatMap((forms) =>
+    Object.entries(forms),
+  )) {
     const value = values[name]
     if (typeof value === 'string' && !faults.has(name) && !isValid(value)) faults.set(name, `must ${must}`)
   }

@@ -19,7 +19,7 @@ import { openDemoCompany, welcome } from './local/demo-company.ts'
 import { type Serving, startServing } from './serving.ts'
 import { explain, type Opened, open } from './startup.ts'
 import { realSystem, type System } from './system.ts'
-import { findFreePort } from './workers/free-port.ts'
+import { findFreePort, listenAs } from './workers/free-port.ts'
 import { createWorkers, type Workers } from './workers/primary.ts'
 import { openWorkerEnd } from './workers/worker.ts'
 
@@ -135,7 +135,7 @@ async function startMachine(context: Context): Promise<Service> {
   showLog(registry, logStream)
   const metrics = () => workers?.metrics(registry) ?? registry.metrics()
   const ops = buildOps({ connection, registry, metrics })
-  const opsUrl = await ops.listen(config.opsListen)
+  const opsUrl = await listenAs('OPS_', config.opsListen, (place) => ops.listen(place))
   await waitForDatabase(connection.health, { signal: stop.signal, say: console.error })
   await requireSessionPooling(connection.db)
   await migrate(connection.maintenance, console.error)
@@ -146,8 +146,8 @@ async function startMachine(context: Context): Promise<Service> {
   const demo = config.databaseUrl ? null : await openDemo(context)
   log.info(`Operations listener at ${opsUrl}`)
   stop.signal.throwIfAborted()
-  await findFreePort(config.listen)
-  await findFreePort(config.platformListen)
+  await listenAs('', config.listen, findFreePort)
+  await listenAs('PLATFORM_', config.platformListen, findFreePort)
   const serving = await (workers
     ? startWorkers(workers, stop, config)
     : startServing({ ...context, registry }))

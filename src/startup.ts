@@ -15,8 +15,13 @@ import { LocalDatabaseError } from './local/postgres/cluster.ts'
 import { startEmbeddedPostgres } from './local/postgres/server.ts'
 import { HousekeepingError } from './operator/retention.ts'
 import type { System } from './system.ts'
+import { ListenError } from './workers/free-port.ts'
 
 /** Opens configuration, database and keys, in the same way for the service and the operator command line. */
+
+/** Of the certificate that signed the server's (OpenSSL, openssl-verification-options). */
+const UNKNOWN_CA =
+  /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(_LOCALLY)?))$/
 
 const PROJECT = resolve(import.meta.dirname, '..')
 
@@ -111,6 +116,7 @@ export function explain(error: unknown): string | null {
     TransactionPoolingError,
     HousekeepingError,
     EncodingError,
+    ListenError,
     MigrationOrderError,
   ].some((known) => error instanceof known)
   if (isExplained) return error.message
@@ -126,6 +132,12 @@ export function explain(error: unknown): string | null {
   }
   if (code === '23505') {
     return `Two rows of the database have the same key: ${error.message}. This happens after a move to a system with a different collation. Merge or delete one of them, then start again.`
+  }
+  if (UNKNOWN_CA.test(code ?? '')) {
+    return `The database has a certificate of an unknown CA: ${error.message}. Name the file of the CA's certificate: by sslrootcert in DATABASE_URL, or by NODE_EXTRA_CA_CERTS in the environment.`
+  }
+  if (/^(CERT|ERR_TLS_CERT)_/.test(code ?? '')) {
+    return `The database has a certificate that is not valid for it: ${error.message}.`
   }
   if (error instanceof ConnectionError) {
     return `The database cannot be used: ${error.message || code}. Check DATABASE_URL, and that Postgres runs there.`

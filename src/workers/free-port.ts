@@ -1,11 +1,37 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
+interface Place {
+  host: string
+  port: number
+}
+
+/** A listener that could not be opened. Its message names the variables. */
+export class ListenError extends Error {
+  override name = 'ListenError'
+}
+
+/** `listener` is how its variables begin. @throws ListenError */
+export async function listenAs<T>(
+  listener: '' | 'OPS_' | 'PLATFORM_',
+  place: Place,
+  listen: (place: Place) => Promise<T>,
+): Promise<T> {
+  try {
+    return await listen(place)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const at = `${listener}HOST=${place.host} and ${listener}PORT=${place.port}`
+    const remedy = `Set ${listener}HOST to an IP address of this machine, without brackets, and ${listener}PORT to a free port.`
+    throw new ListenError(`Cannot listen at ${at}: ${reason}. ${remedy}`, { cause: error })
+  }
+}
+
 /** Any for 0. What listens shares its port, so it would not notice that another service has it. @throws with the code EADDRINUSE */
-export async function findFreePort(address: { host: string; port: number }): Promise<number> {
-  const probe = createServer().listen(address)
+export async function findFreePort(place: Place): Promise<number> {
+  const probe = createServer().listen(place)
   await once(probe, 'listening')
   const bound = probe.address()
   await once(probe.close(), 'close')
-  return typeof bound === 'object' && bound ? bound.port : address.port
+  return typeof bound === 'object' && bound ? bound.port : place.port
 }

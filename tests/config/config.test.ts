@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { parseEnv } from 'node:util'
 import { describe, expect, test } from 'vitest'
-import { loadConfig, VARIABLES } from '../../src/config.ts'
+import { type Config, loadConfig, VARIABLES } from '../../src/config.ts'
 import { COUNTED } from '../../src/limits/list.ts'
 import { faultsOf, KEY, namesOf, PRODUCTION, randomKey } from './production.ts'
 
@@ -212,6 +212,7 @@ describe('the configuration', () => {
     for (const DATABASE_URL of [
       'postgres://db',
       'postgresql://user:p,a:s@s@db.example:5432/name?sslmode=require&application_name=a,b',
+      'postgres://db/name?user=me@db&application_name=a/b?c',
       'postgres://user:p%2Cw@[2001:db8::1]:5432/name',
       'postgres://user@/name?host=/var/run/postgresql&port=5433',
       'postgres://user@%2Fvar%2Frun%2Fpostgresql/name',
@@ -222,6 +223,22 @@ describe('the configuration', () => {
     expect(fault).toMatch(/DATABASE_URL: must name one host and one port, those of an HAProxy/)
     expect(fault).not.toMatch(/s3cret|h1/)
   })
+
+  test.for(['12#x', '12/x', '12?x', 'p@ss/word', 'a?b/c#d'])(
+    'says of the password %s in a URL that it must be percent-encoded',
+    (password) => {
+      for (const [name, read, url] of [
+        ['DATABASE_URL', (config: Config) => config.databaseUrl, 'postgres://user:PASSWORD@db/name'],
+        ['SMTP_URL', (config: Config) => config.mail.smtpUrl, 'smtp://user:PASSWORD@mail.example:587'],
+      ] as const) {
+        const [fault, ...others] = faultsOf({ [name]: url.replace('PASSWORD', password) })
+        expect([fault, others]).toEqual([expect.stringMatching(`${name}: .*percent-encoded`), []])
+        expect(fault).not.toContain(password)
+        const encoded = url.replace('PASSWORD', encodeURIComponent(password))
+        expect(read(loadConfig({ [name]: encoded }))).toBe(encoded)
+      }
+    },
+  )
 
   test('reports all faults at once, each by its name (ASVS 13.1.2)', () => {
     const env = {
