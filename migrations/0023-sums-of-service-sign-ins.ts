@@ -8,7 +8,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       company_id uuid not null,
       minute timestamptz not null,
       user_id uuid not null,
-      network text not null,
+      network text collate "C" not null,
       audit_id uuid not null,
       count integer not null,
       superseded integer not null,

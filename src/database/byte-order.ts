@@ -88,7 +88,7 @@ function replace(
   definition: RawBuilder<unknown>,
   { isUnique = true, isPrimaryKey = false } = {},
 ): Replacement {
-  const [on, name, kept] = [sql.table(table), sql.id(`${former}_by_bytes`), sql.id(former)]
+  const [on, name, kept] = [sql.table(table), sql.table(`${former}_by_bytes`), sql.table(former)]
   return {
     former,
     name: `${former}_by_bytes`,

@@ -36,9 +36,16 @@ const LINES = [
  */
 const DOORS: Record<string, string[]> = {
   // The second door: networks, and the fair queue. Sockets are opened when the servers of both listeners listen.
-  edge: ['listener.ts', 'private-listener.ts', 'listening-sockets.ts', 'network.ts', 'fair-queue.ts'],
+  edge: [
+    'listener.ts',
+    'framing.ts',
+    'private-listener.ts',
+    'listening-sockets.ts',
+    'network.ts',
+    'fair-queue.ts',
+  ],
   token: ['service.ts', 'claims.ts', 'key-rotation.ts', 'fragments.ts'],
-  audit: ['entry.ts', 'repository.ts', 'fragments.ts'],
+  audit: ['entry.ts', 'repository.ts', 'service-sign-ins-repository.ts', 'fragments.ts'],
   mail: ['service.ts', 'letters.ts', 'notices.ts', 'repository.ts'],
   'one-time-token': ['service.ts', 'repository.ts'],
   company: [
