@@ -73,7 +73,7 @@ async function requireUtf8(db: Kysely<Database>): Promise<void> {
   if (encoding !== 'UTF8') throw new EncodingError(encoding)
 }
 
-/** What migration 0039 leaves to be done beside requests: the function drops itself. */
+/** What migration 0027 leaves to be done beside requests: the function drops itself. */
 export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
   const { rows } = await sql`select where to_regprocedure('fill_audit_days()') is not null`.execute(db)
   if (rows.length > 0) await sql`select fill_audit_days()`.execute(db)

@@ -225,7 +225,7 @@ export interface Database {
     /** Decimal text, as is every bigint. 0: stored before there were positions. */
     feed_position: Generated<string>
   }
-  /** One row. See migrations/0017-event-feed.ts and 0030-restored-in-place.ts. */
+  /** One row. See migrations/0017-event-feed.ts and 0026-restored-in-place.ts. */
   event_feed: {
     feed_id: string
     system_identifier: string

@@ -241,7 +241,7 @@ describe('the migration', async () => {
   })
 
   test('to sums of days counts what was there before, once, and what comes meanwhile', async () => {
-    const before = await openBefore('0039')
+    const before = await openBefore('0027')
     const companyId = randomUUID()
     const add = (at: Date, count: number) =>
       sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome)
@@ -256,7 +256,7 @@ describe('the migration', async () => {
     await add(old, 3)
     await add(recent, 2)
     await refuse(recent)
-    const { up } = await import(new URL('0039-audit-days.ts', folder).href)
+    const { up } = await import(new URL('0027-audit-days.ts', folder).href)
     await before.transaction().execute(up)
     await add(recent, 10)
     await refuse(recent)
