@@ -55,6 +55,12 @@ export const REPLACEMENTS: Replacement[] = [
     { isPrimaryKey },
   ),
   replace(
+    'service_sign_ins',
+    'service_sign_ins_pkey',
+    sql`(company_id, minute, user_id, network text_pattern_ops)`,
+    { isPrimaryKey },
+  ),
+  replace(
     'users',
     'users_by_proven_email',
     sql`(email text_pattern_ops) where email_verified_at is not null`,

@@ -49,9 +49,11 @@ test('a collation that has changed below the database is reported, with what to 
   const name = new URL(url).pathname.slice(1)
   expect(await warnOfCollation(db)).toEqual([])
   await sql`update pg_database set datcollversion = '0' where datname = ${name}`.execute(db)
-  const [warning] = await warnOfCollation(db)
-  expect(warning).toMatch(/from version 0 to 1\b.* roles_pkey\..*reindex database/)
-  expect(warning).not.toMatch(/users|email|handle|event|counter|mail_outbox|_key\b/)
+  const left = ['known_clients', 'kysely_migration_lock', 'kysely_migration', 'plans', 'roles']
+  const indexes = left.map((table) => `${table}_pkey`).join(', ')
+  expect(await warnOfCollation(db)).toEqual([
+    expect.stringMatching(new RegExp(`from version 0 to 1.* out of order: ${indexes}\\. .*reindex database`)),
+  ])
   await sql`alter database ${sql.id(name)} refresh collation version`.execute(db)
   expect(await warnOfCollation(db)).toEqual([])
 })

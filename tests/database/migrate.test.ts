@@ -72,7 +72,7 @@ describe('migrations', () => {
   test('run once each when eight instances start at once on an empty database', async () => {
     const url = await openEmptyDatabase()
     const instances = times(8, () => openConnection(url))
-    const ran = await Promise.all(instances.map(({ db }) => migrate(db)))
+    const ran = await Promise.all(instances.map(({ maintenance }) => migrate(maintenance)))
     const names = ran.flat()
     expect(names).toContain('0001-core')
     expect(new Set(names).size).toBe(names.length)
