@@ -55,6 +55,14 @@ export const Email = Type.String({
 /** Bounds the work of crypto/password-policy.ts, which checks the length after NFC. */
 export const Password = Type.String({ minLength: 1, maxLength: 1024, examples: ['a password of her own'] })
 
+/** No pattern: a malformed token gets the same response as an invalid one. */
+export const linkToken = (prefix: 'verify' | 'reset' | 'invite' | 'confirm' | 'undo') =>
+  Type.String({
+    maxLength: 1024,
+    description: 'From the fragment of the mailed link. It works once',
+    examples: [`${prefix}_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA`],
+  })
+
 export const MailCode = Type.Optional(
   Type.String({
     minLength: 1,

@@ -1,6 +1,6 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { CompanyHandle, Email, field, Id, MailCode, Password, Time, Uuid } from '../http/fields.ts'
+import { CompanyHandle, Email, field, Id, linkToken, MailCode, Password, Time, Uuid } from '../http/fields.ts'
 import { NextCursor, pageQuery } from '../http/list-pages.ts'
 import { ServicePassword, WorkingPasswords } from './service-password-schemas.ts'
 
@@ -213,24 +213,12 @@ export const EmailChangeBody = Type.Object(
   { ...closed, title: 'EmailChangeBody', description: 'The e-mail of tomorrow' },
 )
 export const ConfirmBody = Type.Object(
-  {
-    token: Type.String({
-      maxLength: 1024,
-      description: 'From the fragment of the mailed link. It works once',
-      examples: ['confirm_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
-    }),
-  },
+  { token: linkToken('confirm') },
   { ...closed, title: 'ConfirmBody', description: 'The token of a mailed link' },
 )
 
 export const UndoBody = Type.Object(
-  {
-    token: Type.String({
-      maxLength: 1024,
-      description: 'From the fragment of the mailed link. It works once',
-      examples: ['undo_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
-    }),
-  },
+  { token: linkToken('undo') },
   { ...closed, title: 'UndoBody', description: 'The token of a link to undo' },
 )
 const Added = Type.Object(

@@ -15,13 +15,15 @@ import {
   AcceptBody,
   AcceptReply,
   AccountBody,
+  PreviewBody,
   PreviewReply,
   RegisterBody,
   RegisterReply,
   RemindBody,
   ResetBody,
+  ResetPreviewBody,
   ResetPreviewReply,
-  TokenBody,
+  VerifyBody,
   VerifyReply,
 } from './schemas.ts'
 
@@ -64,7 +66,7 @@ const registration: RouteGroup<Context> = (app, { context }) => {
       summary: 'Prove an e-mail address by the token that was mailed to it',
       description:
         'A token that was used, has lapsed, or was replaced by a newer one is answered 400 at `/token`.',
-      body: TokenBody,
+      body: VerifyBody,
       response: { 200: VerifyReply },
     }),
     async (request, reply) => {
@@ -126,7 +128,7 @@ const mailedLinks: RouteGroup<Context> = (app, { context }) => {
       operationId: 'previewReset',
       summary: 'Show whose password a mailed link resets, before it is chosen',
       description: 'The link stays valid. A token that no longer works is answered 400 at `/token`.',
-      body: TokenBody,
+      body: ResetPreviewBody,
       response: { 200: ResetPreviewReply },
     }),
     async (request, reply) => {
@@ -161,7 +163,7 @@ const invitations: RouteGroup<Context> = (app, { context }) => {
       operationId: 'previewInvitation',
       summary: 'What an invitation is to; it stays open',
       description: 'For the page that asks the invited person for a name and a password.',
-      body: TokenBody,
+      body: PreviewBody,
       response: { 200: PreviewReply },
     }),
     async (request, reply) => {

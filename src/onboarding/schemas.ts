@@ -1,15 +1,9 @@
 import { Type } from '@fastify/type-provider-typebox'
 import { ROLES } from '../company/account.ts'
-import { Company, CompanyHandle, Email, field, Id, Password, Time, Uuid } from '../http/fields.ts'
+import { Company, CompanyHandle, Email, field, Id, linkToken, Password, Time, Uuid } from '../http/fields.ts'
 
 /** company/checks.ts decides which names are accepted. */
 const Name = Type.String({ minLength: 1, maxLength: 100 })
-/** No pattern: a malformed token gets the same answer as an invalid one. */
-const Token = Type.String({
-  maxLength: 1024,
-  description: 'From the fragment of the mailed link. It works once',
-  examples: ['verify_3q2-7wAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'],
-})
 const UserName = field(Name, 'The name of the person, in one line', 'Ada Lovelace')
 const NewPassword = field(Password, 'By the rules for passwords')
 const CompanyId = field(Uuid, 'The company')
@@ -38,9 +32,9 @@ export const RegisterReply = Type.Object(
   { title: 'RegisterReply', description: 'The company that was opened' },
 )
 
-export const TokenBody = Type.Object(
-  { token: Token },
-  { ...closed, title: 'TokenBody', description: 'The token of a mailed link' },
+export const VerifyBody = Type.Object(
+  { token: linkToken('verify') },
+  { ...closed, title: 'VerifyBody', description: 'The token of the mailed link' },
 )
 export const VerifyReply = Type.Object(
   {
@@ -54,7 +48,12 @@ export const VerifyReply = Type.Object(
 
 export const AccountBody = Type.Object(
   { companyId: Type.Optional(field(Id, 'The company')), company: Type.Optional(Company), email: Email },
-  { ...closed, title: 'AccountBody', description: 'An account, which need not exist' },
+  {
+    ...closed,
+    title: 'AccountBody',
+    description: 'An account, which need not exist',
+    examples: [{ company: 'acme-4821', email: 'ada@acme.example' }],
+  },
 )
 
 export const RemindBody = Type.Object(
@@ -62,8 +61,12 @@ export const RemindBody = Type.Object(
   { ...closed, title: 'RemindBody', description: 'An e-mail, which need not be known' },
 )
 
+export const ResetPreviewBody = Type.Object(
+  { token: linkToken('reset') },
+  { ...closed, title: 'ResetPreviewBody', description: 'The token of the mailed link' },
+)
 export const ResetBody = Type.Object(
-  { token: Token, newPassword: NewPassword },
+  { token: linkToken('reset'), newPassword: NewPassword },
   { ...closed, title: 'ResetBody', description: 'The token of the mailed link, and the new password' },
 )
 
@@ -77,6 +80,10 @@ export const ResetPreviewReply = Type.Object(
   { title: 'ResetPreviewReply', description: 'Whose password is to be chosen' },
 )
 
+export const PreviewBody = Type.Object(
+  { token: linkToken('invite') },
+  { ...closed, title: 'PreviewBody', description: 'The token of the invitation' },
+)
 export const PreviewReply = Type.Object(
   {
     companyName: field(Type.String(), 'The company that invites', 'Acme'),
@@ -88,7 +95,7 @@ export const PreviewReply = Type.Object(
 )
 
 export const AcceptBody = Type.Object(
-  { token: Token, name: UserName, password: NewPassword },
+  { token: linkToken('invite'), name: UserName, password: NewPassword },
   { ...closed, title: 'AcceptBody', description: 'The token of the invitation, and who accepts it' },
 )
 export const AcceptReply = Type.Object(

@@ -30,13 +30,13 @@ export interface Routes {
   'POST /auth/login/passkey': Route<typeof session.SessionReply, typeof signIn.PasskeyLoginBody>
   'POST /auth/logout': Route<null>
   'POST /auth/register': Route<typeof onboarding.RegisterReply, typeof onboarding.RegisterBody>
-  'POST /auth/verify-email': Route<typeof onboarding.VerifyReply, typeof onboarding.TokenBody>
+  'POST /auth/verify-email': Route<typeof onboarding.VerifyReply, typeof onboarding.VerifyBody>
   'POST /auth/verify-email/resend': Route<null, typeof onboarding.AccountBody>
   'POST /auth/password/forgot': Route<null, typeof onboarding.AccountBody>
-  'POST /auth/password/reset/preview': Route<typeof onboarding.ResetPreviewReply, typeof onboarding.TokenBody>
+  'POST /auth/password/reset/preview': Route<typeof onboarding.ResetPreviewReply, typeof onboarding.ResetPreviewBody>
   'POST /auth/password/reset': Route<null, typeof onboarding.ResetBody>
   'POST /auth/companies/remind': Route<null, typeof onboarding.RemindBody>
-  'POST /auth/invitations/preview': Route<typeof onboarding.PreviewReply, typeof onboarding.TokenBody>
+  'POST /auth/invitations/preview': Route<typeof onboarding.PreviewReply, typeof onboarding.PreviewBody>
   'POST /auth/invitations/accept': Route<typeof onboarding.AcceptReply, typeof onboarding.AcceptBody>
   'POST /auth/email/confirm': Route<null, typeof member.ConfirmBody>
   'POST /auth/undo': Route<typeof member.UndoReply, typeof member.UndoBody>

@@ -15,7 +15,12 @@ export const LoginBody = Type.Object(
     email: Email,
     password: field(Password, "The user's password, compared after NFC"),
   },
-  { additionalProperties: false, title: 'LoginBody', description: 'Who signs in' },
+  {
+    ...closed,
+    title: 'LoginBody',
+    description: 'Who signs in',
+    examples: [{ company: 'acme-4821', email: 'ada@acme.example', password: 'a password of her own' }],
+  },
 )
 
 export const LoginReply = Type.Union([TokenReply, SessionReply], {
@@ -27,7 +32,7 @@ export const LoginHeaders = Type.Object({
   'x-session-mode': Type.Optional(
     Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
       description: 'How the session is carried: by tokens in the body (the default), or by a cookie',
-      examples: ['cookie'],
+      examples: ['token'],
     }),
   ),
 })
@@ -36,7 +41,7 @@ export const ChallengeModeHeaders = Type.Object({
   'x-session-mode': Type.Optional(
     Type.Union([Type.Literal('token'), Type.Literal('cookie')], {
       description: 'The challenge decides how the session is carried; if it is sent, it must be the same',
-      examples: ['cookie'],
+      examples: ['token'],
     }),
   ),
 })
