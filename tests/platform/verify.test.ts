@@ -293,3 +293,28 @@ test('a proxy may pass on more and longer headers than clients may send', async 
   const { status } = await verify({ token, headers: { cookie: `a=${'x'.repeat(40_000)}` } })
   expect(status).toBe(200)
 })
+
+test.each([['Content-Length: 4'], ['Content-Length: 100000'], ['Transfer-Encoding: chunked']])(
+  'a body that a proxy announces with %s is not waited for',
+  async (announcement) => {
+    const { accessToken } = await service.loginAs(admin)
+    for (const [method, token, expected] of [
+      ['GET', accessToken, 200],
+      ['HEAD', accessToken, 200],
+      ['GET', 'x', 401],
+    ] as const) {
+      const lines = [`${method} /verify HTTP/1.1`, 'Host: x', `Authorization: Bearer ${token}`, announcement]
+      const answers = await exchange(service.platformAddresses[0] ?? '', `${lines.join('\r\n')}\r\n\r\n`)
+      // What comes next on the connection could be the body.
+      expect(answers.map(({ status, headers }) => [status, headers['connection']])).toEqual([
+        [expected, 'close'],
+      ])
+    }
+  },
+)
+
+test('a connection of a proxy that announces no body stays open', async () => {
+  const { accessToken: token } = await service.loginAs(admin)
+  const { headers } = await verify({ token, headers: { 'content-length': '0' } })
+  expect(headers['connection']).toBe('keep-alive')
+})
