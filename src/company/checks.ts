@@ -1,5 +1,6 @@
 import { type Checks, type Person, passwordFault } from '../crypto/password-policy.ts'
 import { invalidField } from '../errors.ts'
+import { isEmail, normalizeEmail } from '../http/email-address.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
@@ -11,21 +12,11 @@ const JOINERS = /[\u200c\u200d]/g
 const INVISIBLE =
   /(?![\u200c\u200d])\p{Cf}|(?<![^\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\u200c\u200d])/u
 
-/** Around `@` and dots. Sign-in accepts every e-mail of this form. */
-const ATOM = "[a-z0-9!#$%&'*+/=?^_`{|}~-]+"
-const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'
-const EMAIL = new RegExp(`^${ATOM}(?:\\.${ATOM})*@(?:${LABEL}\\.)+${LABEL}$`)
-
-export function normalizeEmail(email: string): string {
-  return email.normalize('NFC').toLowerCase()
-}
-
 /** @throws Problem invalid_request */
 export function checkEmail(text: string, field: 'email' | 'newEmail' = 'email'): string {
   const email = normalizeEmail(text)
   // Some mail servers decode an encoded word (RFC 2047) and then deliver to another e-mail.
-  const isEmail = email.length <= 254 && EMAIL.test(email) && !email.includes('=?')
-  if (!isEmail) throw invalidField(field, 'must be an e-mail address')
+  if (!isEmail(email) || email.includes('=?')) throw invalidField(field, 'must be an e-mail address')
   if (email.endsWith('@service.invalid'))
     throw invalidField(field, 'must not be at service.invalid, which is for service accounts')
   return email

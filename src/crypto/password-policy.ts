@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { domainToUnicode } from 'node:url'
 import type { PasswordHasher } from './password.ts'
 
 /** Which passwords can be chosen (ASVS 6.2). There are no composition rules. */
@@ -35,7 +36,7 @@ export async function passwordFault(
   if (password.normalize('NFC').startsWith(SERVICE_PREFIX))
     return `must not begin with ${SERVICE_PREFIX}, which is kept for servers; choose another beginning`
   const folded = fold(password)
-  if ([person.email, person.companyName, person.name ?? ''].map(fold).includes(folded)) {
+  if ([...spellingsOf(person.email), person.companyName, person.name ?? ''].map(fold).includes(folded)) {
     return 'must not be the e-mail address, the name or the company name'
   }
   const { guesses, parts } = await hasher.estimate(password.normalize('NFC'), hintsOf(person))
@@ -81,9 +82,14 @@ function describe(parts: { pattern: string; dictionary: string }[]): string {
 }
 
 function hintsOf({ email, companyName, name = '' }: Person): string[] {
-  const whole = [email, email.split('@', 1)[0] ?? '', companyName, name].map(fold)
+  const whole = [...spellingsOf(email), email.split('@', 1)[0] ?? '', companyName, name].map(fold)
   const words = whole.flatMap((text) => text.split(/[^\p{L}\p{N}]+/u)).filter((word) => word.length > 2)
   return [...new Set([...whole, ...words])].filter((hint) => hint !== '')
+}
+
+/** As it is stored, and with the domain as people type it (IDN). */
+function spellingsOf(email: string): string[] {
+  return [email, email.replace(/[^@]*$/, domainToUnicode)]
 }
 
 function lengthOf(password: string): number {

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox'
+import { MAX_EMAIL_LENGTH } from './email-address.ts'
 
 /** The same schema with what the document says about it. An example is given unless the schema has one. */
 export function field<Schema extends TSchema>(
@@ -44,11 +45,10 @@ export const CompanyHandle = Type.Union([Type.String(), Type.Null()], {
   examples: ['acme-4821'],
 })
 
-/** E-mail addresses are ASCII, so a look-alike in another script cannot pass for another user's address. */
 export const Email = Type.String({
-  format: 'email',
-  maxLength: 254,
-  description: 'Compared after NFC and lower-casing',
+  format: 'idn-email',
+  maxLength: MAX_EMAIL_LENGTH,
+  description: 'Compared after NFC and lower-casing; a Unicode domain is converted to its ASCII form',
   examples: ['ada@acme.example'],
 })
 

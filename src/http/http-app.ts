@@ -13,6 +13,7 @@ import { newId, type System } from '../system.ts'
 import { arrivalPlugin } from './arrival.ts'
 import { bodyPlugin } from './body.ts'
 import { deadlinePlugin } from './deadline.ts'
+import { isEmail } from './email-address.ts'
 import { corsPlugin, createCommonHeaders, headersPlugin } from './headers.ts'
 import { logSettings, noticesPlugin } from './logs.ts'
 import { notFoundPlugin, UNREADABLE_PATH } from './not-found.ts'
@@ -113,6 +114,7 @@ async function createApp({
         allErrors: false,
         // What schemas say besides. `verbose` adds the schema to a fault, for to-problem.ts.
         keywords: ['x-must', 'x-integer'],
+        formats: { 'idn-email': isEmail },
         verbose: true,
       },
     },

@@ -41,7 +41,7 @@ type Fault = NonNullable<FastifyError['validation']>[number]
 /** These replace the validator's messages, which use the terms of schemas. */
 const MESSAGES: Record<string, string> = { additionalProperties: 'is not known here', required: 'is missing' }
 const FORMATS: Record<string, string> = {
-  email: 'must be an e-mail address',
+  'idn-email': 'must be an e-mail address',
   uuid: 'must be a UUID',
   'date-time': 'must be a time (RFC 3339), such as 2026-11-20T10:15:00Z',
 }

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { searchFormOf } from '../company/repository.ts'
 import type { Executor, Tx } from '../database/connect.ts'
 import type { FactorKind, UserKind } from '../database/schema.ts'
+import { normalizeEmail } from '../http/email-address.ts'
 import { isPasswordOver } from '../session/session-fragments.ts'
 
 /** Members of a company: the users that are not deleted, as its admins see them. */
@@ -72,7 +73,7 @@ const areIn = (companyId: string, { search, role, status }: Filter) => {
   if (search !== undefined)
     // The name as it is, too, since an instance from before the column writes that alone.
     conditions.push(sql`(strpos(u.search_name, ${searchFormOf(search)}) > 0
-      or strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, lower(${search}::text)) > 0)`)
+      or strpos(lower(u.name), lower(${search}::text)) > 0 or strpos(u.email, ${normalizeEmail(search)}) > 0)`)
   return sql.join(conditions, sql` and `)
 }
 

@@ -33,7 +33,10 @@ export interface Routes {
   'POST /auth/verify-email': Route<typeof onboarding.VerifyReply, typeof onboarding.VerifyBody>
   'POST /auth/verify-email/resend': Route<null, typeof onboarding.AccountBody>
   'POST /auth/password/forgot': Route<null, typeof onboarding.AccountBody>
-  'POST /auth/password/reset/preview': Route<typeof onboarding.ResetPreviewReply, typeof onboarding.ResetPreviewBody>
+  'POST /auth/password/reset/preview': Route<
+    typeof onboarding.ResetPreviewReply,
+    typeof onboarding.ResetPreviewBody
+  >
   'POST /auth/password/reset': Route<null, typeof onboarding.ResetBody>
   'POST /auth/companies/remind': Route<null, typeof onboarding.RemindBody>
   'POST /auth/invitations/preview': Route<typeof onboarding.PreviewReply, typeof onboarding.PreviewBody>

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
-import { createUser } from '../../src/operator/users.ts'
+import { createUser, invite, requireUser } from '../../src/operator/users.ts'
+import { expectProblem } from '../http/problem.ts'
 import { openTestService, PASSWORD, times } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -12,6 +13,30 @@ const usersOf = (companyId: string) =>
   service.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
 
 describe('an address', () => {
+  test('with a Unicode domain is one account to operators, admins, and the search for members', async () => {
+    const { companyId, ...admin } = await service.addCompany()
+    const unicode = 'ida@bücher.example'
+    const ascii = 'ida@xn--bcher-kva.example'
+    const { userId } = await createUser(context, companyId, {
+      email: unicode,
+      role: 'viewer',
+      password: PASSWORD,
+    })
+    for (const email of [unicode, ascii]) {
+      expect(await requireUser(service.db, companyId, { email })).toMatchObject({ userId })
+      await expect(invite(context, companyId, { email, role: 'viewer' })).rejects.toMatchObject({
+        code: 'already_member',
+      })
+      const { accessToken: token } = await service.loginAs({ ...admin, companyId })
+      const json = { email, role: 'viewer' }
+      expectProblem(await service.call('/auth/invitations', { token, json }), [409, 'already_member'])
+      const search = encodeURIComponent(email)
+      const found = await service.call(`/auth/members?search=${search}`, { method: 'GET', token })
+      expect(found.body.members).toMatchObject([{ id: userId, email: ascii }])
+    }
+    expect(await usersOf(companyId)).toContainEqual({ user_id: userId, email: ascii })
+  })
+
   test('is one account, however often and however spelt it is added at once (ASVS 2.3.4)', async () => {
     const spellings = [
       'Kay@Company.Example',

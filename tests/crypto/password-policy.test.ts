@@ -143,6 +143,18 @@ describe('a password to be chosen', () => {
     expect(await passwordFault(`${password}!`, person, { hasher })).toContain('part of your e-mail address')
   })
 
+  test.each([
+    ['ida@xn--stahlrhre-57a.example', IS_CONTEXT],
+    ['ida@stahlröhre.example', IS_CONTEXT],
+    ['stahlröhre2026', 'part of your e-mail address'],
+  ])(
+    'has no part of an email with a Unicode domain, in either spelling: %s (ASVS 6.2.11)',
+    async (password, fault) => {
+      const international = { ...person, email: 'ida@xn--stahlrhre-57a.example' }
+      expect(await passwordFault(password, international, { hasher })).toContain(fault)
+    },
+  )
+
   test('is estimated aside: the costliest ones keep nobody else waiting (ASVS 15.2.2)', async () => {
     await passwordFault(LONG, person, { hasher })
     let turns = 0

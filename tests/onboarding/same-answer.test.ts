@@ -143,7 +143,6 @@ describe('mail goes only to the stored address', () => {
     ['a Kelvin sign', '\u212Aim@x.example'],
     ['full-width letters', '\uFF41da@x.example'],
     ['a zero-width space', 'a\u200bda@x.example'],
-    ['a look-alike domain', 'ada@\u0445.example'],
     ['two addresses', 'ada@x.example,eve@evil.example'],
     ['a comment', 'ada@x.example (eve@evil.example)'],
     ['a line break', 'ada@x.example\r\nBcc: eve@evil.example'],
@@ -171,11 +170,17 @@ describe('mail goes only to the stored address', () => {
     expect(recipients.filter((to) => /evil|[^!-~]/.test(to))).toEqual([])
   })
 
-  test('whatever spelling is asked for', async () => {
-    const person = await join('spelt@onboarding.example')
-    await ask(FORGOT, { ...person, email: 'SPELT@Onboarding.EXAMPLE' })
-    const { token, recipients } = await mailbox.mailTo(person.email)
-    expect(recipients).toEqual(['spelt@onboarding.example'])
+  test.each([
+    ['spelt@onboarding.example', 'SPELT@Onboarding.EXAMPLE', 'spelt@onboarding.example'],
+    ['ida@bücher.example', 'ida@xn--bcher-kva.example', 'ida@xn--bcher-kva.example'],
+    ['ida@xn--grn-ioa.example', 'Ida@GRÜN.example', 'ida@xn--grn-ioa.example'],
+    // A look-alike in Cyrillic is an address of its own.
+    ['ada@\u0445.example', 'ada@\u0445.example', 'ada@xn--u1a.example'],
+  ])('whatever spelling is asked for: %s, %s', async (registered, asked, stored) => {
+    const person = await join(registered)
+    await ask(FORGOT, { ...person, email: asked })
+    const { token, recipients } = await mailbox.mailTo(stored)
+    expect(recipients).toEqual([stored])
     expect((await use('reset', token)).status).toBe(204)
   })
 

@@ -274,12 +274,32 @@ test.each([
 
 describe('an e-mail address', async () => {
   const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
+  const international = await service.addUser(admin, 'viewer', { email: 'ida@bücher.example' })
 
   test.each(['KIM.SKILL@COMPANY.EXAMPLE', 'Kim.Skill@company.example'])(
     'is one account however it is capitalised: %s',
     async (email) => {
       const { user } = await service.loginAs({ ...skilled, email })
       expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
+    },
+  )
+
+  test.each([
+    'IDA@BÜCHER.example',
+    'ida@bu\u0308cher.example',
+    'ida@bücher\u3002example',
+    'Ida@XN--bcher-kva.example',
+  ])('is one account whether its domain is Unicode or ASCII: %s', async (email) => {
+    const { user } = await service.loginAs({ ...international, email })
+    expect(user).toMatchObject({ id: international.userId, email: 'ida@xn--bcher-kva.example' })
+  })
+
+  // Node's conversion stops at some characters, and decodes others.
+  test.each(['/x', '?x', '#x', '\\x', '%2e', ':80', '@x.example', ' '])(
+    'has nothing after a Unicode domain: %s',
+    async (rest) => {
+      const { status, body } = await service.login({ ...international, email: `ida@bücher.example${rest}` })
+      expect([status, body.errors?.[0]?.path]).toEqual([400, '/email'])
     },
   )
 
@@ -291,8 +311,6 @@ describe('an e-mail address', async () => {
     ['long s', 'kim.\u017fkill@company.example'],
     ['full-width letter', '\uff4bim.skill@company.example'],
     ['full-width at sign', 'kim.skill\uff20company.example'],
-    ['ideographic full stop', 'kim.skill@company\u3002example'],
-    ['Cyrillic letter', 'kim.skill@\u0441ompany.example'],
     ['zero-width space', 'kim\u200b.skill@company.example'],
     ['zero-width joiner', 'kim.skill\u200d@company.example'],
     ['soft hyphen', 'kim\u00ad.skill@company.example'],
@@ -313,6 +331,7 @@ describe('an e-mail address', async () => {
 
   test.each([
     'kim.skill@xn--ompany-4nf.example',
+    'kim.skill@\u0441ompany.example',
     'kim.skill+tag@company.example',
     'kimskill@company.example',
   ])('is compared as it is written, so %s is nobody', async (email) => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createMailServer, type ReceivedMail } from '../../scripts/fault-test/target/mail-server.ts'
+import { normalizeEmail } from '../../src/http/email-address.ts'
 import { whenDone } from './cleanup.ts'
 import { findPlace } from './places.ts'
 
@@ -23,7 +24,8 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
     refusals,
     async onMessage(mail) {
       await onMessage?.(mail)
-      mails.push(mail)
+      // The server library decodes domains, which are ASCII on the wire.
+      mails.push({ ...mail, recipients: mail.recipients.map(normalizeEmail) })
     },
   })
   await server.start()

@@ -1,4 +1,5 @@
 import { expect, vi } from 'vitest'
+import { normalizeEmail } from '../../src/http/email-address.ts'
 import { invite } from '../../src/operator/users.ts'
 import type { openMailbox } from './mailbox.ts'
 import { PASSWORD, type Person, type TestService } from './test-service.ts'
@@ -23,7 +24,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
       json: { companyName: `Company of ${email}`, name: 'Ada', email, password: PASSWORD },
     })
     if (status !== 201) throw new Error(`registration answered ${status} ${body.code}`)
-    const { token } = await mailbox.mailTo(email)
+    const { token } = await mailbox.mailTo(normalizeEmail(email))
     return { companyId: body.companyId, userId: body.userId, email, password: PASSWORD, token }
   }
 
@@ -36,7 +37,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
   async function join(email = newEmail()): Promise<Person> {
     const { token, ...person } = await register(email)
     await verify(token)
-    await mailbox.mailTo(email, 'Your company is ready')
+    await mailbox.mailTo(normalizeEmail(email), 'Your company is ready')
     return person
   }
 
