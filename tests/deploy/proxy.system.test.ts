@@ -415,13 +415,15 @@ describe('places of requests in progress', () => {
     expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
   })
 
-  test('are not taken by events whose body does not come', async () => {
-    const { url } = await openProxy({ INSTANCE_INGESTS: '1' }, [address, address])
-    const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
-    for (const _ of times(2, () => {}))
-      await hold(url, '127.0.3.4', unfinished('/api/events/ingest', headers))
-    expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
-  })
+  test.each(['/api/events/ingest', '/api/events/%69ngest', '/%61pi/events/inges%74'])(
+    'are not taken by events whose body does not come: %s',
+    async (path) => {
+      const { url } = await openProxy({ INSTANCE_INGESTS: '1', INSTANCE_REQUESTS: '1' }, [address, address])
+      const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
+      for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished(path, headers))
+      expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
+    },
+  )
 })
 
 describe('an instance', () => {
