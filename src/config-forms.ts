@@ -197,8 +197,8 @@ export const FORMS: Record<string, Form> = {
     'be an http(s) URL without user, query or slash at its end, such as https://api.pwnedpasswords.com/range',
   ],
   DASHBOARD_ORIGINS: [
-    (origins) => list(origins).every((origin) => originOf(origin) === origin),
-    'be a list of origins such as https://app.example.com',
+    (origins) => list(origins).every((origin) => originOf(origin) === origin && !origin.includes('*')),
+    'be a list of origins such as https://app.example.com, without wildcards',
   ],
   TRUST_PROXY: [
     (networks) => list(networks).every(isCidr),

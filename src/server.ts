@@ -44,7 +44,7 @@ interface Stop {
   now(reason: string): void
 }
 
-/** A further SIGTERM or SIGINT more than a second later ends the process at once. */
+/** A further signal more than a second later ends the process immediately. SIGHUP is that of a terminal that closes. */
 function stopOnSignals(): Stop {
   const stop = new AbortController()
   let firstAt = 0
@@ -54,8 +54,7 @@ function stopOnSignals(): Stop {
       stop.abort(signal)
     } else if (performance.now() - firstAt > SAME_SIGNAL_MS) process.exit(1)
   }
-  process.on('SIGTERM', onSignal)
-  process.on('SIGINT', onSignal)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
   return {
     signal: stop.signal,
     now(reason) {

@@ -49,7 +49,8 @@ export async function openDemoCompany(
 
 export function welcome(listening: string, { companyId, handle, email, password, signsIn }: Demo): string {
   const company = handle ?? companyId
-  const url = listening.replace('//127.0.0.1:', '//localhost:')
+  // Browsers create no passkeys for an IP address, and [::] is none that a link can lead to.
+  const url = listening.replace(/\/\/(?:127\.0\.0\.1|\[::1?\]):/, '//localhost:')
   const listens = `gatehouse listens at ${url}/api, with a Postgres of its own.`
   if (!signsIn)
     return `

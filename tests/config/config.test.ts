@@ -290,7 +290,15 @@ describe('the configuration', () => {
     ],
     [
       'DASHBOARD_ORIGINS',
-      ['*', 'null', 'app.example.com', 'https://app.example.com/x', 'https://APP.example.com'],
+      [
+        '*',
+        'https://*.example.com',
+        'https://app.*',
+        'null',
+        'app.example.com',
+        'https://app.example.com/x',
+        'https://APP.example.com',
+      ],
     ],
     [
       'SMTP_URL',

@@ -179,10 +179,11 @@ describe('on SIGTERM the service', () => {
     socket.destroy()
   })
 
-  test('ends with 0 on SIGINT too, when there is nothing to wait for', async () => {
+  test.for(['SIGINT', 'SIGHUP'] as const)('ends with 0 on %s too, after it has drained', async (signal) => {
     const service = await start()
-    service.child.kill('SIGINT')
+    service.child.kill(signal)
     expect(await service.exit).toEqual([0, null])
+    expect(service.output()).toContain(`"signal":"${signal}","msg":"draining"`)
   })
 })
 

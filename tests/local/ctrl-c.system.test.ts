@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { INHERITED } from '../support/environment.ts'
@@ -98,14 +98,22 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     },
   )
 
-  test('ends so on SIGTERM to its process group', async () => {
+  test.for(['SIGTERM', 'SIGHUP'] as const)('ends so on %s to its process group', async (name) => {
     const dataDir = await newDataDir()
     const { child, exit, isReady } = npmStart(dataDir, ['npm', 'start'])
     await expect.poll(isReady).toBe(true)
-    process.kill(-(child.pid ?? 0), 'SIGTERM')
+    process.kill(-(child.pid ?? 0), name)
     const [code, signal] = await exit
-    expect([0, 143, 'SIGTERM']).toContain(code ?? signal)
+    expect([0, 128 + constants.signals[name], name]).toContain(code ?? signal)
     // npm can end before what it has started.
+    await expect.poll(() => usersOf(dataDir)).toEqual([])
+  })
+
+  test('leaves nothing running when its terminal is closed', async () => {
+    const dataDir = await newDataDir()
+    const { child, isReady } = onTerminal(dataDir)
+    await expect.poll(isReady).toBe(true)
+    child.kill('SIGKILL')
     await expect.poll(() => usersOf(dataDir)).toEqual([])
   })
 })

@@ -14,7 +14,10 @@ test('a start prints the credentials of the demo company as long as they sign in
 
   const json = { currentPassword: demo.password, newPassword: 'one that nobody printed' }
   expect((await service.call('/auth/password/change', { token, json })).status).toBe(204)
-  const text = welcome('http://127.0.0.1:3000', await open())
-  expect(text).not.toContain(demo.password)
-  expect(text).toContain(`http://localhost:3000/sign-in#company=${demo.handle}\n`)
+  // With HOST=:: too.
+  for (const url of ['http://127.0.0.1:3000', 'http://[::]:3000', 'http://[::1]:3000']) {
+    const text = welcome(url, await open())
+    expect(text).not.toContain(demo.password)
+    expect(text).toContain(`http://localhost:3000/sign-in#company=${demo.handle}\n`)
+  }
 })
