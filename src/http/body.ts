@@ -3,7 +3,6 @@ import { type TSchema, Type } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { Listener } from '../edge/listener.ts'
-import { announcedBytes } from '../edge/read-body.ts'
 import { Problem } from '../errors.ts'
 import { parseStrictJson } from './strict-json.ts'
 import { toProblem } from './to-problem.ts'
@@ -49,8 +48,8 @@ function unsupported({ name }: MediaType): Problem {
   return new Problem('unsupported_media_type', `Send the body as ${name} in UTF-8, not compressed.`)
 }
 
-function announcesBody(message: IncomingMessage): boolean {
-  return message.headers['transfer-encoding'] !== undefined || announcedBytes(message) > 0
+function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 }
 
 declare module 'fastify' {
