@@ -1,13 +1,15 @@
 import { createHash } from 'node:crypto'
-import { readFile, rm } from 'node:fs/promises'
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import manifest from '../package.json' with { type: 'json' }
-import { BUILDS, buildFolder } from '../src/http/built-pages.ts'
+import lock from '../package-lock.json' with { type: 'json' }
+import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
 import { runProgram } from './run-program.ts'
 
 /**
- * Makes the archive of a release in dist/: what runs the service, its lock file and the built pages, at the commit that is
- * checked out. The same commit gives the same bytes. Unpacked, it is started by `npm ci --omit=dev && npm start`.
+ * Makes a release in dist/, of the commit that is checked out; the same commit gives the same bytes. The archive has what
+ * runs the service, its lock file, and the built pages. Unpacked, `npm ci --omit=dev && npm start` starts it. Beside it
+ * is a list of the packages in it (SBOM, CycloneDX).
  */
 
 const PROJECT = join(import.meta.dirname, '..')
@@ -20,7 +22,8 @@ const PARTS = [
   'migrations',
   'package-lock.json',
   'package.json',
-  'scripts',
+  // No test programs, and no examples.
+  ...['admin', 'admin.ts', 'build.ts', 'start', 'with-node'].map((name) => `scripts/${name}`),
   'src',
   'tsconfig.json',
 ]
@@ -40,8 +43,56 @@ async function main(): Promise<void> {
   await runProgram(['tar', '--append', `--file=${tar}`, ...sameForAll, ...prefixed, pages])
   await rm(`${tar}.gz`, { force: true })
   await runProgram(['gzip', '--no-name', '--best', tar])
-  const hash = createHash('sha256').update(await readFile(`${tar}.gz`))
-  console.log(`${hash.digest('hex')}  dist/${basename(tar)}.gz`)
+  const list = join(BUILDS, `${name}.cdx.json`)
+  await writeFile(list, `${JSON.stringify(await listPackages(committedAt), null, 2)}\n`)
+  for (const file of [`${tar}.gz`, list]) {
+    const hash = createHash('sha256').update(await readFile(file))
+    console.log(`${hash.digest('hex')}  dist/${basename(file)}`)
+  }
+}
+
+interface Sbom {
+  serialNumber?: string
+  metadata: { timestamp: string; component: { name: string } }
+  components: { 'bom-ref': string; name: string }[]
+  dependencies: { ref: string; dependsOn: string[] }[]
+}
+
+/**
+ * The packages that production installs, and those that are built into the pages. `npm sbom --omit=dev` leaves out what
+ * a development dependency needs too, such as pg.
+ */
+async function listPackages(committedAt: string): Promise<Sbom> {
+  const npm = ['npm', 'sbom', '--sbom-format=cyclonedx', '--sbom-type=application', '--package-lock-only']
+  const all: Sbom = JSON.parse(await runProgram(npm))
+  const installed = Object.entries<{ version: string; dev?: boolean }>(lock.packages).flatMap(
+    ([path, { version, dev }]) => (dev ? [] : [`${path.split('node_modules/').at(-1)}@${version}`]),
+  )
+  const built = await namesInPages()
+  const components = all.components.filter(
+    (each) => installed.includes(each['bom-ref']) || built.has(each.name),
+  )
+  const root = `${manifest.name}@${manifest.version}`
+  const refs = new Set([root, ...components.map((each) => each['bom-ref'])])
+  const dependencies = all.dependencies
+    .filter(({ ref }) => refs.has(ref))
+    .map(({ ref, dependsOn }) => ({ ref, dependsOn: dependsOn.filter((each) => refs.has(each)) }))
+  // Random, and optional.
+  delete all.serialNumber
+  all.metadata.timestamp = new Date(Number(committedAt) * 1000).toISOString()
+  // Otherwise that of the folder.
+  all.metadata.component.name = manifest.name
+  return { ...all, components, dependencies }
+}
+
+async function namesInPages(): Promise<Set<string>> {
+  const names = new Set<string>()
+  for (const file of await readdir(PAGE_SOURCES, { recursive: true })) {
+    if (!/\.tsx?$/.test(file)) continue
+    const text = await readFile(join(PAGE_SOURCES, file), 'utf8')
+    for (const [, name = ''] of text.matchAll(/from '((?:@[^/']+\/)?[^./'][^/']*)/g)) names.add(name)
+  }
+  return names
 }
 
 await main().catch((error: unknown) => {

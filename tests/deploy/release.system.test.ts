@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -24,14 +24,38 @@ test('a release is unpacked and started with what production installs, and serve
   await symlink(join(PROJECT, 'node_modules'), join(clone, 'node_modules'))
   const makeRelease = () => execute(process.execPath, ['scripts/release.ts'], { cwd: clone })
   const { stdout } = await makeRelease()
-  expect(stdout).toMatch(new RegExp(`^[0-9a-f]{64}  dist/gatehouse-${manifest.version}\\.tar\\.gz\n$`))
+  const name = `dist/gatehouse-${manifest.version}`
+  expect(stdout.split('\n').map((line) => line.replace(/^[0-9a-f]{64} {2}/, ''))).toEqual([
+    `${name}.tar.gz`,
+    `${name}.cdx.json`,
+    '',
+  ])
   // The same commit, the same bytes.
   expect((await makeRelease()).stdout).toBe(stdout)
 
-  const archive = join(clone, `dist/gatehouse-${manifest.version}.tar.gz`)
+  const archive = join(clone, `${name}.tar.gz`)
   await execute('tar', ['-xzf', archive, '-C', folder])
   const unpacked = join(folder, `gatehouse-${manifest.version}`)
   expect(await readdir(unpacked)).not.toContain('tests')
+  // No test programs, and no examples (ASVS 15.2.3).
+  expect(await readdir(join(unpacked, 'scripts'))).toEqual([
+    'admin',
+    'admin.ts',
+    'build.ts',
+    'start',
+    'with-node',
+  ])
+  // What runs, and what the pages are built of (ASVS 15.1.2).
+  const { bomFormat, metadata, components } = JSON.parse(
+    await readFile(join(clone, `${name}.cdx.json`), 'utf8'),
+  )
+  expect([bomFormat, metadata.component.purl]).toEqual(['CycloneDX', `pkg:npm/gatehouse@${manifest.version}`])
+  const packages = components.map((each: { purl: string }) => decodeURIComponent(each.purl))
+  const shipped = Object.entries({ ...manifest.dependencies, preact: manifest.devDependencies.preact })
+  expect(packages).toEqual(
+    expect.arrayContaining(shipped.map(([each, version]) => `pkg:npm/${each}@${version}`)),
+  )
+  expect(packages.join()).not.toMatch(/vitest|biome|esbuild|playwright/)
   await execute('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unpacked })
   const database = `gatehouse_${randomBytes(6).toString('hex')}`
   await run(inject('serverUrl'), `create database ${database}`)
