@@ -186,10 +186,9 @@ describe('a password that is replaced', () => {
       .where('action', '=', 'service_password')
       .where('subject', '=', server.userId)
       .execute()
-    expect(entries.map(({ details }) => details)).toEqual([
-      { previousExpiresAt: body.previousExpiresAt },
-      null,
-    ])
+    expect(entries).toHaveLength(2)
+    expect(entries).toContainEqual({ details: { previousExpiresAt: body.previousExpiresAt } })
+    expect(entries).toContainEqual({ details: null })
     expect(service.logs.join('')).not.toContain(body.password)
   })
 })
