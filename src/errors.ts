@@ -88,6 +88,8 @@ interface Extras {
   /** The limit that counted the request, used up or not: the RateLimit headers. */
   limit?: LimitState
   secondFactor?: SecondFactorRequest
+  /** The code of RFC 6749, where clients expect one. */
+  error?: string
   /** A cursor from which all that is left follows. */
   oldest?: string
   headers?: Record<string, string>
@@ -147,6 +149,12 @@ export const ProblemReply = Type.Object(
       description: 'What happened, for programs; the beginning of the document says what each means',
       examples: ['invalid_request'],
     }),
+    error: Type.Optional(
+      Type.String({
+        description: 'The code of RFC 6749; only from `POST /introspect`, on the platform listener',
+        examples: ['invalid_client'],
+      }),
+    ),
     requestId: Type.String({
       description: 'Names the request in the log',
       examples: ['01890a5d-ac96-774b-bcce-b302099a8057'],
@@ -209,7 +217,7 @@ export const ProblemReply = Type.Object(
 
 export function toReply(problem: Problem, requestId: string): Static<typeof ProblemReply> {
   const [, category, title] = catalogue[problem.code]
-  const { reason, errors, secondFactor, oldest } = problem.extras
+  const { reason, error, errors, secondFactor, oldest } = problem.extras
   return {
     type: `urn:gatehouse:problem:${problem.code}`,
     title,
@@ -217,6 +225,7 @@ export function toReply(problem: Problem, requestId: string): Static<typeof Prob
     detail: problem.message,
     category,
     code: problem.code,
+    ...(error && { error }),
     requestId,
     ...(reason && { reason }),
     ...secondFactor,

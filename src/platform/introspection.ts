@@ -64,7 +64,7 @@ function describe(session: Session, claims: VerifiedClaims | undefined) {
 }
 
 function ofToken({ iat, exp }: VerifiedClaims) {
-  return { token_type: 'access_token', iat, exp }
+  return { token_type: 'Bearer', iat, exp }
 }
 
 /** The session ends when it has been idle, or when it is old, whichever is earlier. */
@@ -74,6 +74,19 @@ function ofCookie({ createdAt, expiresAt }: Session) {
     iat: toSeconds(createdAt.getTime()),
     exp: toSeconds(expiresAt.getTime()),
   }
+}
+
+/** With the code of RFC 6749 (sections 5.2 and 4.1.2.1), which libraries for introspection read. */
+export function toOAuth({ code, message, extras }: Problem): Problem {
+  return new Problem(code, message, { ...extras, error: OAUTH_ERRORS[code] ?? 'invalid_request' })
+}
+
+const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
+  invalid_client: 'invalid_client',
+  permission_denied: 'unauthorized_client',
+  internal_error: 'server_error',
+  overloaded: 'temporarily_unavailable',
+  unavailable: 'temporarily_unavailable',
 }
 
 function toSeconds(ms: number): number {

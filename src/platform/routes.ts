@@ -8,7 +8,7 @@ import { responses } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
 import { headersOf, requireRights, toForwarded } from './forwarding.ts'
-import { createIntrospection } from './introspection.ts'
+import { createIntrospection, toOAuth } from './introspection.ts'
 import { IntrospectBody, IntrospectReply, VerifyQuery } from './schemas.ts'
 
 /** The routes of the platform's own listener, in plugins of their own, since each stands behind another credential. */
@@ -24,6 +24,10 @@ const FORM_TYPE = mediaType('application/x-www-form-urlencoded')
 /** Introspection; behind the client guard, for its scope. */
 const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context, sessions }) => {
   const introspect = createIntrospection({ ...context, sessions })
+  // Of the guards too.
+  app.setErrorHandler(async (error) => {
+    throw toOAuth(toProblem(error))
+  })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', async (request: FastifyRequest) => {
     const bytes = await request.readBody(FORM_TYPE)

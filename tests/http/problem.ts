@@ -17,6 +17,7 @@ export function expectProblem(
       /^(validation|authentication|permission|billing|rate-limit|availability)$/,
     ),
     code: problem.code,
+    ...(problem.error && { error: expect.stringMatching(/^[a-z_]+$/) }),
     requestId: headers['x-request-id'],
     ...(problem.code === 'invalid_request' &&
       problem.errors && {

@@ -33,7 +33,7 @@ describe('a live session', () => {
     const { iat, exp, iss } = decode(partsOf(accessToken)[1])
     const expected = {
       active: true,
-      token_type: 'access_token',
+      token_type: 'Bearer',
       iss,
       aud: 'gatehouse',
       sub: member.userId,
@@ -197,6 +197,23 @@ describe('inactive, and nothing else, is', () => {
     await companySecurity(service.context, person.companyId, 'optional', service.clock.now())
     expect(await active()).toEqual([true, true])
   })
+})
+
+test('an error has the code of RFC 6749 beside ours', async () => {
+  const away = await openTestService()
+  const asking = await addClient(away)
+  const reader = await addClient(away, ['events:read'])
+  const post = async (authorization: string, body = 'token=x', headers: object = FORM) => {
+    const answer = await away.ask('/introspect', { headers: { ...headers, authorization }, body })
+    return [answer.status, answer.body.code, answer.body.error]
+  }
+  expect(await post('Basic x')).toEqual([401, 'invalid_client', 'invalid_client'])
+  expect(await post(basic(reader))).toEqual([403, 'permission_denied', 'unauthorized_client'])
+  expect(await post(basic(asking), '')).toEqual([400, 'invalid_request', 'invalid_request'])
+  expect(await post(basic(asking), 'token=x', {})).toEqual([415, 'unsupported_media_type', 'invalid_request'])
+  await cutOff(inject('serverUrl'), new URL(away.url).pathname.slice(1))
+  const token = 'A'.repeat(43)
+  expect(await post(basic(asking), `token=${token}`)).toEqual([503, 'unavailable', 'temporarily_unavailable'])
 })
 
 describe('the request', () => {
