@@ -37,6 +37,10 @@ export class ApiError extends Error {
 
 /** What happens when a session has ended or is held, and when a change asks for a recent proof. The application sets it. */
 export const session = {
+  /** The session that the page shows. A sign-in in another tab can have replaced its cookie, so requests name it. */
+  shownId: null as string | null,
+  /** The cookie belongs to a different session than the page shows. */
+  changed: () => {},
   ended: (_reason: EndReason | undefined) => {},
   /** The policy of the company asks for a second factor, which this session has not proven. */
   held: () => {},
@@ -74,6 +78,7 @@ type Arguments<Name extends keyof Routes> = object extends Given<Name> ? [Given<
 /** Refusals of 401 that tell nothing of the session: they answer a sign-in. */
 const OF_SIGN_IN = ['invalid_credentials', 'second_factor_required', 'invalid_second_factor']
 const HELD = 'second_factor_enrolment_required'
+const CHANGED = 'session_changed'
 /** The service answers each request within 10 s; the rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
@@ -86,7 +91,15 @@ export async function call<Name extends keyof Routes>(
   route: Name,
   ...[options]: Arguments<Name>
 ): Promise<Answer<Name>> {
-  return (await carryOut(route, options ?? {})) as Answer<Name>
+  return (await carryOut(route, {
+    ...options,
+    headers: { ...shownSession(route), ...options?.headers },
+  })) as Answer<Name>
+}
+
+/** Once for a call and its repetitions: they belong to the page that began it. */
+function shownSession(route: keyof Routes): Record<string, string> {
+  return route === SESSION || session.shownId === null ? {} : { 'x-session-id': session.shownId }
 }
 
 async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
@@ -98,6 +111,7 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
     throw new ApiError(error.code, 'Nothing was changed.')
   }
   if (error.code === HELD) session.held()
+  if (error.code === CHANGED) session.changed()
   if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
     // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
     if (!isAgain && route !== SESSION && (await isSignedIn())) return await carryOut(route, options, true)
@@ -121,10 +135,12 @@ export async function download(
   accept: string,
   name: string,
 ): Promise<void> {
-  const answer = await send('GET /auth/audit', { query, headers: { accept }, patienceMs: DOWNLOAD_MS })
+  const headers = { ...shownSession('GET /auth/audit'), accept }
+  const answer = await send('GET /auth/audit', { query, headers, patienceMs: DOWNLOAD_MS })
   if (!answer.ok) {
     const error = await toError(answer)
     if (error.code === HELD) session.held()
+    if (error.code === CHANGED) session.changed()
     throw error
   }
   saveFile(await answer.blob().catch(failOffline), name)

@@ -54,7 +54,7 @@ const homeOf = ({ user }: Session) => (['admin', 'developer'].includes(user.role
 
 const NOT_SIGNED_OUT = "You're still signed in: we couldn't reach gatehouse. Try again before you leave."
 
-/** Tells the other tabs that this one has signed in, is signed out, or has found that it is. */
+/** Tells the other tabs which session this one has opened or changed; null once it is signed out, or has found that it is. */
 const tabs = openTabs()
 
 /** Null in a browser that refuses channels, as some do where they keep no cookies: each tab then finds out by itself. */
@@ -87,14 +87,26 @@ function Pages() {
   const [held, setHeld] = useState<string | null>(null)
   /** The session that a recovery code opened. */
   const [recovered, setRecovered] = useState<string | null>(null)
-  const current = useRef({ session, url })
-  current.current = { session, url }
+  /** The browser is signed in to a different session than the page shows. */
+  const [isStale, setStale] = useState(false)
   const isPublic = isAt(PUBLIC, path)
+  const current = useRef({ session, url, isPublic })
+  current.current = { session, url, isPublic }
+  // The requests of a stale page stay those of its session, so that they are refused.
+  if (!isStale) sessionEvents.shownId = session?.session.id ?? null
 
-  /** Asks who is signed in. What is shown stays while the service is busy or away. */
+  /** Pages behind sign-in show one session only. Those of links show nothing of it, and would lose the link. */
+  function isOther(id: string | null): boolean {
+    const { session, isPublic } = current.current
+    return Boolean(session && session.session.id !== id && !isPublic)
+  }
+
+  /** Asks who is signed in. What is shown of the same session stays while the service is busy or away. */
   async function ask(): Promise<void> {
     try {
-      setSession(await call('GET /auth/session'))
+      const found = await call('GET /auth/session')
+      if (isOther(found.session.id)) return setStale(true)
+      setSession(found)
       setFault(null)
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
@@ -110,22 +122,31 @@ function Pages() {
       setNotice(reason ? ENDED[reason] : 'Your session has ended. Sign in again.')
       if (isAt(SIGNED_IN, location.pathname)) setReturnTo(current.current.url)
       setSession(null)
-      tabs?.postMessage('out')
+      tabs?.postMessage(null)
     }
+    sessionEvents.changed = () => setStale(true)
     sessionEvents.held = () => setHeld(current.current.session?.session.id ?? null)
     // Another tab can have signed in as somebody else, and its mark may not be here yet: the service knows.
-    tabs?.addEventListener('message', () => {
+    tabs?.addEventListener('message', ({ data }) => {
+      if (isOther(data)) return setStale(true)
       setHeld(null)
       ask()
     })
     // A page that comes back by the back button shows what it was left with.
     addEventListener('pageshow', (event) => {
-      if (event.persisted) ask()
+      if (!event.persisted) return
+      if (isOther(null)) setStale(true)
+      else ask()
     })
     // The cookie is none of a script's business, so a mark in its place says whether it is worth asking.
     if (signedInMark.isSet()) ask()
     else setSession(null)
   }, [])
+
+  // Everything that the page was doing ends with it. By now it is not shown, so it asks nobody whether to leave.
+  useEffect(() => {
+    if (isStale) location.reload()
+  }, [isStale])
 
   const isAtHome = HOME_PATHS.includes(path)
   useEffect(() => {
@@ -144,20 +165,21 @@ function Pages() {
     setNotice(null)
     setHeld(null)
     setSession(opened)
-    tabs?.postMessage('in')
+    tabs?.postMessage(opened.session.id)
     if (isPublic) route('/', true)
   }
 
   /** Shows what was saved, here and in other tabs. */
   function change(changed: Session): void {
     setSession(changed)
-    tabs?.postMessage('in')
+    tabs?.postMessage(changed.session.id)
   }
 
   async function signOut(): Promise<void> {
     try {
       await call('POST /auth/logout')
     } catch (error) {
+      if (error instanceof ApiError && error.code === 'session_changed') return
       // Who has no session any more is signed out; everybody else must know that they are not.
       if (!(error instanceof ApiError && error.status === 401)) return setFault(NOT_SIGNED_OUT)
     }
@@ -166,11 +188,11 @@ function Pages() {
     setReturnTo(null)
     setNotice(ENDED.logout)
     setSession(null)
-    tabs?.postMessage('out')
+    tabs?.postMessage(null)
     route('/sign-in')
   }
 
-  if (session === undefined)
+  if (session === undefined || isStale)
     return fault === null ? (
       <p class="waiting" role="status">
         Loading…
@@ -214,7 +236,7 @@ function Pages() {
           session={session}
           onDone={() => {
             setHeld(null)
-            tabs?.postMessage('in')
+            tabs?.postMessage(session.session.id)
           }}
         />
       ) : isAllowed ? (
