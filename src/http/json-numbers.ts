@@ -1,5 +1,6 @@
 /** Numbers of JSON by their decimal value, of which a double often holds only the nearest one. */
 
+const SMALLEST_NORMAL = 2 ** -1022
 /** Bounds the work of one number. */
 export const MAX_NUMBER_LENGTH = 400
 
@@ -17,6 +18,10 @@ export function isInRange(source: string): boolean {
 
 /** One spelling for each value: that of ECMAScript (Number::toString), with all digits. Its length grows little. */
 export function canonicalNumber(source: string): string {
+  const double = Number(source)
+  // A double holds every decimal of up to 15 digits, unless it is out of range or too close to zero.
+  const holds = source.length <= 15 && Number.isFinite(double) && Math.abs(double) >= SMALLEST_NORMAL
+  if (holds) return String(double)
   const [mantissa = '', exponent = '0'] = source.toLowerCase().split('e')
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')
   const all = whole + fraction

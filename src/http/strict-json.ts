@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer'
-import { Problem } from '../errors.ts'
 import { canonicalNumber, holdsAsWritten, isInRange } from './json-numbers.ts'
 import { pointerTo } from './json-pointer.ts'
+import { inexact, malformed, notJson, outOfRange, tooDeep } from './json-refusals.ts'
+import { Pieces } from './pieces.ts'
 
 const MAX_DEPTH = 32
 const SHORT_ESCAPES = '"\\bfnrt'
@@ -51,14 +52,13 @@ class Reader {
   readonly #keptName: string | undefined
   #at = 0
   /** The first number that is refused. The rest is read first, since the body may not even be JSON. */
-  #refused: { at: number; problem: (path: string) => Problem } | undefined
+  #refused: { at: number; problem: typeof inexact } | undefined
 
   #isKeeping = false
-  /** Of the kept object, in pieces: they take less memory than strings that grow. What follows `#copiedTo` stays as it is. */
-  #kept: string[] = []
-  #keptLength = 0
+  /** Of the kept object. What follows `#copiedTo` stays as it is. */
+  #kept = new Pieces()
   #copiedTo = 0
-  #spellings: string[] = []
+  #spellings = new Pieces()
 
   constructor(text: string, keptName: string | undefined) {
     this.#text = text
@@ -99,8 +99,8 @@ class Reader {
 
   /** In a kept object, of what was read from `start` on. */
   #replace(start: number, replacement: string): void {
-    this.#kept.push(this.#text.slice(this.#copiedTo, start), replacement)
-    this.#keptLength += start - this.#copiedTo + replacement.length
+    if (start > this.#copiedTo) this.#kept.push(this.#text.slice(this.#copiedTo, start))
+    if (replacement !== '') this.#kept.push(replacement)
     this.#copiedTo = this.#at
   }
 
@@ -126,21 +126,20 @@ class Reader {
 
   #keep(depth: number): KeptObject {
     this.#isKeeping = true
-    this.#kept = []
-    this.#keptLength = 0
+    this.#kept = new Pieces()
     this.#copiedTo = this.#at
-    this.#spellings = []
+    this.#spellings = new Pieces()
     this.#object(depth, '')
     this.#isKeeping = false
     const rest = this.#text.slice(this.#copiedTo, this.#at)
-    return {
-      text: this.#kept.length === 0 ? rest : [...this.#kept, rest].join(''),
-      spellings: this.#spellings.length === 0 ? null : this.#spellings.join(' '),
-    }
+    const spellings = this.#spellings.length === 0 ? null : `${this.#spellings}`
+    if (this.#kept.length === 0) return { text: rest, spellings }
+    this.#kept.push(rest)
+    return { text: `${this.#kept}`, spellings }
   }
 
   #object(depth: number, ofName: string): object | undefined {
-    if (depth === MAX_DEPTH) throw tooDeep()
+    if (depth === MAX_DEPTH) throw tooDeep(MAX_DEPTH)
     this.#at += 1
     const result: Record<string, unknown> | undefined = this.#isKeeping ? undefined : {}
     if (this.#pass(CLOSE_OBJECT)) return result
@@ -164,7 +163,7 @@ class Reader {
   }
 
   #array(depth: number): unknown[] | undefined {
-    if (depth === MAX_DEPTH) throw tooDeep()
+    if (depth === MAX_DEPTH) throw tooDeep(MAX_DEPTH)
     this.#at += 1
     const result: unknown[] | undefined = this.#isKeeping ? undefined : []
     if (this.#pass(CLOSE_ARRAY)) return result
@@ -253,7 +252,8 @@ class Reader {
     }
     const canonical = canonicalNumber(source)
     if (canonical === source) return
-    this.#spellings.push(`${this.#keptLength + start - this.#copiedTo} ${source}`)
+    const offset = this.#kept.length + start - this.#copiedTo
+    this.#spellings.push(`${this.#spellings.length > 0 ? ' ' : ''}${offset} ${source}`)
     this.#replace(start, canonical)
   }
 }
@@ -285,35 +285,4 @@ function parseString(source: string): string {
   } catch {
     throw notJson()
   }
-}
-
-/** The message quotes nothing from the body. */
-function malformed(message: string): Problem {
-  return new Problem('malformed_body', message)
-}
-
-function notJson(): Problem {
-  return malformed('The body is not valid JSON.')
-}
-
-function tooDeep(): Problem {
-  return malformed(`The body is nested deeper than ${MAX_DEPTH} levels.`)
-}
-
-function inexact(path: string): Problem {
-  const message = 'must be a number that a 64-bit float holds as written'
-  return refusedNumber(
-    'A number has more digits, or is larger or smaller, than a 64-bit float holds.',
-    path,
-    message,
-  )
-}
-
-function outOfRange(path: string): Problem {
-  const message = 'must be in the range of a 64-bit float and have at most 400 characters'
-  return refusedNumber('A number is beyond the range of a 64-bit float, or too long.', path, message)
-}
-
-function refusedNumber(what: string, path: string, message: string): Problem {
-  return new Problem('invalid_request', `${what} Send it as a string.`, { errors: [{ path, message }] })
 }

@@ -438,6 +438,11 @@ describe('a kept object', () => {
     expect(keep(`"${number}"`).read).toBe(`"${number}"`)
   })
 
+  test('can be changed in thousands of places', () => {
+    const list = (number: string, separator: string) => `[${Array(5_000).fill(number).join(separator)}]`
+    expect(keep(list('1.0', ' , '))).toEqual({ kept: list('1', ','), read: list('1.0', ',') })
+  })
+
   test('may have the largest and the longest numbers', () => {
     for (const number of [
       '1.7976931348623157e308',
