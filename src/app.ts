@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { auditRoutes } from './audit/routes.ts'
 import { type Context, type ContextOptions, createContext } from './context.ts'
-import { guideOf } from './guide.ts'
+import { guideOf, PLATFORM_GUIDE } from './guide.ts'
 import { createHttpApps, type HttpOptions } from './http/http-app.ts'
 import { openapiRoutes } from './http/openapi/document.ts'
 import { pagesPlugin } from './http/pages.ts'
@@ -32,9 +32,13 @@ import { tokenPlugin } from './token/plugin.ts'
 import { keySetRoutes } from './token/routes.ts'
 
 /** Builds the service, an app for each listener. It reads as the trust map: which credential each route requires. */
-export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guide'>) {
+export async function buildApp(options: ContextOptions & Omit<HttpOptions, 'guide' | 'platformGuide'>) {
   const { config } = options
-  const { app, platform } = await createHttpApps({ ...options, guide: guideOf(config) })
+  const { app, platform } = await createHttpApps({
+    ...options,
+    guide: guideOf(config),
+    platformGuide: PLATFORM_GUIDE,
+  })
   const opened = createContext(options, app.notice)
   await app.register(tokenPlugin, { context: opened })
   const context = { ...opened, tokens: app.tokens }
@@ -118,6 +122,11 @@ async function platformScopes(
   platform: FastifyInstance,
   { context, sessions, feed }: { context: Context; sessions: SessionLookUp; feed: Feed },
 ): Promise<void> {
+  // No credential: the document of this listener.
+  await platform.register(async (open) => {
+    await open.register(publicGuard)
+    await open.register(openapiRoutes)
+  })
   // The secret of a client of the platform, which has the scope.
   await platform.register(async (clients) => {
     await clients.register(clientGuard, { context })

@@ -146,7 +146,7 @@ export const ProblemReply = Type.Object(
     }),
     code: Type.String({
       enum: Object.keys(catalogue),
-      description: 'What happened, for programs; the beginning of the document says what each means',
+      description: 'What happened, for programs; the document says what each means',
       examples: ['invalid_request'],
     }),
     error: Type.Optional(

@@ -12,6 +12,14 @@ export function guideOf(config: Config): string {
   return [rules(config), accessTokens(config), SIGNATURES, RIGHTS, TRAIL].join('\n')
 }
 
+export const PLATFORM_GUIDE = `Whose credential a request has, forward authentication for reverse proxies, and ingested events.
+
+\`/introspect\` and \`/events\` take a platform client as HTTP Basic. \`/verify\` takes the credential of the request that
+a proxy has received. Responses describe the moment of the request, so a service that keeps one can act for a session that has
+ended. No limit counts requests here. Every error is \`application/problem+json\` (RFC 9457): \`code\` tells programs what
+happened, and the examples say what to do. After 503, the same request can be sent again.
+`
+
 const rules = (config: Config) => `Sign-in, sessions, the event-signing secret and signed event ingestion.
 
 ## Requests and answers

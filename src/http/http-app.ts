@@ -27,8 +27,9 @@ export interface HttpOptions {
   config: Config
   system: System
   registry: Registry
-  /** The text at the beginning of the OpenAPI document. */
+  /** The texts at the beginning of the OpenAPI documents. */
   guide: string
+  platformGuide: string
   /** Where log lines go; standard output by default. */
   logStream?: DestinationStream | undefined
   /** How long a request may take, in milliseconds: see deadline.ts. */
@@ -43,30 +44,32 @@ const buildValidator = AjvCompiler()
 
 /** The apps of a process, without routes: that of the public listener, and that of the platform's. */
 export async function createHttpApps(options: HttpOptions) {
-  const { config, registry, guide } = options
+  const { config, registry, guide, platformGuide } = options
   const shared = {
     ...options,
     measures: createRequestMeasures(registry),
   }
-  const app = await createApp({ ...config, ...shared, createListener, limitsPlugin: memoryLimitsPlugin })
+  const app = await createApp({ ...config, ...shared, createListener, isLimited: true })
   // It only sets cookies. session/cookie.ts reads them.
   await app.register(fastifyCookie, { hook: false })
-  await app.register(openapiPlugin, { publicUrl: config.publicUrl, guide })
+  await app.register(openapiPlugin, { listener: 'public', url: `${config.publicUrl}/api`, guide })
 
   const platform = await createApp({
     ...shared,
     createListener: createPrivateListener,
-    limitsPlugin: noLimitsPlugin,
+    isLimited: false,
     dashboardOrigins: [],
     hasPages: false,
   })
+  // Behind a proxy, it has other addresses.
+  await platform.register(openapiPlugin, { listener: 'platform', url: '/', guide: platformGuide })
   return { app, platform }
 }
 
 interface AppOptions extends HttpOptions {
   measures: RequestMeasures
   createListener: typeof createListener
-  limitsPlugin: typeof memoryLimitsPlugin
+  isLimited: boolean
   dashboardOrigins: string[]
   hasPages: boolean
 }
@@ -80,7 +83,7 @@ async function createApp({
   answerWithinMs,
   measures,
   createListener,
-  limitsPlugin,
+  isLimited,
   dashboardOrigins,
   hasPages,
 }: AppOptions) {
@@ -125,12 +128,12 @@ async function createApp({
   await app.register(corsPlugin, { dashboardOrigins })
   await app.register(deadlinePlugin, { listener, answerWithinMs })
   await app.register(noticesPlugin, { system })
-  await app.register(limitsPlugin, { limits: config.limits, system })
+  await app.register(isLimited ? memoryLimitsPlugin : noLimitsPlugin, { limits: config.limits, system })
   await app.register(arrivalPlugin, { listener })
   await app.register(problemsPlugin)
   if (hasPages) await app.register(pageFilesPlugin)
   await app.register(notFoundPlugin, { hasPages })
   await app.register(bodyPlugin, { listener })
-  await app.register(responsesPlugin)
+  await app.register(responsesPlugin, { isLimited })
   return app
 }

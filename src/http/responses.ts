@@ -22,8 +22,21 @@ const WITH_BODY: readonly ProblemCode[] = ['malformed_body', 'payload_too_large'
 /** Of routes, by the object that contains their responses. */
 const problemsOf = new WeakMap<object, Set<ProblemCode>>()
 
+/** In place of those of their codes. */
+const statusesOf = new WeakMap<object, typeof statusOf>()
+
 export function responses<Own extends Record<number, TSchema>>(own: Own, ...codes: ProblemCode[]): Own {
+  return responsesBy(statusOf, own, ...codes)
+}
+
+/** With statuses of its own, of which one code has always the same. */
+export function responsesBy<Own extends Record<number, TSchema>>(
+  statusOfCode: typeof statusOf,
+  own: Own,
+  ...codes: ProblemCode[]
+): Own {
   const all = { ...own }
+  statusesOf.set(all, statusOfCode)
   add(all, codes)
   return all
 }
@@ -35,19 +48,23 @@ export function addProblems(schema: FastifySchema | undefined, codes: readonly P
 
 function add(response: object, codes: readonly ProblemCode[]): void {
   const known = problemsOf.get(response) ?? new Set()
-  const changed = new Set(codes.filter((code) => !known.has(code)).map(statusOf))
+  const statusOfCode = statusesOf.get(response) ?? statusOf
+  const changed = new Set(codes.filter((code) => !known.has(code)).map((code) => statusOfCode(code)))
   for (const code of codes) known.add(code)
   problemsOf.set(response, known)
   const rare = [...known].filter((code) => !EVERYWHERE.includes(code))
-  const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), statusOf)
+  const byStatus = Map.groupBy(new Set([...rare, ...EVERYWHERE.filter((code) => known.has(code))]), (code) =>
+    statusOfCode(code),
+  )
   for (const [status, ofStatus] of byStatus)
-    if (changed.has(status)) Object.assign(response, { [status]: toResponse(ofStatus) })
+    if (changed.has(status)) Object.assign(response, { [status]: toResponse(ofStatus, status) })
 }
 
 const PROBLEM = { $ref: 'Problem#' }
 
-function toResponse(codes: ProblemCode[]) {
-  const examples = Object.fromEntries(codes.map((code) => [code, exampleOf(code)]))
+function toResponse(codes: ProblemCode[], status: number) {
+  const nameOf = (code: ProblemCode) => (statusOf(code) === status ? code : `${code}_${status}`)
+  const examples = Object.fromEntries(codes.map((code) => [nameOf(code), exampleOf(code, status)]))
   return {
     description: codes.map((code) => `${catalogue[code][2]} (\`${code}\`)`).join('; '),
     content: { 'application/problem+json': { schema: PROBLEM, examples } },
@@ -66,17 +83,18 @@ const MEMBERS: Partial<Record<ProblemCode, object>> = {
   },
 }
 
-function exampleOf(code: ProblemCode) {
-  const [status, category, title] = catalogue[code]
+function exampleOf(code: ProblemCode, status: number) {
+  const [, category, title] = catalogue[code]
   const type = `urn:gatehouse:problem:${code}`
   const problem = { type, title, status, detail: CODES[code].replaceAll('`', ''), category, code }
   return { summary: title, value: { ...problem, requestId: EXAMPLE_ID, ...MEMBERS[code] } }
 }
 
-async function plugin(app: FastifyInstance): Promise<void> {
+async function plugin(app: FastifyInstance, { isLimited }: { isLimited: boolean }): Promise<void> {
+  const everywhere = EVERYWHERE.filter((code) => isLimited || code !== 'rate_limited')
   app.addSchema(ProblemReply)
   app.addHook('onRoute', ({ schema, method }) => {
-    addProblems(schema, EVERYWHERE)
+    addProblems(schema, everywhere)
     if (method !== 'GET' && method !== 'HEAD') addProblems(schema, WITH_BODY)
   })
 }

@@ -23,7 +23,11 @@ async function plugin(app: FastifyInstance, { context }: { context: Context }): 
     ...context,
     onFailure: (cause) => app.notice('the last use of a platform client could not be written', { cause }),
   })
-  app.addHook('onRoute', ({ schema }) => addProblems(schema, ['invalid_client']))
+  app.addHook('onRoute', (route) => {
+    route.schema ??= {}
+    route.schema.security = [{ platformClient: [] }]
+    addProblems(route.schema, ['invalid_client'])
+  })
   app.decorateRequest('platformClient')
   app.decorateRequest('confirmClient', function (this: FastifyRequest) {
     return authenticate(this)

@@ -12,7 +12,9 @@ const routes: Routes<{ feed: Feed }> = async (app, { context: { feed } }) => {
     {
       schema: {
         operationId: 'readEvents',
-        summary: 'Read what was ingested, in one order',
+        summary: 'Read ingested events',
+        description:
+          'In one stable order, by the scope `events:read`. Each reader keeps its own cursor. Nothing that is committed is skipped, and an event comes again only with an older cursor.',
         tags: ['events'],
         querystring: FeedQuery,
         response: responses({ 200: Type.Unsafe<FeedPage>(FeedReply) }, 'cursor_expired', 'unavailable'),

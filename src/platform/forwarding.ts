@@ -1,5 +1,5 @@
 import { isInForce } from '../company/account.ts'
-import { Problem, statusOf } from '../errors.ts'
+import { Problem, type ProblemCode, statusOf } from '../errors.ts'
 import { requirePermission, type Session } from '../session/session.ts'
 import { toWords } from './words.ts'
 
@@ -33,7 +33,10 @@ export function headersOf({ companyId, userId, sessionId, role, permissions }: S
 /** nginx takes 401 and 403 for a refusal, and every other answer for a fault of ours. */
 export function toForwarded({ code, message, extras }: Problem): Problem {
   const headers = { ...extras.headers, 'x-auth-error': code }
+  return new Problem(code, message, { ...extras, headers, status: forwardedStatusOf(code) })
+}
+
+export function forwardedStatusOf(code: ProblemCode): number {
   const status = statusOf(code)
-  const isKept = status === 401 || status >= 500
-  return new Problem(code, message, { ...extras, headers, status: isKept ? status : 403 })
+  return status === 401 || status >= 500 ? status : 403
 }

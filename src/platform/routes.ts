@@ -4,12 +4,12 @@ import type { Context } from '../context.ts'
 import { invalidField } from '../errors.ts'
 import { mediaType } from '../http/body.ts'
 import { scopedRoutes } from '../http/operations.ts'
-import { responses } from '../http/responses.ts'
+import { responses, responsesBy } from '../http/responses.ts'
 import { toProblem } from '../http/to-problem.ts'
 import type { SessionLookUp } from '../session/look-up.ts'
-import { headersOf, requireRights, toForwarded } from './forwarding.ts'
+import { forwardedStatusOf, headersOf, requireRights, toForwarded } from './forwarding.ts'
 import { createIntrospection, toOAuth } from './introspection.ts'
-import { IntrospectBody, IntrospectReply, VerifyQuery } from './schemas.ts'
+import { IntrospectBody, IntrospectReply, VerifyHeaders, VerifyQuery, VerifyReply } from './schemas.ts'
 
 /** The routes of the platform's own listener, in plugins of their own, since each stands behind another credential. */
 
@@ -39,7 +39,16 @@ const introspecting: FastifyPluginAsyncTypebox<Options> = async (app, { context,
     '/introspect',
     {
       bodyLimit: FORM_BYTES,
-      schema: { body: IntrospectBody, response: responses({ 200: IntrospectReply }) },
+      schema: {
+        operationId: 'introspect',
+        summary: 'Introspect a credential',
+        description:
+          'RFC 7662, for access tokens and session cookies, by the scope `introspect`. A cookie is not renewed. An expired, ended, restricted, or unknown credential returns `{"active": false}` only.',
+        tags: ['sessions'],
+        consumes: ['application/x-www-form-urlencoded'],
+        body: IntrospectBody,
+        response: responses({ 200: IntrospectReply }),
+      },
     },
     async ({ body, logContext }) => {
       const { reply, found } = await introspect(body.token, context.system.now())
@@ -59,8 +68,20 @@ const verifying: FastifyPluginAsyncTypebox = async (app) => {
     '/verify',
     {
       schema: {
+        operationId: 'verify',
+        summary: 'Verify a request for a proxy',
+        description:
+          'Forward authentication, for `auth_request` of nginx, Traefik, and Caddy. The proxy passes on the credential and the headers below. A refusal is 401 or 403, with its code in `X-Auth-Error`. A cookie is renewed at most once a minute.',
+        tags: ['sessions'],
+        headers: VerifyHeaders,
         querystring: VerifyQuery,
-        response: responses({}, 'permission_denied', 'subscription_inactive', 'feature_not_in_plan'),
+        response: responsesBy(
+          forwardedStatusOf,
+          { 200: VerifyReply },
+          'permission_denied',
+          'subscription_inactive',
+          'feature_not_in_plan',
+        ),
       },
     },
     async ({ session, query }, reply) => {

@@ -34,7 +34,11 @@ async function plugin(
   app.addHook('onRoute', (route) => {
     route.schema ??= {}
     route.schema.security = [{ accessToken: [] }, { sessionCookie: [] }]
-    addProblems(route.schema, CREDENTIAL_PROBLEMS)
+    // A request that a proxy asks about shows no page of ours.
+    addProblems(
+      route.schema,
+      CREDENTIAL_PROBLEMS.filter((code) => !isForwarded || code !== 'session_changed'),
+    )
   })
   if (!isForwarded) app.addHook('onSend', expireRefusedCookie)
   app.decorateRequest('session')

@@ -99,17 +99,20 @@ test('access is denied by default: without a credential every route answers 401,
 })
 
 describe("the platform's listener", () => {
-  test('has these routes, and each answers 401 without a credential (ASVS 8.2.1, 8.3.1)', async () => {
+  test('has these routes, and all but its document require a credential (ASVS 8.2.1, 8.3.1)', async () => {
     expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
       'GET /events',
+      'GET /openapi.json',
       'GET /verify',
       'HEAD /events',
+      'HEAD /openapi.json',
       'HEAD /verify',
       'POST /introspect',
     ])
     for (const route of platformRoutes) {
-      const { method } = route
-      expect([route, (await service.ask(pathOf(route), { method })).status]).toEqual([route, 401])
+      const { method, url } = route
+      const status = url === '/openapi.json' ? 200 : 401
+      expect([route, (await service.ask(pathOf(route), { method })).status]).toEqual([route, status])
     }
   })
 
@@ -120,7 +123,8 @@ describe("the platform's listener", () => {
       expect([route, answer.status]).toEqual([route, 404])
     }
     for (const route of platformRoutes) {
-      for (const prefix of ['', '/api']) {
+      // Each has a document of its own.
+      for (const prefix of route.url === '/openapi.json' ? [''] : ['', '/api']) {
         const { status } = await fetch(`${service.addresses[0]}${prefix}${pathOf(route)}`, route)
         expect([route, prefix, status]).toEqual([route, prefix, 404])
       }

@@ -48,7 +48,7 @@ function readDocument(app: FastifyInstance): Document {
   read.components.examples = {}
   for (const operations of Object.values(read.paths)) {
     for (const operation of Object.values(operations)) {
-      describe(operation)
+      describe(operation, read.components)
       addExamples(operation, read.components)
     }
   }
@@ -57,11 +57,11 @@ function readDocument(app: FastifyInstance): Document {
 
 interface Operation {
   parameters?: (Parameter | { $ref: string })[]
-  requestBody?: { required: boolean; content: { 'application/json': Media } }
+  requestBody?: { required: boolean; content: Record<string, Media> }
   security: Record<string, string[]>[]
   responses: Record<
     string,
-    { description: string; headers?: Record<string, { $ref: string }>; content?: Record<string, Media> }
+    { description: string; headers?: Record<string, object>; content?: Record<string, Media> }
   >
 }
 
@@ -80,11 +80,16 @@ interface Media {
 }
 
 interface Document {
-  components: { schemas: Record<string, Schema>; examples: Record<string, unknown> }
+  components: {
+    headers: object
+    parameters?: object
+    schemas: Record<string, Schema>
+    examples: Record<string, unknown>
+  }
   paths: Record<string, Record<string, Operation>>
 }
 
-function describe(operation: Operation): void {
+function describe(operation: Operation, components: Document['components']): void {
   const { requestBody, security, responses } = operation
   const parameters = (operation.parameters ?? []).filter((one) => 'name' in one)
   const json = requestBody?.content['application/json']
@@ -103,12 +108,13 @@ function describe(operation: Operation): void {
     if (parameter.schema.type === 'integer') parameter.example = Number(parameter.example)
   }
   // As is this one, whose route takes an access token, too.
-  if (security.some((schemes) => 'sessionCookie' in schemes))
+  const namesSession = 'SessionId' in (components.parameters ?? {})
+  if (namesSession && security.some((schemes) => 'sessionCookie' in schemes))
     operation.parameters = [...parameters, { $ref: '#/components/parameters/SessionId' }]
   const setsCookie = parameters.some(({ name }) => name === 'x-session-mode')
   for (const [status, response] of Object.entries(responses)) {
     if (response.description === 'Default Response') response.description = STATUS_CODES[status] ?? status
-    response.headers = headersOf(Number(status), setsCookie)
+    response.headers = { ...response.headers, ...headersOf(Number(status), setsCookie, components) }
   }
 }
 
@@ -118,7 +124,7 @@ function addExamples(
   { schemas, examples }: Document['components'],
 ): void {
   const replies = Object.values(responses).flatMap(({ content }) => Object.values(content ?? {}))
-  for (const media of [requestBody?.content['application/json'], ...replies]) {
+  for (const media of [...Object.values(requestBody?.content ?? {}), ...replies]) {
     if (!media) continue
     if (media.examples) {
       Object.assign(examples, media.examples)
@@ -144,7 +150,11 @@ function joinForms(value: unknown): unknown {
   return words.length === anyOf.length ? { ...others, type: 'string', enum: words } : value
 }
 
-function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: string }> {
+function headersOf(
+  status: number,
+  setsCookie: boolean,
+  { headers }: Pick<Document['components'], 'headers'>,
+): Record<string, { $ref: string }> {
   const described: [string, keyof typeof HEADERS][] = [['X-Request-Id', 'RequestId']]
   if (status < 300 || status === 429) {
     described.push(['RateLimit', 'RateLimit'], ['RateLimit-Policy', 'RateLimitPolicy'])
@@ -152,8 +162,10 @@ function headersOf(status: number, setsCookie: boolean): Record<string, { $ref: 
   if (status === 429 || status === 503) described.push(['Retry-After', 'RetryAfter'])
   if (status === 401) described.push(['WWW-Authenticate', 'Challenge'])
   if (status < 300 && setsCookie) described.push(['Set-Cookie', 'SessionCookie'])
+  // On the platform listener, nothing is limited.
+  const known = described.filter(([, component]) => component in headers)
   return Object.fromEntries(
-    described.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
+    known.map(([name, component]) => [name, { $ref: `#/components/headers/${component}` }]),
   )
 }
 

@@ -2,7 +2,7 @@ import fastifySwagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
 import fp from 'fastify-plugin'
 
-const TAGS = [
+const PUBLIC_TAGS = [
   { name: 'authentication', description: 'Sign-in, refresh and logout' },
   { name: 'session', description: "The user's own sessions and password" },
   { name: 'account', description: 'Name and e-mail of the user' },
@@ -55,7 +55,7 @@ export const HEADERS = {
   RateLimit: header('What is left of the limit: `"name";r=<remaining>;t=<seconds until it is whole>`'),
   RateLimitPolicy: header('The limit: `"name";q=<requests>;w=<seconds>`'),
   RetryAfter: header('Seconds after which a retry may succeed', 'integer'),
-  Challenge: header('How to authenticate (RFC 6750, section 3)'),
+  Challenge: header('How to authenticate (RFC 6750, section 3; RFC 7617, section 2)'),
   SessionCookie: header('With `X-Session-Mode: cookie` only: the `__Host-session` cookie'),
 }
 
@@ -70,22 +70,57 @@ const PARAMETERS = {
   },
 } as const
 
-async function plugin(
-  app: FastifyInstance,
-  { publicUrl, guide }: { publicUrl: string; guide: string },
-): Promise<void> {
+/** What the documents of the two listeners refer to. */
+const { accessToken, sessionCookie } = SECURITY_SCHEMES
+const { RequestId, RetryAfter, Challenge } = HEADERS
+const DOCUMENTS = {
+  public: {
+    title: 'gatehouse',
+    tags: PUBLIC_TAGS,
+    components: { headers: HEADERS, parameters: PARAMETERS, securitySchemes: SECURITY_SCHEMES },
+  },
+  platform: {
+    title: 'gatehouse, for services of the platform',
+    tags: [
+      { name: 'sessions', description: 'Whose a credential is, and what they may do' },
+      { name: 'events', description: 'Ingested events, in one order' },
+      { name: 'keys', description: 'This document' },
+    ],
+    components: {
+      headers: { RequestId, RetryAfter, Challenge },
+      securitySchemes: {
+        platformClient: {
+          type: 'http',
+          scheme: 'basic',
+          description: 'ID and secret of a platform client (RFC 6749, section 2.3.1)',
+        },
+        accessToken,
+        sessionCookie,
+      },
+    },
+  },
+} as const
+
+interface Options {
+  listener: keyof typeof DOCUMENTS
+  url: string
+  guide: string
+}
+
+async function plugin(app: FastifyInstance, { listener, url, guide }: Options): Promise<void> {
+  const { title, tags, components } = DOCUMENTS[listener]
   await app.register(fastifySwagger, {
     openapi: {
       openapi: '3.1.0',
       info: {
-        title: 'gatehouse',
+        title,
         version: '1.1',
         description: guide,
         license: { name: 'MIT', identifier: 'MIT' },
       },
-      servers: [{ url: `${publicUrl}/api` }],
-      tags: TAGS,
-      components: { headers: HEADERS, parameters: PARAMETERS, securitySchemes: SECURITY_SCHEMES },
+      servers: [{ url }],
+      tags: [...tags],
+      components,
     },
     stripBasePath: true,
     refResolver: {
