@@ -1,4 +1,5 @@
 import { readdir } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { type Migration, Migrator } from 'kysely/migration'
 import { codeOf } from './faults.ts'
@@ -73,10 +74,27 @@ async function requireUtf8(db: Kysely<Database>): Promise<void> {
   if (encoding !== 'UTF8') throw new EncodingError(encoding)
 }
 
-/** What migration 0027 leaves to be done beside requests: the function drops itself. */
+/** As in the function that migration 0027 makes. */
+const FILLING_LOCK = 1_903_211_787
+
+/**
+ * What migration 0027 leaves to be done beside requests. The function drops itself, so one instance runs it, and the others look
+ * again: to wait for the lock would end with lock_timeout.
+ */
 export async function fillAuditDays(db: Kysely<Database>): Promise<void> {
-  const { rows } = await sql`select where to_regprocedure('fill_audit_days()') is not null`.execute(db)
-  if (rows.length > 0) await sql`select fill_audit_days()`.execute(db)
+  const isLeft = async (one: Kysely<Database>) => {
+    const { rows } = await sql`select where to_regprocedure('fill_audit_days()') is not null`.execute(one)
+    return rows.length > 0
+  }
+  while (await isLeft(db)) {
+    const isOurs = await db.transaction().execute(async (tx) => {
+      const { rows } = await sql<{ isOurs: boolean }>`
+        select pg_try_advisory_xact_lock(${FILLING_LOCK}::int) as "isOurs"`.execute(tx)
+      if (rows[0]?.isOurs && (await isLeft(tx))) await sql`select fill_audit_days()`.execute(tx)
+      return rows[0]?.isOurs
+    })
+    if (!isOurs) await sleep(500)
+  }
 }
 
 /** A lock, one transaction. */

@@ -20,10 +20,10 @@ test('is sound and complete in the eyes of a linter', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-openapi-'))
   const file = join(folder, 'openapi.json')
   await writeFile(file, JSON.stringify(document))
-  const redocly = resolve(project, 'node_modules/.bin/redocly')
-  const options = ['lint', file, '--extends', 'recommended-strict', '--format', 'json']
+  const redocly = resolve(project, 'node_modules/@redocly/cli/bin/cli.js')
+  const options = [redocly, 'lint', file, '--extends', 'recommended-strict', '--format', 'json']
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
-  const { stdout } = await promisify(execFile)(redocly, options, { cwd: project, env }).catch(
+  const { stdout } = await promisify(execFile)(process.execPath, options, { cwd: project, env }).catch(
     (failure: { stdout: string }) => failure,
   )
   await rm(folder, { recursive: true })
