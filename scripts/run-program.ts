@@ -11,6 +11,7 @@ export async function runProgram(
 ): Promise<string> {
   const { HOME, PATH } = process.env
   const running = run(program, args, { env: { HOME, PATH, ...variables } })
-  running.child.stdin?.end(input)
+  // A program can end without reading it. Whether it has failed, its exit says.
+  running.child.stdin?.on('error', () => {}).end(input)
   return (await running).stdout
 }

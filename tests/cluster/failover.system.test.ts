@@ -58,7 +58,8 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
         (error: unknown) => error,
       )
       await close()
-      expect([n, fault]).toEqual([n, n === primary ? null : expect.any(StandbyError)])
+      const standby = expect.objectContaining({ cause: expect.any(StandbyError) })
+      expect([n, fault]).toEqual([n, n === primary ? null : standby])
       expect(isUnavailable(fault)).toBe(n !== primary)
     }
 

@@ -76,8 +76,8 @@ const COOKIE_TWICE: Found = {
 }
 const LOGOUT_FOR_NOTHING: Found = {
   file: 'src/session/logout-repository.ts',
-  fragment: 's.session_id = f.session_id and f.was_live`',
-  replacement: 's.session_id = f.session_id and f.was_live and false`',
+  fragment: 's.session_id = f.session_id and f.is_ended`',
+  replacement: 's.session_id = f.session_id and f.is_ended and false`',
   found: /^session .*GET \/auth\/session: ok/,
 }
 const NO_RETRY: Found = {
@@ -93,7 +93,7 @@ const RECOVERY_CODE_AGAIN: Found = {
   found: /^factor /,
 }
 const NOT_ON_DISK: Found = {
-  file: 'src/database/connect.ts',
+  file: 'src/database/settings.ts',
   fragment: "plan_cache_mode: 'force_generic_plan',",
   replacement: "plan_cache_mode: 'force_generic_plan', synchronous_commit: 'off',",
   found: /^(session|event|secret) /,

@@ -130,13 +130,14 @@ test('axe finds nothing to complain of, in light and in dark, and nothing is wid
   expectClean()
 })
 
-test('axe finds nothing in a list of 500 members, in the first thousand of 5 000 entries, and in the dialogs over them', async () => {
+test('axe finds nothing in a list of 499 members, in the first thousand of 5 000 entries, and in the dialogs over them', async () => {
   const { page, expectClean } = await openPage(origin, LIGHT)
   const { look, expectNothing } = openEyes(page)
-  const admin = await addLargeCompany(service)
+  // One seat is left for the invitation.
+  const admin = await addLargeCompany(service, 499)
   const { accessToken: token } = await service.loginAs(admin)
   const invitation = { email: 'bob@large.example', role: 'viewer' }
-  await service.call('/auth/invitations', { token, json: invitation })
+  expect((await service.call('/auth/invitations', { token, json: invitation })).status).toBe(201)
   await page.goto(`${origin}/sign-in`)
   await enter(page, admin)
   await heading(page, 'Developer settings')
@@ -159,10 +160,10 @@ test('axe finds nothing in a list of 500 members, in the first thousand of 5 000
   }
   await go(page, 'Members')
   await rows.nth(49).waitFor()
-  await showAll('Show more', 500)
+  await showAll('Show more', 499)
   const person = await rows.nth(100).locator('.list-name').textContent()
   await press(page, `Manage ${person}`)
-  await look('500 members')
+  await look('499 members')
   for (const act of ['Disable', 'End all sessions of', 'Delete']) await lookAt(`${act} ${person}`)
   await lookAt('Withdraw the invitation of bob@large.example')
 

@@ -4,7 +4,7 @@ import type { TestService } from './test-service.ts'
 const LONG = 'Wolfeschlegelsteinhausenbergerdorffwelchevoralternwarengewissenhaftsch'
 
 /** A company with 500 members, whose names are long, and 5 000 entries in its audit log. Returns its admin. */
-export async function addLargeCompany(service: TestService) {
+export async function addLargeCompany(service: TestService, members = 500) {
   const { db } = service
   const admin = await service.addCompany({ name: LONG })
   const { companyId } = admin
@@ -14,7 +14,7 @@ export async function addLargeCompany(service: TestService) {
     select ${companyId}, gen_random_uuid(), 'member' || n || '@large.example', ${LONG} || n, lower(${LONG} || n),
       (array['viewer', 'analyst', 'developer'])[1 + n % 3], '{environment:production}', 'person',
       case when n % 10 = 0 then 'disabled' else 'active' end, '', now(), now()
-    from generate_series(1, 499) n`.execute(db)
+    from generate_series(1, ${members - 1}::int) n`.execute(db)
   await sql`
     insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor, subject)
     select ${companyId}, gen_random_uuid(), ${new Date(service.clock.now())}::timestamptz - n * interval '1 millisecond',

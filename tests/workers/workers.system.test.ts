@@ -83,7 +83,7 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
 
   test('that can open more connections than Postgres has are said in the log', async () => {
     const warning = await shared.told(/(WORKERS=2 with DATABASE_POOL_SIZE=500 can open \d+ connections)/)
-    expect(warning).toContain('1502')
+    expect(warning).toContain('1510')
   })
 })
 
