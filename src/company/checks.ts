@@ -1,6 +1,7 @@
 import { type Checks, type Person, passwordFault } from '../crypto/password-policy.ts'
 import { invalidField } from '../errors.ts'
 import { isEmail, normalizeEmail } from '../http/email-address.ts'
+import { PLANS, ROLES } from './account.ts'
 
 /** Checks names, e-mails and passwords, and gives names and e-mails their stored form. */
 
@@ -36,6 +37,8 @@ export function checkName(field: 'name' | 'companyName', text: string): string {
   return name
 }
 
+const WORDS = ['gatehouse', ...ROLES, ...PLANS]
+
 /** Slow, so not for a transaction. @throws Problem invalid_request, overloaded */
 export async function checkPassword(
   field: 'password' | 'newPassword',
@@ -43,7 +46,7 @@ export async function checkPassword(
   person: Person,
   checks: Checks,
 ): Promise<void> {
-  const fault = await passwordFault(password, person, checks)
+  const fault = await passwordFault(password, person, { ...checks, words: WORDS })
   if (fault) throw invalidField(field, fault)
 }
 

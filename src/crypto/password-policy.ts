@@ -22,13 +22,15 @@ export type IsBreached = (password: string) => Promise<boolean>
 export interface Checks {
   hasher: Pick<PasswordHasher, 'estimate'>
   isBreached?: IsBreached | undefined
+  /** Those of this service, which are as easy to guess as a name. */
+  words?: readonly string[]
 }
 
 /** The fault, as the end of a sentence; null if there is none. @throws Problem overloaded */
 export async function passwordFault(
   password: string,
   person: Person,
-  { hasher, isBreached }: Checks,
+  { hasher, isBreached, words = [] }: Checks,
 ): Promise<string | null> {
   const length = lengthOf(password)
   if (length < MIN_LENGTH) return `must have at least ${MIN_LENGTH} characters`
@@ -39,7 +41,7 @@ export async function passwordFault(
   if ([...spellingsOf(person.email), person.companyName, person.name ?? ''].map(fold).includes(folded)) {
     return 'must not be the e-mail address, the name or the company name'
   }
-  const { guesses, parts } = await hasher.estimate(password.normalize('NFC'), hintsOf(person))
+  const { guesses, parts } = await hasher.estimate(password.normalize('NFC'), [...hintsOf(person), ...words])
   if (guesses < MIN_GUESSES) {
     return `is too easy to guess, since it ${describe(parts)}; a few words that do not belong together are better`
   }
@@ -65,20 +67,23 @@ const PATTERNS: Record<string, string> = {
   regex: 'a year',
 }
 const DICTIONARIES: Record<string, string> = {
-  userInputs: 'a part of your e-mail address, your name or the company name',
+  userInputs: 'a word of your e-mail address, your name, your company, or this service',
   'passwords-common': 'a common password',
-  'firstnames-en': 'a name',
-  'lastnames-en': 'a name',
 }
+const NAMES = /^\w*(first|last)names/i
 
 function describe(parts: { pattern: string; dictionary: string }[]): string {
   const named = parts.map(({ pattern, dictionary }) =>
-    pattern === 'dictionary' ? (DICTIONARIES[dictionary] ?? 'a common word') : PATTERNS[pattern],
+    pattern === 'dictionary' ? describeDictionary(dictionary) : PATTERNS[pattern],
   )
   const described = [...new Set(named)].filter((name) => name !== undefined)
   if (described.length === 0) return 'is short'
   const list = new Intl.ListFormat('en-GB').format(described)
   return `is ${described.length < new Set(named).size ? 'little more than' : 'made of'} ${list}`
+}
+
+function describeDictionary(name: string): string {
+  return DICTIONARIES[name] ?? (NAMES.test(name) ? 'a name' : 'a common word')
 }
 
 function hintsOf({ email, companyName, name = '' }: Person): string[] {

@@ -2,10 +2,17 @@ import { constants, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { ZxcvbnFactory } from '@zxcvbn-ts/core'
 import * as common from '@zxcvbn-ts/language-common'
+import * as german from '@zxcvbn-ts/language-de'
 import * as english from '@zxcvbn-ts/language-en'
+import * as spanish from '@zxcvbn-ts/language-es-es'
+import * as french from '@zxcvbn-ts/language-fr'
+import * as italian from '@zxcvbn-ts/language-it'
+import * as dutch from '@zxcvbn-ts/language-nl-be'
+import * as polish from '@zxcvbn-ts/language-pl'
+import * as portuguese from '@zxcvbn-ts/language-pt-br'
 import { createStrongEnds, STRONG_GUESSES } from './strong-ends.ts'
 
-/** The thread that estimates passwords: up to 0.1 s each, with dictionaries of some 80 MB. */
+/** The thread that estimates passwords: up to 0.3 s each, with dictionaries of some 150 MB. */
 
 export interface EstimateRequest {
   id: number
@@ -22,8 +29,16 @@ export interface EstimateReply extends Estimate {
   id: number
 }
 
+/** Each list costs time in every estimate. The others of these languages have few more words that people choose. */
+const CHOSEN_LISTS = /commonWords|firstnames/i
+const others = { german, spanish, french, italian, dutch, polish, portuguese }
+const lists = Object.entries(others).flatMap(([language, { dictionary }]) =>
+  Object.entries(dictionary)
+    .filter(([name]) => CHOSEN_LISTS.test(name))
+    .map(([name, words]) => [`${name}-${language}`, words]),
+)
 const options = {
-  dictionary: { ...common.dictionary, ...english.dictionary },
+  dictionary: { ...common.dictionary, ...english.dictionary, ...Object.fromEntries(lists) },
   graphs: common.adjacencyGraphs,
 }
 const estimator = new ZxcvbnFactory(options)
@@ -41,14 +56,35 @@ function estimate(texts: string[], hints: string[]): Estimate {
   if (texts.some((text) => hasStrongEnds(text, hints))) return { guesses: STRONG_GUESSES, parts: [] }
   let strongest: Estimate = { guesses: 0, parts: [] }
   for (const text of texts) {
-    const { guesses, sequence } = estimator.check(text, hints)
-    if (guesses <= strongest.guesses) continue
-    const parts = sequence.map(({ pattern, dictionaryName = '' }) => ({
-      pattern,
-      dictionary: String(dictionaryName),
-    }))
-    strongest = { guesses, parts }
-    if (guesses >= STRONG_GUESSES) break
+    const weakest = weakestOf(text, hints)
+    if (weakest.guesses <= strongest.guesses) continue
+    strongest = weakest
+    if (strongest.guesses >= STRONG_GUESSES) break
   }
   return strongest
+}
+
+/** Those who guess also take a word first, and then what people put around it, such as a year and a mark. */
+const WORD = /^(\P{L}*)(\p{L}+)(\P{L}*)$/u
+
+function weakestOf(text: string, hints: string[]): Estimate {
+  const whole = check(text, hints)
+  const parts = (WORD.exec(text)?.slice(1) ?? []).filter((part) => part !== '')
+  if (parts.length < 2) return whole
+  const apart = parts.map((part) => check(part, hints))
+  const guesses = apart.reduce((product, part) => product * part.guesses, 1)
+  return guesses < whole.guesses ? { guesses, parts: apart.flatMap((part) => part.parts) } : whole
+}
+
+/** What zxcvbn adds for each further pattern. With it, any three would be strong, such as `Welcome`, `2026`, `!!`. */
+const GUESSES_PER_PATTERN = 1e4
+
+function check(text: string, hints: string[]): Estimate {
+  const { guesses, sequence } = estimator.check(text, hints)
+  const added = sequence.length > 1 ? GUESSES_PER_PATTERN ** (sequence.length - 1) : 0
+  const parts = sequence.map(({ pattern, dictionaryName = '' }) => ({
+    pattern,
+    dictionary: String(dictionaryName),
+  }))
+  return { guesses: guesses - added, parts }
 }

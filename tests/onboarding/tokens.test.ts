@@ -144,7 +144,7 @@ describe('of a company', () => {
 
     const reset = await tokenOf('reset', here, email)
     const session = await service.loginAs(there)
-    expect((await use('reset', reset, { password: 'another password' })).status).toBe(204)
+    expect((await use('reset', reset, { password: 'a password of her own' })).status).toBe(204)
     expect((await service.login(here)).status).toBe(401)
     expect((await service.login(there)).status).toBe(200)
     expect((await service.getSession({ token: session.accessToken })).status).toBe(200)

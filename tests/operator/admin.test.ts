@@ -677,7 +677,8 @@ test('the audit trail names the operator: by --as, or by the shell, before sudo 
   await admin(`company resume ${person.companyId}`, { env: { USER: 'root' } })
   const { entries } = (await admin(`audit ${of}`)).json()
   const named = entries.map(({ actor, details }: { actor: string; details: unknown }) => [actor, details])
-  expect(named.slice(0, 3).reverse()).toEqual([
+  // The company itself was made by the clock of the test.
+  expect(named.filter(([, details]: [string, unknown]) => details).reverse()).toEqual([
     ['operator', { before, after: { secondFactor: 'admins' }, operator: 'Ada' }],
     ['operator', { operator: 'jane' }],
     ['operator', { operator: 'root' }],
