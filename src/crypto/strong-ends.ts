@@ -1,9 +1,9 @@
 import { Options, type OptionsType, ZxcvbnFactory } from '@zxcvbn-ts/core'
 
 /**
- * Finds most strong long passwords, fast. zxcvbn sees a text as a row of patterns, of which any three take over 10^8
- * guesses. So a weaker text has two at most, and one of them covers its first half or its last. If neither outer end can
- * be part of a pattern that is easy to guess, the text is strong.
+ * Finds most strong long passwords, fast. zxcvbn sees a text as a row of patterns. In 20 characters or more, three that are
+ * easy to guess are too short to hide from both ends, and of two, one covers the first half or the last. If neither outer
+ * end can be part of a pattern that is easy to guess, the text is strong.
  */
 
 export const STRONG_GUESSES = 1e8
