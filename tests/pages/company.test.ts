@@ -55,6 +55,7 @@ test('a pasted list of people gives each the role on their line, and the others 
   await type(section.getByLabel('Code from the email'), '00000000')
   await press(section, 'Continue')
   await section.getByText('is wrong, used or expired').waitFor()
+  await section.getByText('Inviting').waitFor({ state: 'detached' })
   await type(section.getByLabel('Code from the email'), await codeTo(admin.email))
   await press(section, 'Continue')
   await say(page, 'An invitation is on its way to Eve@list.example.')

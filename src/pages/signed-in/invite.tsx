@@ -65,6 +65,7 @@ export function Invite({ onInvited }: { onInvited: () => void }) {
       isUnproven = needsMailCode(fault)
       if (isUnproven && code !== undefined) {
         setSending(false)
+        setSaid('')
         throw fault
       }
       if (isUnproven) break
