@@ -82,7 +82,7 @@ const CHANGED = 'session_changed'
 /** The service answers each request within 10 s; the rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
-/** Of a read that has to wait for others of the company. */
+/** Of a read that has to wait for others of the company, or for a new cookie. */
 const MAX_RETRIES = 5
 const RETRY_MS = 1_000
 
@@ -93,13 +93,13 @@ export async function call<Name extends keyof Routes>(
 ): Promise<Answer<Name>> {
   return (await carryOut(route, {
     ...options,
-    headers: { ...shownSession(route), ...options?.headers },
+    headers: { ...(route !== SESSION && nameShown()), ...options?.headers },
   })) as Answer<Name>
 }
 
 /** Once for a call and its repetitions: they belong to the page that began it. */
-function shownSession(route: keyof Routes): Record<string, string> {
-  return route === SESSION || session.shownId === null ? {} : { 'x-session-id': session.shownId }
+function nameShown(): Record<string, string> {
+  return session.shownId === null ? {} : { 'x-session-id': session.shownId }
 }
 
 async function carryOut(route: keyof Routes, options: Options, isAgain = false): Promise<unknown> {
@@ -114,7 +114,8 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
   if (error.code === CHANGED) session.changed()
   if (answer.status === 401 && !OF_SIGN_IN.includes(error.code)) {
     // A request can be on its way while a proof gives the session another cookie: then it is tried once more.
-    if (!isAgain && route !== SESSION && (await isSignedIn())) return await carryOut(route, options, true)
+    if (!isAgain && route !== SESSION && (await isSignedIn(error)))
+      return await carryOut(route, options, true)
     session.ended(error.reason)
   }
   throw error
@@ -122,12 +123,17 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
 
 const SESSION = 'GET /auth/session'
 
-async function isSignedIn(): Promise<boolean> {
-  return await send(SESSION, {}).then(
-    ({ ok }) => ok,
+/** Named, since an answer that is not would expire the cookie. One of a different session is told by the request itself. */
+async function isSignedIn({ reason }: ApiError): Promise<boolean> {
+  // A cookie that nothing is known of may have been replaced, also by another tab: the new one can be on its way.
+  if (reason === undefined) await wait()
+  return await send(SESSION, { headers: nameShown() }).then(
+    ({ status }) => status !== 401,
     () => false,
   )
 }
+
+const wait = () => new Promise((resolve) => setTimeout(resolve, RETRY_MS))
 
 /** Saves what the interface streams. The cookie goes with the request, so it is fetched and then saved. @throws ApiError */
 export async function download(
@@ -135,7 +141,7 @@ export async function download(
   accept: string,
   name: string,
 ): Promise<void> {
-  const headers = { ...shownSession('GET /auth/audit'), accept }
+  const headers = { ...nameShown(), accept }
   const answer = await send('GET /auth/audit', { query, headers, patienceMs: DOWNLOAD_MS })
   if (!answer.ok) {
     const error = await toError(answer)
@@ -172,7 +178,7 @@ async function send(route: keyof Routes, options: Options, retries = MAX_RETRIES
     })
     const isSoon = answer.status === 429 && answer.headers.get('retry-after') === '1'
     if (method !== 'GET' || !isSoon || retries === 0) return answer
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS))
+    await wait()
     return await send(route, options, retries - 1)
   } catch (error) {
     return failOffline(error)

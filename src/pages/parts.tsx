@@ -43,8 +43,13 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** Dialogs that are closed while another one is open. */
-const covered = new Set<HTMLDialogElement>()
+/** Dialogs that their page has closed: another one covers them, or they are over. */
+const closed = new WeakSet<HTMLDialogElement>()
+
+function close(dialog: HTMLDialogElement): void {
+  closed.add(dialog)
+  dialog.close()
+}
 
 /**
  * A dialog, open for as long as it is there; one that was open already comes back after it. The browser gives the focus to
@@ -52,23 +57,25 @@ const covered = new Set<HTMLDialogElement>()
  */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  // At once, both ways: a frame later, somebody can have moved the focus on.
+  useLayoutEffect(() => {
+    const own = dialog.current
     const before = document.activeElement
     const below = document.querySelector<HTMLDialogElement>('dialog[open]')
-    if (below) {
-      covered.add(below)
-      below.close()
-    }
-    dialog.current?.showModal()
+    if (below) close(below)
+    own?.showModal()
     return () => {
-      if (below && covered.delete(below) && below.isConnected) below.showModal()
-      // It is gone by then, so that the browser does not give the focus back.
+      if (own) close(own)
+      if (below?.isConnected) {
+        closed.delete(below)
+        below.showModal()
+      }
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
   // The browser tells later that it was closed: by then it can be open again.
   const tell = ({ currentTarget }: { currentTarget: HTMLDialogElement }) => {
-    if (!covered.has(currentTarget) && !currentTarget.open) onClose()
+    if (!closed.has(currentTarget) && !currentTarget.open) onClose()
   }
   return (
     <dialog ref={dialog} aria-label={title} onClose={tell}>

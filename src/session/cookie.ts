@@ -52,11 +52,15 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
   return cookie
 }
 
-/** For `onSend`. Without it, a browser sends a cookie that no longer works with every request. */
+/**
+ * For `onSend`. Without it, a browser sends a cookie that no longer works with every request. While a request is under way,
+ * a proof can give its session a new cookie, which would go too: a page that names its session keeps the cookie that it has.
+ */
 export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, done) => {
   // Behind the guard, the session can have got a new cookie in the meantime.
   const isRefused = reply.statusCode === 401 && request.session === undefined
-  if (isRefused && !hasAuthorization(request) && readSessionCookies(request).length > 0)
+  const isNamed = request.headers['x-session-id'] !== undefined
+  if (isRefused && !isNamed && !hasAuthorization(request) && readSessionCookies(request).length > 0)
     clearSessionCookie(reply)
   done(null, payload)
 }

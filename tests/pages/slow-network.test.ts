@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { enter, go, heading, openPages, press, SIGNED_IN, say } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
+import { PASSWORD } from '../support/test-service.ts'
 
 /** Answers that are late, a network that is slow, and pages that ask again by themselves. */
 
@@ -54,6 +55,39 @@ test('each page is whole when answers are three seconds late, and at 400 kbit/s'
     uploadThroughput: throughput,
   })
   await look()
+  expectClean()
+})
+
+test('a request that was on its way while a proof replaced the cookie signs nobody out', async () => {
+  const { page, context, expectClean } = await openPage(origin)
+  await page.goto(`${origin}/sign-in`)
+  await enter(page, await service.addCompany())
+  await heading(page, 'Developer settings')
+  const [cookie] = (await context.cookies()).filter(({ name }) => name === '__Host-session')
+  service.clock.advance(16 * 60)
+  await press(page, 'Create signing secret')
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+  await press(page, 'Continue')
+  await say(page, 'Your new secret, version 1.')
+  // The service answers a request with the old cookie, and that arrives after the new one.
+  const path = '/auth/webhook-secret/status'
+  const late = async (route: Route) => {
+    const { 'x-session-id': id = '' } = await route.request().allHeaders()
+    const answer = await service.call(path, { cookie: cookie?.value ?? '', headers: { 'x-session-id': id } })
+    expect(answer.status).toBe(401)
+    const { 'content-type': type, 'set-cookie': set, 'cache-control': kept } = answer.headers
+    const headers = {
+      'content-type': String(type),
+      'cache-control': String(kept),
+      ...(set && { 'set-cookie': String(set) }),
+    }
+    await route.fulfill({ status: 401, headers, json: answer.body })
+  }
+  const answered = page.waitForResponse((response) => response.url().endsWith(path) && response.ok())
+  await page.route(`**${path}`, late, { times: 1 })
+  await page.waitForResponse((response) => response.url().endsWith(path) && response.status() === 401)
+  await answered
+  await heading(page, 'Developer settings')
   expectClean()
 })
 

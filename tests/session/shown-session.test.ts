@@ -64,6 +64,20 @@ describe('X-Session-Id', () => {
     }
   })
 
+  test('keeps the cookie of a page whose request was on its way while a proof replaced the cookie', async () => {
+    const { cookie, id } = await openSession()
+    const { password } = admin
+    const proof = await service.call('/auth/reauthenticate', {
+      cookie,
+      json: { password },
+      headers: showing(id),
+    })
+    expect(proof.status).toBe(204)
+    const late = await service.getSession({ cookie, headers: showing(id) })
+    expect([late.status, late.headers['set-cookie']]).toEqual([401, undefined])
+    expect((await service.getSession({ cookie })).headers['set-cookie']).toBeDefined()
+  })
+
   test('is ignored beside an access token', async () => {
     const shown = await openSession()
     const { accessToken: token } = await service.loginAs(admin)
