@@ -12,7 +12,7 @@ import * as polish from '@zxcvbn-ts/language-pl'
 import * as portuguese from '@zxcvbn-ts/language-pt-br'
 import { createStrongEnds, STRONG_GUESSES } from './strong-ends.ts'
 
-/** The thread that estimates passwords: up to 0.3 s each, with dictionaries of some 150 MB. */
+/** The thread that estimates passwords: up to 0.3 s each, with dictionaries of some 200 MB. */
 
 export interface EstimateRequest {
   id: number

@@ -8,7 +8,7 @@ import { planFaults } from '../../scripts/fault-test/faults/plan.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { INHERITED } from '../support/environment.ts'
 
-/** The command line alone: the fault test itself is in `npm run test:slow`. */
+/** Its command line only. The fault test itself runs in its own file. */
 
 const script = resolve(import.meta.dirname, '../../scripts/fault-test.ts')
 

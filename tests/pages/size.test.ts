@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
-import { enter, heading, openPages, press, say } from '../support/browser.ts'
+import { enter, heading, openPages, press, say, type } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { times } from '../support/test-service.ts'
 
@@ -49,6 +49,16 @@ test('500 members are found, filtered and shown, and Back brings the same list a
   await page.goBack()
   expect(await page.getByRole('searchbox').inputValue()).toBe('MEMBER30@')
   expect(await page.getByLabel('Filter by role').inputValue()).toBe('analyst')
+  expectClean()
+})
+
+test('a company with 500 members is told that no invitation has room', async () => {
+  const { page, expectClean } = await openLarge()
+  await page.goto(`${origin}/members`)
+  await type(page.getByLabel('Email addresses'), 'eve@large.example')
+  await press(page, 'Invite')
+  await say(page, /The company can have at most \d+ members/)
+  expect(await page.getByLabel('Email addresses').inputValue()).toBe('eve@large.example')
   expectClean()
 })
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { run } from './run.ts'
 
-/** The command line alone: the upgrade test itself is in `npm run test:slow`. */
+/** Its command line only. The upgrade test itself runs in its own file. */
 
 /** Without the history of the project, as in a clone that is not deep enough. */
 const WITHOUT_HISTORY = { GIT_DIR: '/nowhere' }
