@@ -9,8 +9,8 @@ import { openCluster } from './cluster/open-cluster.ts'
 import { openStage } from './fault-test/run/open-stage.ts'
 import { runFaults } from './fault-test/run/run-faults.ts'
 import { toText } from './fault-test/run/text.ts'
-import { UsageError } from './load-test/usage-error.ts'
-import { checkOut, findCommit, LAST_RELEASE } from './upgrade-test/checkout.ts'
+import { checkOut, findCommit, LAST_RELEASE } from './kit/checkout.ts'
+import { UsageError } from './kit/errors.ts'
 
 /**
  * The cluster: production on one computer, from the files of deploy/. Imports run one way, each file uses those above it:

@@ -3,8 +3,8 @@ import { readOptions, USAGE } from './fault-test/options.ts'
 import { openStage } from './fault-test/run/open-stage.ts'
 import { runFaults } from './fault-test/run/run-faults.ts'
 import { toText } from './fault-test/run/text.ts'
-import { abortOnInterrupt } from './load-test/interrupt.ts'
-import { UsageError } from './load-test/usage-error.ts'
+import { UsageError } from './kit/errors.ts'
+import { abortOnInterrupt } from './kit/interrupt.ts'
 
 /**
  * The fault test: runs the real thing, breaks it, notes what every client saw, and lets a checker decide whether any legal

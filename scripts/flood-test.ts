@@ -1,15 +1,13 @@
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
 import type { Figures } from './flood-test/figures.ts'
 import { FLOODS, TOGETHER_AIMS } from './flood-test/floods/list.ts'
 import { type Options, readOptions, USAGE } from './flood-test/options.ts'
 import { toText } from './flood-test/report/text.ts'
 import { type Plan, runFlood } from './flood-test/run/run-flood.ts'
-import { openPostgres } from './load-test/database/postgres.ts'
-import { abortOnInterrupt } from './load-test/interrupt.ts'
-import { describeMachine, describePrograms, readMachine } from './load-test/report/machine.ts'
-import { requireWritable } from './load-test/report/write-report.ts'
-import { UsageError } from './load-test/usage-error.ts'
+import { UsageError } from './kit/errors.ts'
+import { abortOnInterrupt } from './kit/interrupt.ts'
+import { openPostgres } from './kit/postgres.ts'
+import { describeMachine, requireWritable, writeReport } from './kit/report.ts'
 
 /**
  * The flood test: what strangers can send, beside honest users whose share of success and p99 are the result.
@@ -30,17 +28,17 @@ async function main(): Promise<void> {
   const options = readOptions(process.argv.slice(2))
   if (!options) return console.log(USAGE)
   if (process.platform !== 'linux') throw new UsageError('The flood test needs Linux: see --help.')
-  await requireWritable({ ...(options.json && { json: options.json }) })
+  await requireWritable(options.json)
   const signal = abortOnInterrupt()
   const figures = await runAll(options, signal)
   const missed = figures.flatMap(({ flood, verdicts }) =>
     verdicts.filter(({ isMet }) => !isMet).map(({ aim, measured }) => `${flood}: ${aim}: ${measured}`),
   )
-  console.log(`\n${describeMachine(readMachine())}: ${describePrograms(true)}\n`)
+  console.log(`\n${describeMachine()}\n`)
   if (signal.aborted) console.log('Ended early: this is what was measured until then.')
   if (missed.length > 0) console.log(`Aims that were missed:\n${missed.join('\n')}`)
   else if (figures.length > 0) console.log('All aims were met.')
-  if (options.json) await writeReport(options.json, figures)
+  await writeReport(options.json, { figures })
   if (options.check && (missed.length > 0 || signal.aborted)) process.exitCode = 1
 }
 
@@ -73,12 +71,6 @@ async function aborted(signal: AbortSignal): Promise<null> {
 function planOf(name: string): Pick<Plan, 'aims' | 'maxFiles'> {
   const { aims = [], maxFiles } = FLOODS[name] ?? {}
   return { aims, maxFiles }
-}
-
-async function writeReport(file: string, figures: Figures[]): Promise<void> {
-  const at = new Date().toISOString()
-  const report = { machine: readMachine(), command: process.argv.slice(2), at, figures }
-  await writeFile(file, `${JSON.stringify(report, null, 2)}\n`)
 }
 
 await main().catch((error: unknown) => {

@@ -8,8 +8,8 @@ import { Secret, TOTP } from 'otpauth'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { PUBLIC_PATHS, SIGNED_IN_PAGES } from '../src/pages/paths.ts'
 import { findFreePort } from '../src/workers/free-port.ts'
-import { launchBrowser } from './browser.ts'
-import { listMails } from './flood-test/target/mail-folder.ts'
+import { launchBrowser } from './kit/browser.ts'
+import { listMails } from './kit/mail-folder.ts'
 
 /** Takes a picture of each page in both themes and at two widths, on a service of its own, into screenshots/. */
 

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { Client } from 'undici'
-import { UsageError } from '../load-test/usage-error.ts'
+import { UsageError } from '../kit/errors.ts'
 
 /** How another terminal tells a cluster that runs what to do: over a Unix socket that only root can use. */
 

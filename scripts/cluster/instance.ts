@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path'
-import { childrenOf, sendSignal } from '../load-test/process-usage.ts'
-import { startService } from '../load-test/target/start-service.ts'
+import { childrenOf, sendSignal } from '../kit/processes.ts'
+import { startService } from '../kit/service.ts'
 import { postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { sendSignal } from '../load-test/process-usage.ts'
+import { sendSignal } from '../kit/processes.ts'
 import { runProgram } from '../run-program.ts'
 import {
   addressOf,

@@ -1,4 +1,4 @@
-import { sendSignal } from '../load-test/process-usage.ts'
+import { sendSignal } from '../kit/processes.ts'
 import { runProgram } from '../run-program.ts'
 
 /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { UsageError } from '../load-test/usage-error.ts'
+import { UsageError } from '../kit/errors.ts'
 import { CLUSTER_FAULTS } from './faults/cluster-list.ts'
 import { FAULTS, possibleFaults } from './faults/list.ts'
 

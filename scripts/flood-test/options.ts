@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { UsageError } from '../load-test/usage-error.ts'
+import { UsageError } from '../kit/errors.ts'
 import { FLOODS, namesOf, TOGETHER } from './floods/list.ts'
 
 /** What an hour allows once is written in its first minute, so bytes an hour are known after an hour. */

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { check } from '../../scripts/fault-test/checker/check.ts'
 import { openNotes, perform } from '../../scripts/fault-test/clients/perform.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
-import { openClient } from '../../scripts/load-test/http-client.ts'
+import { openClient } from '../../scripts/kit/client.ts'
 
 /** What clients of `npm run fault-test` take an answer for. */
 

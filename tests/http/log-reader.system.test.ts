@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
-import { findServicePlaces } from '../support/places.ts'
+import { findServicePlaces } from '../../scripts/kit/places.ts'
 import { createServerProcesses, type Running, SERVER } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 

@@ -3,7 +3,7 @@ import { Registry } from 'prom-client'
 import { request } from 'undici'
 import { describe, expect, inject, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
-import { openProxy } from '../../scripts/fault-test/target/proxy.ts'
+import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'

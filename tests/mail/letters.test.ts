@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ReceivedMail } from '../../scripts/fault-test/target/mail-server.ts'
+import type { ReceivedMail } from '../../scripts/kit/mail-server.ts'
 import { queueMail } from '../../src/mail/service.ts'
 import { changeUserStatus, invite } from '../../src/operator/users.ts'
 import { openMailbox } from '../support/mailbox.ts'

@@ -4,7 +4,7 @@ import { chmod, chown, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { findPlace } from './places.ts'
+import { findPlace } from '../../scripts/kit/places.ts'
 
 /** Clusters of Debian's Postgres, for what the embedded one has no programs for: standbys and dumps. */
 

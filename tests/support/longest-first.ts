@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** What starts processes or browsers takes longest. */
-const LONG = /\/(workers|pages|startup|local|upgrade-test)\/|\/http\/shutdown\./
+const LONG = /\/(workers|pages|startup|local|upgrade)\/|\/http\/shutdown\./
 
 /** The longest files first, so that none of them is the last to run, alone. In a new clone no times are known yet. */
 export class LongestFirst extends BaseSequencer {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createMailServer, type ReceivedMail } from '../../scripts/fault-test/target/mail-server.ts'
+import { createMailServer, type ReceivedMail } from '../../scripts/kit/mail-server.ts'
+import { findPlace } from '../../scripts/kit/places.ts'
 import { normalizeEmail } from '../../src/http/email-address.ts'
 import { whenDone } from './cleanup.ts'
-import { findPlace } from './places.ts'
 
 /** A real SMTP server on loopback, and the mails that it has received. */
 

@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import { type Actor, pause, perform, performUntilKnown } from './perform.ts'
 import { memberOf, refresh, type Session, signIn } from './person.ts'
 import type { Secrets } from './sender.ts'

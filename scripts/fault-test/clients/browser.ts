@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import { type Actor, type Answered, atAll, pause, perform, performUntilKnown, SAME_SITE } from './perform.ts'
 import { memberIn, memberOf } from './person.ts'
 

@@ -1,12 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { drive } from '../../load-test/drive/drive.ts'
-import type { Operation } from '../../load-test/drive/load.ts'
-import { openClient } from '../../load-test/http-client.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
-import { ingestEvent } from '../../load-test/operations/ingest.ts'
-import { checkSession } from '../../load-test/operations/sessions.ts'
-import { openSession, signIn } from '../../load-test/operations/sign-in.ts'
-import { obtainSigningKey } from '../../load-test/operations/signing-key.ts'
+import { openClient } from '../../kit/client.ts'
+import { drive, type Work } from '../../kit/drive.ts'
+import { ingest, openSender } from '../../kit/events.ts'
+import { type Credentials, checkSession, openSession, perform, signIn } from '../../kit/operations.ts'
 
 /** Runs in a process of its own, so that many clients do not delay those whose history is noted. */
 
@@ -33,25 +29,27 @@ const EVENT_EACH = 4
 /** Then some of the crowd sign in at once, on one of the ways in turn. */
 const RUSH_EACH_MS = 30_000
 
-async function prepare({ urls, admin, people, count, rushing }: CrowdSetup): Promise<Operation[]> {
+async function prepare({ urls, admin, people, count, rushing }: CrowdSetup): Promise<Work[]> {
   const clients = urls.map((url) => openClient(url, { connections: count, deadlineMs: DEADLINE_MS }))
   const [first] = clients
   if (!first) throw new Error('a service has a URL')
-  const sender = { companyId: admin.companyId, signingKey: await obtainSigningKey(first, admin) }
+  const sender = await openSender(first, admin)
   const sessions = [await openSession(first, admin)]
   return Array.from({ length: count }, (_, n) => {
     const client = clients[n % clients.length] ?? first
-    const daily = n % EVENT_EACH === 1 ? ingestEvent(client, sender) : checkSession(client, sessions)
+    const operation = n % EVENT_EACH === 1 ? ingest(sender) : checkSession(sessions)
+    const daily = () => perform(client, operation)
     if (n >= rushing) return patiently(daily)
-    const isMine = (rush: number) => rush % clients.length === n % clients.length
-    return patiently(inRushes(isMine, signIn(client, [...people]), daily))
+    const rush = signIn(people)
+    const isMine = (nth: number) => nth % clients.length === n % clients.length
+    return patiently(inRushes(isMine, () => perform(client, rush), daily))
   })
 }
 
 const rushes = () => performance.now() / RUSH_EACH_MS
 
 /** One operation at each of its rushes, and another one between. */
-function inRushes(isMine: (rush: number) => boolean, operation: Operation, between: Operation): Operation {
+function inRushes(isMine: (rush: number) => boolean, operation: Work, between: Work): Work {
   let last = Math.floor(rushes())
   return async () => {
     const now = Math.floor(rushes())
@@ -62,7 +60,7 @@ function inRushes(isMine: (rush: number) => boolean, operation: Operation, betwe
 }
 
 /** A pause ends when the next rush begins. */
-const patiently = (operation: Operation) => async () => {
+const patiently = (operation: Work) => async () => {
   try {
     await operation()
   } finally {
@@ -77,7 +75,7 @@ process.once('message', async (setup: CrowdSetup) => {
   process.once('message', () => stop.abort())
   process.send?.('ready')
   const { succeeded, errors } = await drive({
-    operations,
+    works: operations,
     durationMs: Number.POSITIVE_INFINITY,
     signal: stop.signal,
   })

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { firstMessage, startChild } from '../../load-test/start-child.ts'
+import { firstMessage, startChild } from '../../kit/child.ts'
 import type { CrowdSeen, CrowdSetup } from './crowd-process.ts'
 
 /** Many clients, each of which asks every four seconds or so and waits for its answer: in an outage, all of them wait. */

@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import { doubtToken, expectMail, hasRivals, type Mailbox, seenIn, waitForMail } from './mailbox.ts'
 import { type Actor, atAll, pause, perform, performUntilKnown } from './perform.ts'
 import { memberOf, refresh, type Session, signIn } from './person.ts'

@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import type { Part } from '../checker/history.ts'
 import { type Account, emailOf, leave } from './account.ts'
 import { changeEmail, undo } from './address.ts'

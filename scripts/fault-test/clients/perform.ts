@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { type Client, JSON_CONTENT, type Request } from '../../load-test/http-client.ts'
+import { type Client, JSON_CONTENT, type Request } from '../../kit/client.ts'
 import type { Operation, Part } from '../checker/history.ts'
 import { AWAY, type Outcome } from '../checker/seen.ts'
 import type { Random } from '../random.ts'

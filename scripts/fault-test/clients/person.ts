@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import type { Part } from '../checker/history.ts'
 import type { SessionPart } from '../checker/session.ts'
 import { type Actor, type Answered, pause, perform, performUntilKnown, type Reply } from './perform.ts'

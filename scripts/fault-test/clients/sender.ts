@@ -1,4 +1,4 @@
-import { signedHeaders } from '../../load-test/operations/ingest.ts'
+import { signedRequest } from '../../kit/events.ts'
 import type { Part } from '../checker/history.ts'
 import { type Actor, type Ask, atAll, pause, perform } from './perform.ts'
 
@@ -43,7 +43,7 @@ async function sendEvents(actor: Actor, { companyId, shown }: Secrets, events: E
   const signingKey = Buffer.from(secret.slice('whsec_'.length), 'base64')
   const ask: Ask = {
     what: 'POST /events/ingest',
-    headers: signedHeaders({ companyId, signingKey }, random.word(20), body),
+    headers: signedRequest({ companyId, signingKey }, random.word(20), body).headers ?? {},
     body,
     asked: String(events.length),
     answeredOf: ({ accepted = 0, duplicates = 0 }) => String(accepted + duplicates),

@@ -1,5 +1,5 @@
-import { openClient } from '../../load-test/http-client.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import { openClient } from '../../kit/client.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import type { MailRequest } from '../checker/mail.ts'
 import type { Random } from '../random.ts'
 import type { Company, Site } from '../target/site.ts'

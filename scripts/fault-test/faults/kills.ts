@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sendSignal } from '../../load-test/process-usage.ts'
+import { sendSignal } from '../../kit/processes.ts'
 import type { Random } from '../random.ts'
 import type { FaultOf } from './fault.ts'
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { peakMemoryOf } from '../../load-test/process-usage.ts'
+import { peakMemoryOf } from '../../kit/processes.ts'
 import type { Question, Reply } from './ask-thread.ts'
 
 /** An instance, as operators know it. */

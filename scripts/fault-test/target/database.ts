@@ -3,9 +3,9 @@ import { chmod, mkdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { startEmbeddedPostgres } from '../../../src/local/postgres/server.ts'
-import { openConnection, runStatement } from '../../load-test/database/connection.ts'
-import { childrenOf, findPostmaster, sendSignal } from '../../load-test/process-usage.ts'
-import type { Place } from './proxy.ts'
+import type { Place } from '../../kit/places.ts'
+import { openConnection, runStatement } from '../../kit/postgres.ts'
+import { childrenOf, findPostmaster, sendSignal } from '../../kit/processes.ts'
 
 /** A Postgres of its own, with fsync as in production, whose processes can be killed, stopped and started again. */
 export interface Database {

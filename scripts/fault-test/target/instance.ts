@@ -1,8 +1,9 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../../src/workers/free-port.ts'
-import { childrenOf } from '../../load-test/process-usage.ts'
-import { startService } from '../../load-test/target/start-service.ts'
+import { findServicePlaces, type Place } from '../../kit/places.ts'
+import { childrenOf } from '../../kit/processes.ts'
+import { startService } from '../../kit/service.ts'
 
 /** One instance of the service, at the same ports whenever it starts. */
 export interface Instance {
@@ -37,7 +38,6 @@ interface Options {
   variables: Record<string, string>
 }
 
-const HOST = '127.0.0.1'
 const CLOCK = new URL('shift-clock.ts', import.meta.url)
 const PATIENCE_MS = 20_000
 const START_MS = 60_000
@@ -51,12 +51,7 @@ export async function openInstance(
   { name, folder, logFolder, project, variables }: Options,
   cleanup: AsyncDisposableStack,
 ): Promise<Instance> {
-  const ports = {
-    PORT: await findFreePort({ host: HOST, port: 0 }),
-    OPS_PORT: await findFreePort({ host: HOST, port: 0 }),
-    PLATFORM_PORT: await findFreePort({ host: HOST, port: 0 }),
-  }
-  const places = Object.entries(ports).map(([key, port]) => [key, String(port)])
+  const { env, address, ops, platform, places } = await findServicePlaces()
   let running: { pid: number | undefined; end: AsyncDisposableStack } | null = null
   let starts = 0
 
@@ -72,13 +67,13 @@ export async function openInstance(
   }
 
   async function startOnce({ clockShiftMs = 0, isLogClosed }: Disorder = {}): Promise<void> {
-    for (const port of Object.values(ports)) await untilFree(port)
+    for (const place of places) await untilFree(place)
     starts += 1
     const end = cleanup.use(new AsyncDisposableStack())
     const clock = clockShiftMs === 0 ? {} : clockShiftedBy(clockShiftMs)
     const service = await startService(
       {
-        variables: { ...variables, ...Object.fromEntries(places), ...clock, DATA_DIR: join(folder, name) },
+        variables: { ...variables, ...env, ...clock, DATA_DIR: join(folder, name) },
         logFile: join(logFolder, `${name}-${starts}.log`),
         folder: project,
         isLogClosed,
@@ -97,9 +92,9 @@ export async function openInstance(
   await start()
   return {
     name,
-    url: `http://${HOST}:${ports.PORT}`,
-    opsUrl: `http://${HOST}:${ports.OPS_PORT}`,
-    platformUrl: `http://${HOST}:${ports.PLATFORM_PORT}`,
+    url: address,
+    opsUrl: ops,
+    platformUrl: platform,
     isUp: () => running !== null,
     processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
     start,
@@ -108,10 +103,10 @@ export async function openInstance(
 }
 
 /** Workers leave soon after their primary was killed. */
-async function untilFree(port: number): Promise<void> {
+async function untilFree(place: Place): Promise<void> {
   for (const deadline = performance.now() + PATIENCE_MS; ; await sleep(LOOK_MS)) {
     try {
-      await findFreePort({ host: HOST, port })
+      await findFreePort(place)
       return
     } catch (error) {
       if (performance.now() > deadline) throw error

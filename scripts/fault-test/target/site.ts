@@ -1,10 +1,10 @@
-import { findFreePort } from '../../../src/workers/free-port.ts'
-import { openConnection } from '../../load-test/database/connection.ts'
-import type { Operator } from '../../load-test/database/operator.ts'
-import { insertAnalysts } from '../../load-test/database/users.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import { insertAnalysts } from '../../kit/company.ts'
+import { createMailServer, type MailServer } from '../../kit/mail-server.ts'
+import type { Credentials } from '../../kit/operations.ts'
+import type { Operator } from '../../kit/operator.ts'
+import { findPlace } from '../../kit/places.ts'
+import { openConnection } from '../../kit/postgres.ts'
 import type { Arrival } from '../checker/mail.ts'
-import { createMailServer, type MailServer } from './mail-server.ts'
 
 /** What clients need of a target, whatever it is made of. */
 export interface Site {
@@ -43,7 +43,6 @@ export interface Size {
   people: number
 }
 
-const HOST = '127.0.0.1'
 /** The first token of each session is used again at the end of a run. */
 export const ACCESS_TOKEN_TTL_SECONDS = '3600'
 
@@ -76,8 +75,7 @@ export async function createCompanies(
 export async function openMailbox(cleanup: AsyncDisposableStack): Promise<Mailbox> {
   const mails: Mail[] = []
   const server = createMailServer({
-    host: HOST,
-    port: await findFreePort({ host: HOST, port: 0 }),
+    ...(await findPlace()),
     onMessage({ recipients, email, token }) {
       const at = performance.now()
       const { messageId: id = '', text = '' } = email

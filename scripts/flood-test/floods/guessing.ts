@@ -1,4 +1,4 @@
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import { findingsHold, succeed } from '../aims.ts'
 import type { Finding } from '../figures.ts'
 import { ipv4Networks } from '../networks.ts'

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { SAMPLE_EVENT } from '../../load-test/operations/sample-event.ts'
+import { SAMPLE_EVENT } from '../../kit/events.ts'
 import { rowsAtMost, succeed } from '../aims.ts'
 import { postText } from '../generators/request-text.ts'
 import { sendSteadily } from '../generators/steady-requests.ts'

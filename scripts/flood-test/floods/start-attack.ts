@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
-import { firstMessage, startChild } from '../../load-test/start-child.ts'
+import { firstMessage, startChild } from '../../kit/child.ts'
 import type { Counts } from '../generators/attack.ts'
 import type { AttackSetup } from './attack-process.ts'
 

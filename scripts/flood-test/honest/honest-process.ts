@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { drive } from '../../load-test/drive/drive.ts'
-import type { Measurement } from '../../load-test/drive/measurement.ts'
-import { latencies } from '../../load-test/measure/statistics.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import { drive, latencyAt, type Measurement } from '../../kit/drive.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import { type Kind, RATES, type Seen } from './kinds.ts'
 import { DEADLINE_MS, moveIn, setUpDevice } from './member.ts'
 import { type HonestUsers, operationsOf } from './operations.ts'
@@ -54,7 +52,7 @@ function run(users: HonestUsers, durationMs: number): Promise<Seen[]> {
       // Enough virtual users that none is waited for, even if every answer takes until its deadline.
       const virtualUsers = Math.ceil((rate * DEADLINE_MS) / 1000) + 2
       const measured = await drive({
-        operations: Array.from({ length: virtualUsers }, () => operations[kind]),
+        works: Array.from({ length: virtualUsers }, () => operations[kind]),
         durationMs,
         rate,
       })
@@ -67,7 +65,7 @@ function summarize(kind: Kind, measurement: Measurement): Seen {
   const { succeeded, errors } = measurement
   const failed = [...errors.values()].reduce((sum, count) => sum + count, 0)
   const sent = succeeded + failed
-  const { p50, p99 } = latencies(measurement)
+  const [p50, p99] = [latencyAt(measurement, 50), latencyAt(measurement, 99)]
   const share = sent > 0 ? succeeded / sent : null
   return { kind, sent, succeeded, share, p50, p99, errors: Object.fromEntries(errors) }
 }

@@ -1,7 +1,6 @@
-import type { Client } from '../../load-test/http-client.ts'
-import { JSON_CONTENT, openClient, patient } from '../../load-test/http-client.ts'
-import type { Credentials, LiveSession } from '../../load-test/operations/credentials.ts'
-import { openSession } from '../../load-test/operations/sign-in.ts'
+import type { Client } from '../../kit/client.ts'
+import { openClient, patient } from '../../kit/client.ts'
+import { type Credentials, type LiveSession, loginRequest, openSession } from '../../kit/operations.ts'
 import { loopbackIpAddress } from '../networks.ts'
 
 /** What a client waits for an answer. */
@@ -39,12 +38,8 @@ export async function moveIn(url: string, credentials: Credentials, n: number): 
 /** Signs in with a browser, and keeps the cookie that the service recognises it by. */
 export async function setUpDevice(url: string, credentials: Credentials, n: number): Promise<DeviceOwner> {
   const client = openClient(url, { connections: 1, localAddress: loopbackIpAddress(DEVICE_BLOCK, n) })
-  const { status, cookies, text } = await patient(client).send({
-    method: 'POST',
-    path: '/api/auth/login',
-    headers: { ...JSON_CONTENT, 'x-session-mode': 'cookie' },
-    body: JSON.stringify(credentials),
-  })
+  const request = loginRequest(credentials, { 'x-session-mode': 'cookie' })
+  const { status, cookies, text } = await patient(client).send(request)
   await client.close()
   if (status !== 200) throw new Error(`a sign-in before the flood was answered ${status}: ${text}`)
   const device = cookies.find((cookie) => cookie.startsWith('__Host-device='))?.split(';')[0]

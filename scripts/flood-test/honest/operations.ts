@@ -1,12 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { Type } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { Failure } from '../../load-test/drive/failure.ts'
-import type { Operation } from '../../load-test/drive/load.ts'
-import { JSON_CONTENT, openClient, parseReply } from '../../load-test/http-client.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
-import { ingestEvent, type Sender } from '../../load-test/operations/ingest.ts'
-import { checkSession } from '../../load-test/operations/sessions.ts'
+import { openClient } from '../../kit/client.ts'
+import type { Work } from '../../kit/drive.ts'
+import { Failure } from '../../kit/errors.ts'
+import { ingest, type Sender } from '../../kit/events.ts'
+import { type Credentials, checkSession, loginRequest, perform, refresh } from '../../kit/operations.ts'
 import { loopbackIpAddress } from '../networks.ts'
 import type { Kind } from './kinds.ts'
 import { DEADLINE_MS, type DeviceOwner, type Member } from './member.ts'
@@ -21,24 +18,20 @@ export interface HonestUsers {
   sender: Sender
 }
 
-const RefreshReply = TypeCompiler.Compile(
-  Type.Object({ accessToken: Type.String(), refreshToken: Type.String() }),
-)
-
 const DEVICE_TRAVEL_BLOCK = 32
 const TRAVEL_BLOCK = 48
 const SENDER_IP_ADDRESS = loopbackIpAddress(18, 0)
 const SENDER_CONNECTIONS = 16
 
 /** One operation for each kind; each call does it for the next user. */
-export function operationsOf(users: HonestUsers): Record<Kind, Operation> {
+export function operationsOf(users: HonestUsers): Record<Kind, Work> {
   const { url, members, deviceOwners, travellers, sender } = users
   const senderClient = openClient(url, {
     connections: SENDER_CONNECTIONS,
     deadlineMs: DEADLINE_MS,
     localAddress: SENDER_IP_ADDRESS,
   })
-  const checks = members.map(({ client, session }) => checkSession(client, [session]))
+  const checks = members.map(({ client, session }) => ({ client, check: checkSession([session]) }))
   return {
     'sign-in, known network': inTurn(members, ({ credentials, localAddress }) =>
       signInFrom(url, localAddress, credentials),
@@ -52,18 +45,19 @@ export function operationsOf(users: HonestUsers): Record<Kind, Operation> {
     'sign-in, new network': inTurn(travellers, (credentials, n) =>
       signInFrom(url, loopbackIpAddress(TRAVEL_BLOCK, n), credentials),
     ),
-    'session check': inTurn(checks, (check) => check() ?? Promise.resolve()),
+    'session check': inTurn(checks, ({ client, check }) => perform(client, check)),
     refresh: () => refreshNext(members),
-    'signed event': ingestEvent(senderClient, sender),
+    'signed event': inTurn([ingest(sender)], (event) => perform(senderClient, event)),
   }
 }
 
-function inTurn<T>(all: T[], use: (one: T, n: number) => Promise<void>): Operation {
+function inTurn<T>(all: T[], use: (one: T, n: number) => Promise<void>): Work {
   let n = -1
   return () => {
     n += 1
     const one = all[n % all.length]
-    return one === undefined ? null : use(one, n)
+    if (one === undefined) throw new Error('there is nobody whose turn it is')
+    return use(one, n)
   }
 }
 
@@ -76,12 +70,7 @@ async function signInFrom(
 ): Promise<void> {
   const client = openClient(url, { connections: 1, deadlineMs: DEADLINE_MS, localAddress })
   try {
-    await client.request(200, {
-      method: 'POST',
-      path: '/api/auth/login',
-      headers: { ...JSON_CONTENT, ...headers },
-      body: JSON.stringify(credentials),
-    })
+    await client.request(200, loginRequest(credentials, headers))
   } finally {
     await client.close()
   }
@@ -101,16 +90,13 @@ async function refreshNext(members: Member[]): Promise<void> {
 /** A member whose session has ended refreshes no more: the failure has been counted once. */
 async function rotate(member: Member): Promise<void> {
   const { client, session, refreshKey } = member
-  const issuedAt = Date.now()
+  const rotation = refresh([session])
+  const withKey = () => {
+    const request = rotation.request()
+    return request && { ...request, headers: { 'idempotency-key': refreshKey } }
+  }
   try {
-    const reply = await client.request(200, {
-      method: 'POST',
-      path: '/api/auth/refresh',
-      token: session.refreshToken,
-      headers: { 'idempotency-key': refreshKey },
-    })
-    const { accessToken, refreshToken } = parseReply(RefreshReply, reply)
-    Object.assign(session, { accessToken, accessTokenIssuedAt: issuedAt, refreshToken })
+    await perform(client, { ...rotation, request: withKey })
     member.refreshKey = randomBytes(9).toString('base64url')
   } catch (error) {
     const hasEnded = error instanceof Failure && error.code.startsWith('401')

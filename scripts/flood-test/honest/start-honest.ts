@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { firstMessage, startChild } from '../../load-test/start-child.ts'
+import { firstMessage, startChild } from '../../kit/child.ts'
 import type { HonestRun, HonestSetup } from './honest-process.ts'
 import type { Seen } from './kinds.ts'
 

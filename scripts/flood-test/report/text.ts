@@ -1,4 +1,4 @@
-import { alignColumns } from '../../load-test/report/align.ts'
+import { alignColumns } from '../../kit/report.ts'
 import { showFinding } from '../aims.ts'
 import type { Figures } from '../figures.ts'
 import type { Seen } from '../honest/kinds.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Postgres } from '../../load-test/database/postgres.ts'
-import { peakMemoryOf, resetPeakMemory } from '../../load-test/process-usage.ts'
+import type { Postgres } from '../../kit/postgres.ts'
+import { peakMemoryOf, resetPeakMemory } from '../../kit/processes.ts'
 import type { Aim } from '../aims.ts'
 import type { Figures, Finding } from '../figures.ts'
 import type { Flood } from '../floods/flood.ts'

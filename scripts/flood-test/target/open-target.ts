@@ -1,17 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type pg from 'pg'
-import { openConnection } from '../../load-test/database/connection.ts'
-import { createDatabase, type Postgres } from '../../load-test/database/postgres.ts'
-import { insertAnalysts } from '../../load-test/database/users.ts'
-import { type Client, JSON_CONTENT, openClient, parseReply } from '../../load-test/http-client.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
-import { obtainSigningKey } from '../../load-test/operations/signing-key.ts'
-import { startService } from '../../load-test/target/start-service.ts'
+import { type Answer, type Client, JSON_CONTENT, openClient, requireStatus } from '../../kit/client.ts'
+import { insertAnalysts } from '../../kit/company.ts'
+import { openSender } from '../../kit/events.ts'
+import { waitForToken } from '../../kit/mail-folder.ts'
+import { type Credentials, replyOf } from '../../kit/operations.ts'
+import { createDatabase, openConnection, type Postgres } from '../../kit/postgres.ts'
+import { startService } from '../../kit/service.ts'
 import { clientLine } from '../networks.ts'
-import { waitForToken } from './mail-folder.ts'
 import { startProxy } from './start-proxy.ts'
 
 /** A service with limits as in production, on a database of its own, with a company that came in by itself. */
@@ -89,7 +87,7 @@ export async function openFloodTarget(
     admin,
     honest: people.slice(0, HONEST_MEMBERS),
     attacked: people.slice(HONEST_MEMBERS),
-    signingKey: await obtainSigningKey(proxy, admin),
+    signingKey: (await openSender(proxy, admin)).signingKey,
   }
 }
 
@@ -130,19 +128,19 @@ function openForwardingClient(url: string): Client {
 }
 const ELSEWHERE = '198.51.100.1'
 
-const RegisterReply = TypeCompiler.Compile(Type.Object({ companyId: Type.String() }))
+const RegisterReply = Type.Object({ companyId: Type.String() })
 
 /** Registers a company as anybody can. Its mail is read where the service wrote it. */
 async function registerCompany(client: Client, dataFolder: string): Promise<Credentials> {
   const email = 'admin@flood.example'
   const password = randomBytes(18).toString('base64url')
   const company = { companyName: 'Flood test', name: 'Ada', email, password }
-  const { companyId } = parseReply(RegisterReply, await postJson(client, 201, '/api/auth/register', company))
+  const { companyId } = replyOf(RegisterReply, 201, await postJson(client, '/api/auth/register', company))
   const token = await waitForToken(dataFolder, email, 'verify')
-  await postJson(client, 200, '/api/auth/verify-email', { token })
+  requireStatus(200, await postJson(client, '/api/auth/verify-email', { token }))
   return { companyId, email, password }
 }
 
-function postJson(client: Client, status: number, path: string, body: object): Promise<unknown> {
-  return client.request(status, { method: 'POST', path, headers: JSON_CONTENT, body: JSON.stringify(body) })
+function postJson(client: Client, path: string, body: object): Promise<Answer> {
+  return client.send({ method: 'POST', path, headers: JSON_CONTENT, body: JSON.stringify(body) })
 }

@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { type Answer, JSON_CONTENT, parseReply } from '../../load-test/http-client.ts'
-import type { Credentials } from '../../load-test/operations/credentials.ts'
+import type { Answer } from '../../kit/client.ts'
+import { type Credentials, loginRequest, replyOf } from '../../kit/operations.ts'
 import { type FloodTarget, from } from './open-target.ts'
 
 const LONGEST_MS = 60_000
 const PAUSE_MS = 100
 
-const LoginReply = TypeCompiler.Compile(Type.Object({ accessToken: Type.String() }))
+const LoginReply = Type.Object({ accessToken: Type.String() })
 
 /** Signs a member in from a network; returns the access token. */
 export async function signInVia(
@@ -16,9 +15,7 @@ export async function signInVia(
   credentials: Credentials,
   network: string,
 ): Promise<string> {
-  const { status, text } = await tryPassword(target, credentials, network)
-  if (status !== 200) throw new Error(`a sign-in was answered ${status}: ${text}`)
-  return parseReply(LoginReply, JSON.parse(text)).accessToken
+  return replyOf(LoginReply, 200, await tryPassword(target, credentials, network)).accessToken
 }
 
 /**
@@ -30,12 +27,7 @@ export async function tryPassword(
   credentials: Credentials,
   network: string,
 ): Promise<Answer> {
-  const request = {
-    method: 'POST' as const,
-    path: '/api/auth/login',
-    headers: { ...JSON_CONTENT, ...from(network) },
-    body: JSON.stringify(credentials),
-  }
+  const request = loginRequest(credentials, from(network))
   const deadline = performance.now() + LONGEST_MS
   while (performance.now() < deadline) {
     const answer = await proxy.send(request).catch(() => null)

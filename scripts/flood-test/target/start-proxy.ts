@@ -36,7 +36,9 @@ export async function startProxy(
   cleanup: AsyncDisposableStack,
 ): Promise<RunningProxy> {
   const port = await findFreePort({ host: HOST, port: 0 })
-  const platformPort = await findFreePort({ host: HOST, port: 0 })
+  let platformPort = port
+  // The certificate is for this IP address, so both listeners are there.
+  while (platformPort === port) platformPort = await findFreePort({ host: HOST, port: 0 })
   const proxy = spawn('haproxy', [...flags, '-db', '-f', FILE], {
     env: {
       PATH: `${process.env['PATH']}:/usr/sbin`,

@@ -1,0 +1,62 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { type Browser, chromium } from 'playwright-core'
+
+/**
+ * A real browser: that of an npm package, or `CHROMIUM`. The package's comes with the libraries and fonts that it needs,
+ * so a page looks and behaves the same on each machine.
+ */
+
+const PACKAGE = resolve(import.meta.dirname, '../../node_modules/@sparticuz/chromium')
+/** Within the package, so that the browser of another release does not stay. */
+const UNPACKED = join(PACKAGE, 'unpacked')
+/** The package's own flags are for AWS Lambda, and let a page read what other origins answer. */
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-background-networking',
+  '--disable-component-update',
+]
+
+export async function launchBrowser(): Promise<Browser> {
+  const { CHROMIUM } = process.env
+  const launching = CHROMIUM ? chromium.launch({ executablePath: CHROMIUM, args: FLAGS }) : launchUnpacked()
+  return await launching.catch((cause) => {
+    const advice =
+      'The npm package has one for Linux on x64; elsewhere, set CHROMIUM to the path of Chromium.'
+    throw new Error(`No browser starts. ${advice}`, { cause })
+  })
+}
+
+async function launchUnpacked(): Promise<Browser> {
+  await unpack()
+  const env = {
+    ...process.env,
+    LD_LIBRARY_PATH: join(UNPACKED, 'al2023/lib'),
+    FONTCONFIG_FILE: join(UNPACKED, 'fonts.conf'),
+  }
+  return await chromium.launch({ executablePath: join(UNPACKED, 'chromium'), args: FLAGS, env })
+}
+
+/** Several processes can do this at a time: the folder gets its name when all is in it. */
+async function unpack(): Promise<void> {
+  if (existsSync(UNPACKED)) return
+  const folder = await mkdtemp(`${UNPACKED}-`)
+  try {
+    // It unpacks into the folder for temporary files, and its libraries only on what it takes for AWS Lambda.
+    const env = { ...process.env, TMPDIR: folder, AWS_EXECUTION_ENV: 'AWS_Lambda_nodejs22.x' }
+    const program = "import('@sparticuz/chromium').then((it) => it.default.executablePath())"
+    await promisify(execFile)(process.execPath, ['--eval', program], { cwd: PACKAGE, env })
+    const fonts = '<fontconfig><dir prefix="relative">fonts</dir></fontconfig>'
+    await writeFile(join(folder, 'fonts.conf'), fonts)
+    await rename(folder, UNPACKED)
+  } catch (error) {
+    // Another process was faster.
+    if (!existsSync(UNPACKED)) throw error
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readFile, symlink } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+
+/** The files of an earlier commit, from the repository's own history, and what they need from npm. */
+
+/** A commit: 1.1.0. Change it with each release. */
+export const LAST_RELEASE = '2ca0415'
+
+const PROJECT = resolve(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+/** The full name of a commit; undefined if the history does not have it, or there is none. */
+export async function findCommit(name: string): Promise<string | undefined> {
+  const args = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`]
+  const found = await run('git', args, { cwd: PROJECT }).catch(() => null)
+  return found?.stdout.trim()
+}
+
+/** Writes the files of a commit below `parent`, and returns their folder. */
+export async function checkOut(commit: string, parent: string, signal?: AbortSignal): Promise<string> {
+  const [folder, archive] = [join(parent, 'checkout'), join(parent, 'checkout.tar')]
+  await mkdir(folder)
+  await run('git', ['archive', `--output=${archive}`, commit], { cwd: PROJECT, signal })
+  await run('tar', ['-xf', archive, '-C', folder], { signal })
+  const [own, its] = await Promise.all(
+    [PROJECT, folder].map((place) => readFile(join(place, 'package-lock.json'), 'utf8')),
+  )
+  // With the same lock file, what is installed here is what it would install.
+  if (own === its) await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
+  else await run('npm', ['ci', '--prefix', folder], { cwd: folder, signal })
+  return folder
+}

@@ -1,0 +1,123 @@
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type buildConnector, Pool } from 'undici'
+import { Failure } from './errors.ts'
+
+export interface Request {
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  path: string
+  token?: string
+  headers?: Record<string, string>
+  body?: string
+}
+
+export interface Answer {
+  status: number
+  cookies: string[]
+  text: string
+}
+
+export interface Client {
+  send(request: Request): Promise<Answer>
+  /** Sends a request and returns the JSON of the answer. @throws Failure for a different status */
+  request(expectedStatus: number, request: Request): Promise<unknown>
+  close(): Promise<void>
+}
+
+interface ClientOptions {
+  connections: number
+  /** From connecting to the end of the answer. Without it, only the service's silence is an error. */
+  deadlineMs?: number
+  /** The IP address that connections come from. */
+  localAddress?: string
+  /** What a connection begins with, before its first request. */
+  firstLine?: string
+}
+
+/** A service that is silent for longer is an error. */
+const SILENCE_MS = 30_000
+
+/** As long as a service says in Retry-After. */
+const RETRY_AFTER_MS = 1_000
+const MAX_TRIES = 20
+
+export const JSON_CONTENT = { 'content-type': 'application/json' }
+
+export function openClient(url: string, options: ClientOptions): Client {
+  const { connections, deadlineMs, localAddress, firstLine } = options
+  const pool = new Pool(url, {
+    connections,
+    pipelining: 1,
+    headersTimeout: SILENCE_MS,
+    bodyTimeout: SILENCE_MS,
+    ...(localAddress !== undefined && { localAddress }),
+    ...(firstLine !== undefined && { connect: connectWith(firstLine) }),
+  })
+  return clientOf(
+    (request) => send(pool, request, deadlineMs),
+    () => pool.destroy(),
+  )
+}
+
+/** The same client, but it asks again after a 503: for what is done before a measurement. */
+export function patient({ send, close }: Client): Client {
+  async function sendUntilAnswered(request: Request): Promise<Answer> {
+    for (let tries = 1; ; tries += 1) {
+      const answer = await send(request)
+      if (answer.status !== 503 || tries === MAX_TRIES) return answer
+      await sleep(RETRY_AFTER_MS)
+    }
+  }
+  return clientOf(sendUntilAnswered, close)
+}
+
+function clientOf(send: Client['send'], close: Client['close']): Client {
+  return {
+    send,
+    async request(expectedStatus, request) {
+      const answer = await send(request)
+      requireStatus(expectedStatus, answer)
+      const { text } = answer
+      return text === '' ? null : JSON.parse(text)
+    },
+    close,
+  }
+}
+
+function connectWith(firstLine: string): buildConnector.connector {
+  return ({ hostname, port }, callback) => {
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true })
+    socket.once('error', (error) => callback(error, null))
+    socket.once('connect', () => {
+      socket.write(firstLine)
+      callback(null, socket)
+    })
+  }
+}
+
+async function send(
+  pool: Pool,
+  { method, path, token, headers, body }: Request,
+  deadlineMs: number | undefined,
+): Promise<Answer> {
+  const signal = deadlineMs === undefined ? null : AbortSignal.timeout(deadlineMs)
+  try {
+    const answer = await pool.request({
+      method,
+      path,
+      headers: token === undefined ? (headers ?? null) : { authorization: `Bearer ${token}`, ...headers },
+      body: body ?? null,
+      signal,
+    })
+    const cookies = [answer.headers['set-cookie'] ?? []].flat()
+    return { status: answer.statusCode, cookies, text: await answer.body.text() }
+  } catch (error) {
+    throw signal?.aborted ? new Failure('timeout') : error
+  }
+}
+
+/** @throws Failure with the status and the code of the problem document (RFC 9457), if there is one */
+export function requireStatus(expected: number, { status, text }: Answer): void {
+  const [, code = ''] = /"code":"([a-z_]+)"/.exec(text) ?? []
+  if (status !== expected) throw new Failure(`${status} ${code}`.trimEnd())
+}

@@ -1,0 +1,96 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { build, type Histogram } from 'hdr-histogram-js'
+import { codeOf } from './errors.ts'
+
+/** Puts load on a service with work that needs more than one connection, and measures it. The load test has autocannon for that. */
+
+/** One request and the check of its response. A virtual user repeats it. */
+export type Work = () => Promise<void>
+
+interface Load {
+  /** One for each virtual user. */
+  works: Work[]
+  durationMs: number
+  /** Open loop: requests per second that are due, answered or not. Closed loop without it. */
+  rate?: number
+  signal?: AbortSignal
+}
+
+export interface Measurement {
+  succeeded: number
+  /** Number of failures by code. */
+  errors: Map<string, number>
+  /** Latencies of the successful requests, in microseconds. */
+  histogram: Histogram
+}
+
+/** How long to wait for outstanding responses after the end, before they count as unanswered. */
+const GRACE_MS = 10_000
+/** Longer latencies count as this long. */
+const MAX_LATENCY_US = 120_000_000
+
+export async function drive({ works, durationMs, rate, signal }: Load): Promise<Measurement> {
+  const histogram = build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
+  const measurement: Measurement = { succeeded: 0, errors: new Map(), histogram }
+  const startedAt = performance.now()
+  let isClosed = false
+  const isOver = () => performance.now() >= startedAt + durationMs || signal?.aborted === true
+  const fail = (code: string) => measurement.errors.set(code, (measurement.errors.get(code) ?? 0) + 1)
+
+  /** Its latency counts from `dueAt`. */
+  async function perform(work: Work, dueAt: number): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      if (!isClosed) fail(codeOf(error))
+      return
+    }
+    if (isClosed) return
+    measurement.succeeded += 1
+    histogram.recordValue(Math.min(MAX_LATENCY_US, Math.max(1, (performance.now() - dueAt) * 1000)))
+  }
+
+  async function repeat(work: Work): Promise<void> {
+    while (!isOver()) await perform(work, performance.now())
+  }
+
+  /**
+   * Latency counts from when a request was due, even if no virtual user was free. So a stall shows in all requests that were
+   * due during it, not in one (coordinated omission).
+   */
+  async function runOpenLoop(perSecond: number): Promise<void> {
+    const idle = [...works]
+    const due: number[] = []
+    let busy = 0
+    const dispatch = () => {
+      for (let work = idle.at(-1); work && due.length > 0; work = idle.at(-1)) {
+        idle.pop()
+        busy += 1
+        const mine = work
+        void perform(mine, due.shift() ?? 0).then(() => {
+          busy -= 1
+          idle.push(mine)
+          dispatch()
+        })
+      }
+    }
+    for (let scheduled = 0; !isOver(); await sleep(1)) {
+      const target = Math.floor(((performance.now() - startedAt) / 1000) * perSecond) + 1
+      for (; scheduled < target; scheduled += 1) due.push(startedAt + (scheduled / perSecond) * 1000)
+      dispatch()
+    }
+    const graceEndsAt = performance.now() + GRACE_MS
+    while (due.length + busy > 0 && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
+    if (!signal?.aborted) for (let left = due.length + busy; left > 0; left -= 1) fail('unanswered')
+  }
+
+  if (rate === undefined) await Promise.all(works.map(repeat))
+  else await runOpenLoop(rate)
+  isClosed = true
+  return measurement
+}
+
+/** In milliseconds. The histogram returns the upper end of a bucket, which can be above the highest latency. */
+export function latencyAt({ histogram }: Measurement, percentile: number): number {
+  return Math.min(histogram.getValueAtPercentile(percentile), histogram.maxValue) / 1000
+}

@@ -1,0 +1,45 @@
+import { randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+
+/** Where something is to listen later, or again. What can choose its port when it starts does so: port 0. */
+
+export interface Place {
+  host: string
+  port: number
+}
+
+/**
+ * A place that stays free until it is used, since nobody else uses its IP address. Only Linux has more of them
+ * than one; elsewhere it is that of all.
+ */
+export async function findPlace(): Promise<Place> {
+  const own = `127.${randomInt(1, 255)}.${randomInt(256)}.${randomInt(1, 255)}`
+  const host = process.platform === 'linux' ? own : '127.0.0.1'
+  const server = createServer().listen(0, host)
+  await once(server, 'listening')
+  const address = server.address()
+  await once(server.close(), 'close')
+  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+  return { host, port: address.port }
+}
+
+/** Places for the listeners of a service, and its variables that name them. */
+export async function findServicePlaces() {
+  const places = [await findPlace(), await findPlace(), await findPlace()] as const
+  const [{ host, port }, ops, platform] = places
+  return {
+    env: {
+      HOST: host,
+      PORT: String(port),
+      OPS_HOST: ops.host,
+      OPS_PORT: String(ops.port),
+      PLATFORM_HOST: platform.host,
+      PLATFORM_PORT: String(platform.port),
+    },
+    places,
+    address: `http://${host}:${port}`,
+    ops: `http://${ops.host}:${ops.port}`,
+    platform: `http://${platform.host}:${platform.port}`,
+  }
+}

@@ -1,0 +1,72 @@
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
+import { findPostmaster } from './processes.ts'
+
+/** A Postgres server on which databases can be created. */
+export interface Postgres {
+  url: string
+  /** For files that are needed as long as this server is used. */
+  folder: string
+  /** Its main process, if it runs on this machine. */
+  pid: number | undefined
+}
+
+/** The server of DATABASE_URL, or else an embedded one with fsync, as in production. */
+export async function openPostgres(cleanup: AsyncDisposableStack): Promise<Postgres> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-scripts-'))
+  cleanup.defer(() => rm(folder, { recursive: true, force: true }))
+  // When started by root, the embedded Postgres runs as another user, who must reach its data.
+  await chmod(folder, 0o711)
+  const url = process.env['DATABASE_URL']
+  if (url) return { url, folder, pid: undefined }
+  const server = await startEmbeddedPostgres({ dataDir: join(folder, 'data'), randomBytes })
+  cleanup.defer(() => server.stop())
+  return { url: server.url, folder, pid: findPostmaster(folder) }
+}
+
+/** Creates an empty database and returns its URL. */
+export async function createDatabase(postgres: Postgres, cleanup: AsyncDisposableStack): Promise<string> {
+  const name = `gatehouse_scripts_${randomBytes(6).toString('hex')}`
+  await runStatement(postgres.url, `create database ${name}`)
+  cleanup.defer(() => runStatement(postgres.url, `drop database ${name} with (force)`))
+  return Object.assign(new URL(postgres.url), { pathname: `/${name}` }).href
+}
+
+export async function openConnection(url: string): Promise<pg.Client> {
+  const connection = new pg.Client({ connectionString: url })
+  await connection.connect()
+  return connection
+}
+
+/** Runs one statement on a connection of its own. */
+export async function runStatement(url: string, statement: string): Promise<void> {
+  const connection = await openConnection(url)
+  try {
+    await connection.query(statement)
+  } finally {
+    await connection.end()
+  }
+}
+
+/** In bytes: what Postgres has written to its write-ahead log until now, and what tables and indexes take. */
+export interface Stored {
+  log: number
+  tables: number
+}
+
+export async function readStored(databaseUrl: string): Promise<Stored> {
+  const connection = await openConnection(databaseUrl)
+  try {
+    const { rows } = await connection.query<Stored>(
+      `select (pg_current_wal_insert_lsn() - '0/0')::float8 as log,
+        pg_database_size(current_database())::float8 as tables`,
+    )
+    return rows[0] ?? { log: 0, tables: 0 }
+  } finally {
+    await connection.end()
+  }
+}

@@ -1,0 +1,129 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Place } from './places.ts'
+
+/** A way to a TCP server on which bytes can be held up, slowed down and lost, without anybody being told. */
+
+export type Way = 'to server' | 'to client'
+
+export type Disturbance =
+  | { kind: 'stall'; ways: readonly Way[] }
+  /** Of each piece of data. */
+  | { kind: 'latency'; ms: number }
+  /** So many bytes, ten times a second on each connection. */
+  | { kind: 'trickle'; bytes: number }
+  /**
+   * Of requests that `isHit` chooses, the connection is closed: before the server gets it, as soon as it has it, or when it has
+   * answered, which the client does not see.
+   */
+  | { kind: 'cut'; when: 'before' | 'during' | 'after'; isHit: () => boolean }
+
+export interface TcpProxy extends Place {
+  /** Until the next call; null: none. */
+  disturb(disturbance: Disturbance | null): void
+  /** Closes all connections. New ones are taken. */
+  cutAll(): void
+  close(): Promise<void>
+}
+
+const PAUSE_MS = 100
+const LOOK_MS = 20
+
+/** `target` is asked for each connection, so the server can move. */
+export async function openProxy(
+  target: () => Place,
+  place: Place = { host: '127.0.0.1', port: 0 },
+): Promise<TcpProxy> {
+  const sockets = new Set<Socket>()
+  let disturbance: Disturbance | null = null
+  const now = () => disturbance
+  const server = createServer((near) => {
+    const far = connect(target())
+    const pair = { near, far, isCut: false }
+    for (const socket of [near, far]) {
+      sockets.add(socket)
+      // Both ends close together.
+      socket
+        .setNoDelay()
+        .on('error', () => {})
+        .on('close', () => {
+          sockets.delete(socket)
+          near.destroy()
+          far.destroy()
+        })
+    }
+    void carry(pair, 'to server', now)
+    void carry(pair, 'to client', now)
+  }).listen(place)
+  await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+  const cutAll = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    host: place.host,
+    port: address.port,
+    disturb(next) {
+      disturbance = next
+    },
+    cutAll,
+    async close() {
+      cutAll()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+interface Pair {
+  near: Socket
+  far: Socket
+  /** The next answer is lost, with the connection. */
+  isCut: boolean
+}
+
+async function carry(pair: Pair, way: Way, now: () => Disturbance | null): Promise<void> {
+  const [from, to] = way === 'to server' ? [pair.near, pair.far] : [pair.far, pair.near]
+  try {
+    for await (const bytes of from) {
+      for (let held = now(); held?.kind === 'stall' && held.ways.includes(way); held = now()) {
+        if (from.destroyed) return
+        await sleep(LOOK_MS)
+      }
+      if (cuts(pair, way, now())) {
+        from.destroy()
+        return
+      }
+      await pass(bytes, to, now())
+      const after = now()
+      if (way === 'to server' && after?.kind === 'cut' && after.when === 'during' && after.isHit()) {
+        // Once the server has the bytes.
+        to.end()
+        from.destroy()
+      }
+    }
+    to.end()
+  } catch {
+    // A connection that broke; its other end is closed with it.
+  }
+}
+
+/** Whether the connection ends instead of passing these bytes on. */
+function cuts(pair: Pair, way: Way, disturbance: Disturbance | null): boolean {
+  if (disturbance?.kind !== 'cut' || disturbance.when === 'during') return false
+  if (way === 'to client') return pair.isCut
+  const isHit = disturbance.isHit()
+  pair.isCut ||= isHit && disturbance.when === 'after'
+  return isHit && disturbance.when === 'before'
+}
+
+async function pass(bytes: Buffer, to: Socket, disturbance: Disturbance | null): Promise<void> {
+  if (disturbance?.kind === 'latency') await sleep(disturbance.ms)
+  const size = disturbance?.kind === 'trickle' ? disturbance.bytes : bytes.length
+  for (let at = 0; at < bytes.length; at += size) {
+    if (at > 0) await sleep(PAUSE_MS)
+    if (!to.write(bytes.subarray(at, at + size))) await once(to, 'drain')
+  }
+}

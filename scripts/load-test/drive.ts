@@ -1,0 +1,106 @@
+import autocannon from 'autocannon'
+import { build, type Histogram } from 'hdr-histogram-js'
+import { codeOf } from '../kit/errors.ts'
+import type { Operation } from '../kit/operations.ts'
+
+/** Runs operations with autocannon: one connection for each, in a closed loop, or at a fixed rate. */
+
+interface Load {
+  url: string
+  /** One for each virtual user. */
+  operations: Operation[]
+  durationMs: number
+  /** Requests per second. Latencies are corrected for what could not be sent in time (coordinated omission). */
+  rate?: number | undefined
+  signal: AbortSignal
+  onSecond?(requests: number): void
+}
+
+export interface Measurement {
+  succeeded: number
+  /** Number of failures by code, wrong responses included. */
+  errors: Record<string, number>
+  /** Latencies of the successful requests, in microseconds. */
+  histogram: Histogram
+  seconds: number
+}
+
+const MAX_LATENCY_US = 120_000_000
+const TIMEOUT_SECONDS = 30
+const SAMPLE_MS = 100
+
+export const createHistogram = () =>
+  build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
+
+export async function drive(load: Load): Promise<Measurement> {
+  const { url, operations, durationMs, rate, signal, onSecond } = load
+  const measurement: Measurement = { succeeded: 0, errors: {}, histogram: createHistogram(), seconds: 0 }
+  const { errors, histogram } = measurement
+  const fail = (code: string) => {
+    errors[code] = (errors[code] ?? 0) + 1
+  }
+  const users = operations.values()
+  let isOver = false
+  let stop = () => {}
+  if (signal.aborted) return measurement
+  const startedAt = performance.now()
+  await new Promise<unknown>((resolve, reject) => {
+    const options = {
+      url,
+      connections: operations.length,
+      duration: durationMs / 1000,
+      timeout: TIMEOUT_SECONDS,
+      // How often it looks whether the time is up.
+      sampleInt: SAMPLE_MS,
+      ...(rate !== undefined && { overallRate: rate }),
+      setupClient,
+    }
+    const running = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
+    let before = 0
+    running.on('tick', () => {
+      onSecond?.(measurement.succeeded - before)
+      before = measurement.succeeded
+    })
+    running.on('reqError', (error) => fail(codeOf(error)))
+    stop = () => running.stop?.()
+    signal.addEventListener('abort', stop, { once: true })
+  })
+  measurement.seconds = (performance.now() - startedAt) / 1000
+  return measurement
+
+  function setupClient(client: autocannon.Client): void {
+    const { value: operation } = users.next()
+    if (!operation) throw new Error('autocannon opened one connection too many')
+    let isRight = false
+    client.setRequests([
+      {
+        setupRequest(request) {
+          const next = operation.request()
+          // Nothing is left to do. The request that goes out instead counts for nothing.
+          isOver ||= !next
+          if (isOver) stop()
+          const { method = 'GET', path = '/', token, headers, body = '' } = next ?? {}
+          const authorization = token !== undefined && { authorization: `Bearer ${token}` }
+          return { ...request, method, path, headers: { ...authorization, ...headers }, body }
+        },
+        onResponse(status, text) {
+          isRight = false
+          if (isOver) return
+          try {
+            operation.take({ status, text, cookies: [] })
+            isRight = true
+          } catch (error) {
+            fail(codeOf(error))
+          }
+        },
+      },
+    ])
+    client.on('response', (_status: number, _bytes: number, ms: number) => {
+      if (!isRight) return
+      measurement.succeeded += 1
+      const us = Math.min(MAX_LATENCY_US, Math.max(1, Math.round(ms * 1000)))
+      if (rate === undefined) histogram.recordValue(us)
+      else histogram.recordValueWithExpectedInterval(us, (operations.length / rate) * 1_000_000)
+    })
+  }
+}

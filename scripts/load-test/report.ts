@@ -1,0 +1,84 @@
+import { alignColumns } from '../kit/report.ts'
+import type { Figures, Side } from './measure.ts'
+
+/** The figures for people. The JSON report has them as they are. */
+
+const NONE = '–'
+/** Above this share of its time, the load generator itself may limit the rate. */
+const MAX_BUSY_SHARE = 0.95
+
+const COLUMNS: [title: string, show: (figures: Figures) => string][] = [
+  ['scenario', ({ scenario }) => scenario],
+  ['connections', ({ connections }) => String(connections)],
+  ['requests/s', ({ gatehouse }) => short(gatehouse.rate)],
+  ['p50 ms', ({ gatehouse }) => short(gatehouse.p50)],
+  ['p95 ms', ({ gatehouse }) => short(gatehouse.p95)],
+  ['p99 ms', ({ gatehouse }) => short(gatehouse.p99)],
+  ['max ms', ({ gatehouse }) => short(gatehouse.max)],
+  ['errors', ({ gatehouse }) => String(countErrors(gatehouse))],
+  ['CPU ms: service, Postgres', ({ gatehouse }) => showCpu(gatehouse)],
+  ['cost ratio (min–max)', ({ costRatios }) => showRatio(costRatios)],
+  ['log, tables in bytes', ({ gatehouse: { written } }) => `${short(written.log)}, ${short(written.tables)}`],
+  ['memory MB', ({ memoryMb }) => Math.max(...memoryMb).toFixed(0)],
+  ['plain: requests/s', ({ plain }) => (plain ? short(plain.rate) : NONE)],
+  ['CPU ms', ({ plain }) => (plain ? showCpu(plain) : NONE)],
+  ['gatehouse/plain: rate', ({ rateRatios }) => showRatio(rateRatios)],
+  ['CPU', ({ cpuRatios }) => showRatio(cpuRatios)],
+]
+
+/** The table, with remarks below it. All figures are for a request. */
+export function toText(figures: Figures[]): string {
+  const rows = [
+    COLUMNS.map(([title]) => title),
+    ...figures.map((one) => COLUMNS.map(([, show]) => show(one))),
+  ]
+  const remarks = figures.flatMap((one) => remarksOf(one).map((remark) => `${one.scenario}: ${remark}`))
+  return [...alignColumns(rows), ...(remarks.length > 0 ? ['', ...remarks] : [])].join('\n')
+}
+
+/** Whether every scenario had responses, none of them wrong, and no error except a limit that was reached. */
+export function isClean(figures: Figures[]): boolean {
+  return figures.every(
+    ({ gatehouse: { succeeded, errors } }) =>
+      succeeded > 0 && Object.keys(errors).every((code) => code.startsWith('429')),
+  )
+}
+
+function remarksOf({ gatehouse, plain, parts, busyShare }: Figures): string[] {
+  const failures = [gatehouse, plain].flatMap((side, n) =>
+    Object.entries(side?.errors ?? {}).map(
+      ([code, count]) => `${count} × ${code}${n === 1 ? ' (plain)' : ''}`,
+    ),
+  )
+  const costs = Object.entries(parts).map(([name, ms]) => `${name} ${ms.toFixed(3)}`)
+  return [
+    ...failures,
+    ...(costs.length > 0 ? [`cannot do without (CPU ms): ${costs.join(', ')}`] : []),
+    ...(busyShare > MAX_BUSY_SHARE
+      ? ['the load generator was always busy, and may have limited the rate']
+      : []),
+  ]
+}
+
+const countErrors = ({ errors }: Side) => Object.values(errors).reduce((sum, count) => sum + count, 0)
+
+function showCpu({ serviceMs, postgresMs }: Side): string {
+  return serviceMs === null || postgresMs === null
+    ? NONE
+    : `${serviceMs.toFixed(3)}, ${postgresMs.toFixed(3)}`
+}
+
+/** The median of the rounds, with the least and the most of them. */
+export function showRatio(values: number[]): string {
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = (sorted.length - 1) / 2
+  const [min, below, above, max] = [0, Math.floor(middle), Math.ceil(middle), -1].map((at) => sorted.at(at))
+  if (min === undefined || below === undefined || above === undefined || max === undefined) return NONE
+  return `${((below + above) / 2).toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`
+}
+
+/** Three significant digits, and all digits of a number from 1,000 on. */
+function short(value: number): string {
+  if (value >= 1000) return Math.round(value).toLocaleString('en')
+  return value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)
+}

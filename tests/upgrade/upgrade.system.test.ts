@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, describe, test } from 'vitest'
+import { checkOut, findCommit, LAST_RELEASE } from '../../scripts/kit/checkout.ts'
+import { createDatabase, openConnection, openPostgres } from '../../scripts/kit/postgres.ts'
+import { register, signIn } from './members.ts'
+import { startSide } from './side.ts'
+import { WORK } from './work.ts'
+
+/**
+ * The service of an earlier commit and that of this checkout, side by side on one database, as during an upgrade. The commit is
+ * that of UPGRADE_FROM, or the last release. What is begun at one side continues at the other.
+ */
+
+const asked = process.env['UPGRADE_FROM']
+const commit = await findCommit(asked ?? LAST_RELEASE)
+if (asked && !commit) throw new Error(`This repository has no commit ${asked}.`)
+
+// The history of a shallow clone does not have the last release: `git fetch --unshallow` gets it.
+describe.skipIf(!commit)('beside an earlier release', async () => {
+  const name = commit?.slice(0, 7) ?? ''
+  const cleanup = new AsyncDisposableStack()
+  afterAll(() => cleanup.disposeAsync())
+  const { old, present, late, world } = await openSides()
+
+  async function openSides() {
+    const postgres = await openPostgres(cleanup)
+    const { folder } = postgres
+    const checkout = await checkOut(commit ?? '', folder)
+    const databaseUrl = await createDatabase(postgres, cleanup)
+    const connection = await openConnection(databaseUrl)
+    cleanup.defer(() => connection.end())
+    const variables = {
+      MASTER_KEYS: `upgrade:${randomBytes(32).toString('base64')}`,
+      PUBLIC_URL: 'http://upgrade.example',
+      // All requests come from one network.
+      RATE_LIMIT_SCALE: '1000',
+    }
+    const deployment = { databaseUrl, folder, variables }
+    // It has statements and rows of its own before the present one migrates the tables under it.
+    const old = await startSide(name, checkout, deployment, cleanup)
+    const world = { connection, admin: await register(old, old, old) }
+    const present = await startSide('present', undefined, deployment, cleanup)
+    const late = () => startSide(`${name}-late`, checkout, deployment, cleanup)
+    return { old, present, late, world }
+  }
+
+  describe.each(Object.entries(WORK))('%s', (_, work) => {
+    test('continues from the earlier release to this one', () => work(old, present, world))
+    test('continues from this release to the earlier one', () => work(present, old, world))
+  })
+
+  test('the earlier release starts on the new tables', async () => {
+    await present.ask('GET /auth/session', { by: await signIn(await late(), world.admin) })
+  })
+})
