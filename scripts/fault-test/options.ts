@@ -9,11 +9,10 @@ import { FAULTS, possibleFaults } from './faults/list.ts'
 export const USAGE = `Usage: npm run fault-test -- [options]
 
 Runs two instances of the service on a Postgres of their own, breaks them, and lets a checker decide afterwards whether any
-legal order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, token, code or
-change of a member is lost, doubled or undone, each mail is sent, and sent once, and all else was answered 503 or not
-at all. Beside these clients, 500 wait. Limits: back within 5 s, each answer within 12 and of /livez within one, 350 MB
-for a process, and what waits for a hash. The exit status is 1 if something is not explained, or a limit
-is broken.
+legal order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, or mailed token is
+lost, doubled, or undone, and all else was answered 503 or not at all. Beside these clients, 500 wait. Limits: back within
+5 s, each answer within 12 and of /livez within one, 350 MB for a process, and what waits for a hash. The exit status is 1
+if something is not explained, or a limit is broken.
 
   --seed TEXT         makes the same faults again, and clients that choose by the same numbers (a new one)
   --seconds N         how long faults come and go (60), 600 at most

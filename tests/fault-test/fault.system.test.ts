@@ -56,18 +56,6 @@ const REPLACED_EVENT: Found = {
       on conflict (company_id, event_id) do update set data = excluded.data`,
   found: /^event /,
 }
-const APP_CODE_AGAIN: Found = {
-  file: 'src/second-factor/repository.ts',
-  fragment: `last_step < \${step}`,
-  replacement: `last_step <= \${step}`,
-  found: /^factor /,
-}
-const UNDO_AGAIN: Found = {
-  file: 'src/one-time-token/repository.ts',
-  fragment: '(l.user_id = c.user_id and l.request_number >= c.request_number)',
-  replacement: 'false',
-  found: /^token undo_/,
-}
 const COOKIE_TWICE: Found = {
   file: 'src/session/repository.ts',
   fragment: ` and s.cookie_hash = \${before}::bytea`,
@@ -86,12 +74,6 @@ const NO_RETRY: Found = {
   replacement: `(\${isRetry(policy)} and false or`,
   found: /^session .*POST \/auth\/refresh: refused refresh_/,
 }
-const RECOVERY_CODE_AGAIN: Found = {
-  file: 'src/second-factor/codes-repository.ts',
-  fragment: 'delete from recovery_codes\n',
-  replacement: 'update recovery_codes set key_id = key_id\n',
-  found: /^factor /,
-}
 const NOT_ON_DISK: Found = {
   file: 'src/database/settings.ts',
   fragment: "plan_cache_mode: 'force_generic_plan',",
@@ -101,15 +83,11 @@ const NOT_ON_DISK: Found = {
 
 test.each<[name: string, breaks: Found[], fault: string]>([
   [
-    'spent refresh tokens, used app codes, undo links and cookies work again, and events are replaced',
-    [SPENT, REPLACED_EVENT, APP_CODE_AGAIN, UNDO_AGAIN, COOKIE_TWICE],
+    'spent refresh tokens and cookies work again, and events are replaced',
+    [SPENT, REPLACED_EVENT, COOKIE_TWICE],
     'latency',
   ],
-  [
-    'a logout ends nothing, recovery codes work again, and the retry of a refresh is refused',
-    [LOGOUT_FOR_NOTHING, RECOVERY_CODE_AGAIN, NO_RETRY],
-    'latency',
-  ],
+  ['a logout ends nothing, and the retry of a refresh is refused', [LOGOUT_FOR_NOTHING, NO_RETRY], 'latency'],
   ['a commit is acknowledged before it is on disk', [NOT_ON_DISK], 'postgres-killed'],
 ])('the checker finds that %s', async (_, breaks, fault) => {
   await using cleanup = new AsyncDisposableStack()

@@ -1,7 +1,6 @@
 import type { Operation } from '../../scripts/fault-test/checker/history.ts'
 import type { Outcome } from '../../scripts/fault-test/checker/seen.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
-import { openAccounts } from './legal-accounts.ts'
 import { type Answer, type Attempt, openService } from './legal-service.ts'
 
 /**
@@ -22,7 +21,6 @@ export function legalHistory(seed: number): Operation[] {
   const agenda: Moment[] = []
   const plan = (at: number, happen: () => void) => agenda.push({ at, happen })
   const service = openService(random)
-  const accounts = openAccounts(random)
 
   function client(name: string, choose: () => Attempt): void {
     function begin(at: number): void {
@@ -54,11 +52,10 @@ export function legalHistory(seed: number): Operation[] {
   for (let n = 0; n < 3; n += 1) client(`person-${n}`, service.person())
   for (let n = 0; n < 2; n += 1) client(`admin-${n}`, service.admin())
   for (let n = 0; n < 2; n += 1) client(`sender-${n}`, service.sender())
-  for (let n = 0; n < 2; n += 1) client(`owner-${n}`, accounts.owner)
-  for (let n = 0; n < 2; n += 1) client(`browser-${n}`, accounts.browser)
+  for (let n = 0; n < 2; n += 1) client(`browser-${n}`, service.browser)
   while (agenda.length > 0) {
     agenda.sort((a, b) => b.at - a.at)
     agenda.pop()?.happen()
   }
-  return [...accounts.made, ...history, ...service.stored(LENGTH_MS * 100)]
+  return [...history, ...service.stored(LENGTH_MS * 100)]
 }

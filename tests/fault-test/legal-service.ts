@@ -18,20 +18,19 @@ export interface Attempt {
   learn?(answer: Answer): void
 }
 
+const ok = (...parts: Part[]): Answer => ({ outcome: 'ok', parts })
+const refuse = (code: string, ...parts: Part[]): Answer => ({ outcome: 'refused', code, parts })
+
 export function openService(random: Random) {
   const sessions = new Map<
     string,
     { current: string; before: string; key: string | null; keys: Set<string>; isEnded: boolean }
   >()
-  const member = { role: 'viewer', status: 'active' as 'active' | 'disabled', password: 'first' }
+  const member = { status: 'active' as 'active' | 'disabled' }
   const events = new Map<string, string>()
   const tokens = new Map<string, boolean>()
   const secret = { version: 0, value: '' }
   let shown = { version: 0, value: '' }
-
-  const ok = (...parts: Part[]): Answer => ({ outcome: 'ok', parts })
-  const refuse = (code: string, ...parts: Part[]): Answer => ({ outcome: 'refused', code, parts })
-  const memberPart = { kind: 'member', id: 'm' } as const
 
   const endAll = { kind: 'sessions', id: 'm', act: 'end', kept: null } as const
 
@@ -40,14 +39,11 @@ export function openService(random: Random) {
     let [token, key] = ['', null as string | null]
     let isOpen = false
     function signIn(): Attempt {
-      const given = random.pick(['first', 'second'])
-      const part = { ...memberPart, act: 'sign-in', email: 'ada', password: given } as const
       return {
         what: 'sign-in',
-        lost: [part],
+        lost: [],
         run() {
-          if (member.status !== 'active' || member.password !== given)
-            return refuse('invalid_credentials', part)
+          if (member.status !== 'active') return refuse('invalid_credentials')
           const made = { id: random.word(8), token: random.word(8) }
           sessions.set(made.id, {
             current: made.token,
@@ -56,9 +52,9 @@ export function openService(random: Random) {
             keys: new Set(),
             isEnded: false,
           })
-          return ok(part, { kind: 'session', act: 'open', owner: 'm', ...made })
+          return ok({ kind: 'session', act: 'open', owner: 'm', ...made })
         },
-        learn({ parts: [, opened] }) {
+        learn({ parts: [opened] }) {
           key = null
           if (opened?.kind !== 'session' || opened.act !== 'open') return
           isOpen = true
@@ -123,40 +119,17 @@ export function openService(random: Random) {
 
   function admin() {
     function change(): Attempt {
-      const made = random.isOneIn(2)
-        ? { role: random.pick(['viewer', 'analyst']) }
-        : { status: random.pick(['active', 'disabled'] as const) }
-      const change = { ...memberPart, act: 'change', ...made } as const
-      const ended = made.status === 'disabled' ? [endAll] : []
+      const status = random.pick(['active', 'disabled'] as const)
+      const ended = status === 'disabled' ? [endAll] : []
       return {
         what: 'change',
-        lost: [change, ...ended],
+        lost: ended,
         run() {
-          Object.assign(member, made)
-          if (made.status === 'disabled') for (const session of sessions.values()) session.isEnded = true
-          return ok(change, ...ended)
+          member.status = status
+          if (status === 'disabled') for (const session of sessions.values()) session.isEnded = true
+          return ok(...ended)
         },
       }
-    }
-    function changePassword(): Attempt {
-      const [from, to] = random.pick([
-        ['first', 'second'],
-        ['second', 'first'],
-      ])
-      const part = { ...memberPart, act: 'password', from: from ?? null, to: to ?? null } as const
-      return {
-        what: 'password',
-        lost: [part],
-        run() {
-          if (member.password !== from) return refuse('invalid_request', part)
-          member.password = to ?? ''
-          return ok(part)
-        },
-      }
-    }
-    function look(): Attempt {
-      const part = () => ({ ...memberPart, act: 'read', role: member.role, status: member.status }) as const
-      return { what: 'look', lost: [], run: () => ok(part()) }
     }
     function regenerate(): Attempt {
       const expected = random.isOneIn(2) ? null : shown.version
@@ -196,7 +169,7 @@ export function openService(random: Random) {
         },
       }
     }
-    return () => random.pick([change, changePassword, look, regenerate, status, useToken])()
+    return () => random.pick([change, regenerate, status, useToken])()
   }
 
   function sender() {
@@ -225,19 +198,66 @@ export function openService(random: Random) {
     }
   }
 
-  /** What is read when all has happened, and how the member was made. */
+  /** What is read when all has happened, and how the session of the browser began. */
   function stored(at: number): Operation[] {
     const seen = { client: 'reader', code: '', status: 200, outcome: 'ok' } as const
-    const made: Part = { ...memberPart, act: 'make', role: 'viewer', email: 'ada', password: 'first' }
+    const opened: Part = { kind: 'session', id: 'browser', act: 'open', owner: 'n', token: 'c0' }
     const reads = Array.from({ length: 12 }, (_, n): Part => {
       const content = events.get(`e-${n}`)
       return { kind: 'event', id: `e-${n}`, act: 'read', contents: content === undefined ? [] : [content] }
     })
     return [
-      { ...seen, what: 'create', begin: -2, end: -1, parts: [made] },
+      { ...seen, what: 'create', begin: -2, end: -1, parts: [opened] },
       { ...seen, what: 'read', begin: at, end: at + 1, parts: reads },
     ]
   }
 
-  return { person, admin, sender, stored }
+  return { person, admin, sender, browser: openBrowser(random), stored }
+}
+
+/** A session with a cookie, which several clients use. */
+function openBrowser(random: Random): () => Attempt {
+  const id = { kind: 'session', id: 'browser' } as const
+  let current = 'c0'
+  let isEnded = false
+  const shown = ['c0']
+  return () => {
+    const cookie = random.pick(shown)
+    const choice = random.below(20)
+    if (choice === 0) {
+      const part = { ...id, act: 'end', isOwn: false } as const
+      return {
+        what: 'end',
+        lost: [part],
+        run() {
+          isEnded = true
+          return ok(part)
+        },
+      }
+    }
+    const refusal = () => (cookie !== current ? 'invalid_token' : isEnded ? 'session_ended' : null)
+    if (choice < 12) {
+      const part = { ...id, act: 'use', cookie } as const
+      const run = () => {
+        const code = refusal()
+        return code ? refuse(code, part) : ok(part)
+      }
+      return { what: 'use', lost: [part], run }
+    }
+    const part = (successor: string | null) => ({ ...id, act: 'renew', cookie, successor }) as const
+    return {
+      what: 'renew',
+      lost: [part(null)],
+      run() {
+        const code = refusal()
+        if (code) return refuse(code, part(null))
+        current = random.word(8)
+        return ok(part(current))
+      },
+      learn({ parts: [learned] }) {
+        if (learned?.kind === 'session' && learned.act === 'renew' && learned.successor)
+          shown.push(learned.successor)
+      },
+    }
+  }
 }

@@ -1,8 +1,6 @@
 import { findDivided } from './batches.ts'
 import { eventRule } from './event.ts'
-import { factorRule } from './factor.ts'
 import type { Operation, Part } from './history.ts'
-import { memberRule } from './member.ts'
 import { findUnexplained, type Latest, type Rule, type Step, UndecidedError } from './search.ts'
 import { secretRule } from './secret.ts'
 import { AWAY } from './seen.ts'
@@ -26,14 +24,11 @@ const REFUSALS = new Set([
   'refresh_token_reused',
   'invalid_token',
   'invalid_credentials',
-  'second_factor_required',
-  'invalid_second_factor',
   'invalid_signature',
   'invalid_request',
   'event_id_conflict',
   'version_conflict',
   'not_found',
-  'factor_required',
   'quota_reached',
 ])
 
@@ -52,8 +47,6 @@ export function check(operations: readonly Operation[], latestOf: Latest): Viola
     ...judgeAll('event', eventRule),
     ...judgeAll('secret', secretRule),
     ...judgeAll('token', tokenRule),
-    ...judgeAll('member', memberRule),
-    ...judgeAll('factor', factorRule),
     ...sharedLater(history),
     ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
     ...history

@@ -1,6 +1,4 @@
 import type { EventPart } from './event.ts'
-import type { FactorPart } from './factor.ts'
-import type { MemberPart } from './member.ts'
 import type { SecretPart } from './secret.ts'
 import type { Seen } from './seen.ts'
 import type { SessionPart, SessionsPart } from './session.ts'
@@ -21,4 +19,4 @@ export interface Operation extends Seen {
   parts: Part[]
 }
 
-export type Part = SessionPart | SessionsPart | EventPart | SecretPart | TokenPart | MemberPart | FactorPart
+export type Part = SessionPart | SessionsPart | EventPart | SecretPart | TokenPart

@@ -40,7 +40,6 @@ async function signIn(actor: Actor, person: Credentials, former: Session | null)
     parts: (answer) => {
       const session = toSession(answer)
       return [
-        { kind: 'member', id: member, act: 'sign-in', email: person.email, password: person.password },
         ...(session
           ? [{ kind: 'session', id: session.id, act: 'open', owner: member, token: session.cookie } as const]
           : []),

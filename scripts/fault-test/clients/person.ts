@@ -24,25 +24,19 @@ export async function signIn(actor: Actor, credentials: Credentials): Promise<Se
     json: credentials,
     asked: memberOf(credentials),
     answeredOf: memberIn,
-    parts: (answer) => [
-      {
-        ...{ kind: 'member', id: memberOf(credentials), act: 'sign-in' },
-        ...{ email: credentials.email, password: credentials.password },
-      },
-      ...openedBy(memberOf(credentials), answer),
-    ],
+    parts: (answer) => openedBy(memberOf(credentials), answer),
   })
   return outcome === 'ok' ? toSession(reply) : null
 }
 
-export function openedBy(owner: string, { reply }: Answered): Part[] {
+function openedBy(owner: string, { reply }: Answered): Part[] {
   const session = toSession(reply)
   if (!session) return []
   const { id, refreshToken: token } = session
   return [{ kind: 'session', id, act: 'open', owner, token }]
 }
 
-export function toSession({ session, accessToken, refreshToken }: Reply): Session | null {
+function toSession({ session, accessToken, refreshToken }: Reply): Session | null {
   return session && accessToken && refreshToken ? { id: session.id, accessToken, refreshToken } : null
 }
 
@@ -156,10 +150,8 @@ async function changePassword(actor: Actor, session: Session, credentials: Crede
     what: 'POST /auth/password/change',
     token: session.accessToken,
     json: { currentPassword, newPassword },
-    parts: ({ outcome }) => [
-      { kind: 'member', id, act: 'password', from: currentPassword, to: newPassword },
-      ...(outcome === 'refused' ? [] : [{ kind: 'sessions', id, act: 'end', kept: session.id } as const]),
-    ],
+    parts: ({ outcome }) =>
+      outcome === 'refused' ? [] : [{ kind: 'sessions', id, act: 'end', kept: session.id }],
   })
   return outcome === 'refused' ? currentPassword : newPassword
 }

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Period } from '../checker/mail.ts'
 import { planFaults } from '../faults/plan.ts'
 import type { Random } from '../random.ts'
 import type { Stage } from './open-stage.ts'
@@ -7,8 +6,10 @@ import type { Stage } from './open-stage.ts'
 /** Makes faults come and go, in one series or in two. */
 
 /** A fault that was; `to` is when all was as before. */
-export interface Done extends Period {
+export interface Done {
   name: string
+  from: number
+  to: number
   undoneAt: number
   /** What went wrong with it, which has to do with the target. */
   complaints: string[]

@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, type Violation } from '../checker/check.ts'
 import { findDisordered, findTakenBack } from '../checker/feed.ts'
-import { type Arrival, checkMail, findMissing } from '../checker/mail.ts'
 import type { Latest } from '../checker/search.ts'
 import { startCrowd } from '../clients/crowd.ts'
 import type { CrowdSeen } from '../clients/crowd-process.ts'
 import { type Clients, startClients } from '../clients/start-clients.ts'
 import { createRandom } from '../random.ts'
-import type { Site } from '../target/site.ts'
 import { type Done, disturb } from './disturb.ts'
 import { findBrokenLimits } from './limits.ts'
 import type { Stage } from './open-stage.ts'
@@ -51,9 +49,6 @@ const CROWD = 500
  * wait for a hash.
  */
 const RUSHING_SHARE = 0.6
-/** For mails that wait. */
-const MAIL_MS = 90_000
-const LOOK_MS = 250
 /** A request ends within 10 s, and a statement too. */
 const LATE_MS = 30_000
 
@@ -90,8 +85,6 @@ export async function runFaults(
     ...findDisordered(clients.notes),
     ...findTakenBack(clients.notes),
   ]
-  // What was lost can be a mail, too.
-  if (unexplained.length === 0) await mailSettled(site, clients)
   ended.abort()
   const { history, writes } = clients.notes
   const unanswered = history.flatMap(({ outcome, end }) => (outcome === 'unknown' ? [end] : []))
@@ -109,7 +102,6 @@ export async function runFaults(
     violations: [
       ...unexplained,
       ...[
-        ...checkMail(clients.mailRequests, arrivalsOf(site), done),
         ...done.flatMap(({ name, complaints }) => complaints.map((text) => `${name}: ${text}`)),
         ...waited.violations,
       ].map((what) => ({ what, operations: [] })),
@@ -137,19 +129,4 @@ function findUnanswered({ notes: { history } }: Clients, begunAt: number): strin
   return history
     .filter(({ status, code }) => status === 0 && code === 'timeout')
     .map(({ what, begin }) => `${what} of ${((begin - begunAt) / 1000).toFixed(1)} s`)
-}
-
-/** Resolves when each mail that was acknowledged has come, or has had time enough. */
-async function mailSettled(site: Site, clients: Clients): Promise<void> {
-  const deadline = performance.now() + MAIL_MS
-  while (performance.now() < deadline && findMissing(clients.mailRequests, arrivalsOf(site)).length > 0)
-    await sleep(LOOK_MS)
-}
-
-/** Each purpose of a recipient by itself. */
-function arrivalsOf({ mail }: Site): Arrival[] {
-  return mail.mails.map(({ recipient, token, ...rest }) => {
-    const [purpose = ''] = token.split('_')
-    return { ...rest, recipient: `${recipient} ${purpose}` }
-  })
 }

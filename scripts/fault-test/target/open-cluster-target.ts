@@ -53,7 +53,6 @@ export async function openClusterTarget(
     project,
     databaseWrites: watchDatabase(urls, cleanup),
     mail,
-    isOlder: project !== undefined,
     urls: cluster.urls,
     platformUrls: cluster.platformUrls,
     ...(await createCompanies({ createCompany }, cluster.operator.DATABASE_URL, size)),

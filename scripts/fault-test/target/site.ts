@@ -4,7 +4,6 @@ import type { Credentials } from '../../kit/operations.ts'
 import type { Operator } from '../../kit/operator.ts'
 import { findPlace } from '../../kit/places.ts'
 import { openConnection } from '../../kit/postgres.ts'
-import type { Arrival } from '../checker/mail.ts'
 
 /** What clients need of a target, whatever it is made of. */
 export interface Site {
@@ -18,8 +17,6 @@ export interface Site {
   /** Makes a service of the platform, which reads events. */
   reader(): Promise<{ id: string; secret: string }>
   mail: Mailbox
-  /** Whether it is, for a while, the service of an earlier checkout, which lacks what is new. */
-  isOlder?: boolean
 }
 
 export interface Company {
@@ -28,8 +25,11 @@ export interface Company {
   people: Credentials[]
 }
 
-export interface Mail extends Arrival {
-  text: string
+export interface Mail {
+  recipient: string
+  /** Of its `Message-ID`. */
+  id: string
+  at: number
   token: string
 }
 
@@ -78,8 +78,8 @@ export async function openMailbox(cleanup: AsyncDisposableStack): Promise<Mailbo
     ...(await findPlace()),
     onMessage({ recipients, email, token }) {
       const at = performance.now()
-      const { messageId: id = '', text = '' } = email
-      for (const recipient of recipients) mails.push({ recipient, id, at, text, token })
+      const { messageId: id = '' } = email
+      for (const recipient of recipients) mails.push({ recipient, id, at, token })
     },
   })
   await server.start()
