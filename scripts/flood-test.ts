@@ -48,8 +48,8 @@ async function runAll(options: Options, signal: AbortSignal): Promise<Figures[]>
   const { floods, isAllTogether, ...rest } = options
   const settings = { ...rest, postgres }
   const plans: Plan[] = isAllTogether
-    ? [{ name: 'all together', floods, aims: TOGETHER_AIMS, maxFiles: undefined, ...settings }]
-    : floods.map((name) => ({ name, floods: [name], ...planOf(name), ...settings }))
+    ? [{ name: 'all together', floods, aims: TOGETHER_AIMS, ...settings }]
+    : floods.map((name) => ({ name, floods: [name], aims: FLOODS[name]?.aims ?? [], ...settings }))
   const all: Figures[] = []
   for (const plan of plans) {
     const opened = cleanup.use(new AsyncDisposableStack())
@@ -66,11 +66,6 @@ async function runAll(options: Options, signal: AbortSignal): Promise<Figures[]>
 async function aborted(signal: AbortSignal): Promise<null> {
   if (!signal.aborted) await once(signal, 'abort')
   return null
-}
-
-function planOf(name: string): Pick<Plan, 'aims' | 'maxFiles'> {
-  const { aims = [], maxFiles } = FLOODS[name] ?? {}
-  return { aims, maxFiles }
 }
 
 await main().catch((error: unknown) => {

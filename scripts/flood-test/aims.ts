@@ -20,17 +20,6 @@ export function succeed(least: number, ...kinds: Kind[]): Aim {
 /** All sign-ins of honest users, wherever they come from. */
 export const signInsSucceed = (least: number): Aim => succeed(least, ...SIGN_INS)
 
-/** The 99th percentile is at most so many times what it is without the flood. */
-export function staysFast(times: number, kind: Kind): Aim {
-  return ({ idle, flooded }) => {
-    const [before, now] = [find(idle, kind), find(flooded, kind)]
-    const isMeasured = before && now && before.succeeded > 0 && now.succeeded > 0
-    const ratio = isMeasured ? now.p99 / before.p99 : Number.POSITIVE_INFINITY
-    const measured = isMeasured ? `${ratio.toFixed(1)} × idle` : 'none succeeded'
-    return [{ aim: `${kind}: p99 at most ${times} × idle`, measured, isMet: ratio <= times }]
-  }
-}
-
 export function memoryBelow(mb: number): Aim {
   return ({ memoryMb: { flooded } }) => {
     if (flooded === null) return []

@@ -15,8 +15,7 @@ first of the honest load alone (idle), then beside the flood. It starts the serv
 and a Postgres of its own, or creates databases on the server of DATABASE_URL. It uses loopback alone, and needs
 Linux, where connections can come from all of 127.0.0.0/8.
 
-  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; by default all, and
-                      without --proxy those that the service itself withstands
+  --flood NAMES       comma-separated names, or beginnings of them such as \`sign-ins\`; by default all
   --duration SECONDS  of each flood, at most ${MAX_SECONDS} (20). The honest load alone runs as long, at most ${MAX_IDLE_SECONDS} s
   --all-together      these floods at once; one of each kind by default
   --proxy             through HAProxy with deploy/haproxy.cfg, as in production
@@ -47,7 +46,7 @@ export function readOptions(args: string[]): Options | null {
   if (values.help) return null
   const floodSeconds = readSeconds(values.duration)
   return {
-    floods: findFloods(values.flood ?? defaultFloods(values['all-together'], values.proxy)),
+    floods: findFloods(values.flood ?? (values['all-together'] ? TOGETHER : Object.keys(FLOODS)).join(',')),
     floodSeconds,
     idleSeconds: Math.min(floodSeconds, MAX_IDLE_SECONDS),
     isAllTogether: values['all-together'],
@@ -80,11 +79,6 @@ function parseValues(args: string[]) {
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error))
   }
-}
-
-function defaultFloods(isAllTogether: boolean, isProxied: boolean): string {
-  const names = isAllTogether ? TOGETHER : Object.keys(FLOODS)
-  return names.filter((name) => isProxied || !FLOODS[name]?.needsProxy).join(',')
 }
 
 function findFloods(names: string): string[] {

@@ -16,8 +16,6 @@ interface ServiceOptions {
   logFile: string
   /** The project whose service it is; this one by default. */
   folder?: string | undefined
-  /** How many files the process can open; as many as this process by default. */
-  maxFiles?: number | undefined
   /** Whether nobody reads its log any more, once it has started. */
   isLogClosed?: boolean | undefined
 }
@@ -31,12 +29,11 @@ interface Service {
 
 /** Starts the service as `npm start` does. Returns its URLs and process id. */
 export async function startService(
-  { variables, logFile, folder = PROJECT, maxFiles, isLogClosed = false }: ServiceOptions,
+  { variables, logFile, folder = PROJECT, isLogClosed = false }: ServiceOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<Service> {
   const log = openSync(logFile, 'w')
-  const limit = maxFiles === undefined ? '' : `ulimit -n ${maxFiles}; `
-  const service = spawn('sh', ['-c', `${limit}exec "$0"`, join(folder, 'scripts/start')], {
+  const service = spawn(join(folder, 'scripts/start'), {
     env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
     stdio: isLogClosed ? ['ignore', 'pipe', 'pipe'] : ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.

@@ -159,6 +159,12 @@ describe('of one network,', () => {
   })
 })
 
+test('a connection that sends nothing is closed', async () => {
+  const { url } = await openProxy()
+  const socket = open(url, '127.0.1.1').resume()
+  await once(socket, 'end')
+})
+
 describe('its own answers are problems, with the headers of every answer:', () => {
   async function expectOwn(answer: Awaited<ReturnType<typeof ask>>, status: number, code: string) {
     if (!answer) throw new Error('there is no answer')
@@ -235,6 +241,20 @@ describe('a request', () => {
     const { url } = await openProxy({}, [counting])
     expect(await statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })).toBe(408)
     expect(received).toBe(0)
+  })
+
+  test('whose response is not read is cut off, and its instance is free again (ASVS 13.1.2)', async () => {
+    const { promise: cutOff, resolve } = Promise.withResolvers<void>()
+    const large = await instance((_, answer) => {
+      answer.once('close', resolve)
+      // More than the buffers of the sockets and of the proxy take.
+      answer.end(Buffer.alloc(64 * 1024 * 1024))
+    })
+    const { url } = await openProxy({}, [large])
+    const socket = open(url, '127.0.1.1').pause()
+    onTestFinished(() => void socket.destroy())
+    socket.write(KEY_SET)
+    await cutOff
   })
 
   test('that follows another on its connection waits for the answer of that one', async () => {

@@ -9,7 +9,8 @@ import { promisify } from 'node:util'
 import { request } from 'undici'
 import { expect, inject, onTestFinished, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
-import { databaseUrl, run } from '../support/postgres.ts'
+import { runStatement } from '../../scripts/kit/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 
 /** The archive of a release, made as operators make it and started as they start it. */
 
@@ -58,8 +59,8 @@ test('a release is unpacked and started with what production installs, and serve
   expect(packages.join()).not.toMatch(/vitest|biome|esbuild|playwright/)
   await execute('npm', ['ci', '--omit=dev', '--no-audit', '--no-fund'], { cwd: unpacked })
   const database = `gatehouse_${randomBytes(6).toString('hex')}`
-  await run(inject('serverUrl'), `create database ${database}`)
-  onTestFinished(() => run(inject('serverUrl'), `drop database ${database} with (force)`))
+  await runStatement(inject('serverUrl'), `create database ${database}`)
+  onTestFinished(() => runStatement(inject('serverUrl'), `drop database ${database} with (force)`))
   const child = spawn('npm', ['start'], {
     cwd: unpacked,
     env: {

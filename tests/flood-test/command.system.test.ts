@@ -55,7 +55,7 @@ test.each([
 })
 
 test('Ctrl-C ends the flood and what it has started, and fails a check', async () => {
-  const { child, ended } = start('--flood pipelining --duration 600 --check'.split(' '), {
+  const { child, ended } = start('--flood sign-ins-1 --duration 600 --check'.split(' '), {
     DATABASE_URL: inject('serverUrl'),
   })
   child.stderr.on('data', (line) => {
@@ -70,5 +70,5 @@ test('Ctrl-C ends the flood and what it has started, and fails a check', async (
 test('the help names every flood', async () => {
   const { code, stdout } = await start(['--help']).ended
   expect(code).toBe(0)
-  for (const name of ['pipelining-unknown', 'sign-ins-ipv6', 'bodies-huge']) expect(stdout).toContain(name)
+  for (const name of ['signatures-1', 'sign-ins-ipv6', 'bodies-huge']) expect(stdout).toContain(name)
 })

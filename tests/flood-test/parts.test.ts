@@ -7,7 +7,6 @@ import {
   megabytesAnHourBelow,
   memoryBelow,
   rowsAtMost,
-  staysFast,
   succeed,
 } from '../../scripts/flood-test/aims.ts'
 import type { Figures } from '../../scripts/flood-test/figures.ts'
@@ -115,7 +114,7 @@ test('connections that are closed are opened again, and their answers are counte
   expect(attack.counts()['held at most']).toBeLessThanOrEqual(3)
 })
 
-test('a share, a latency and memory are judged by what honest users saw', () => {
+test('a share and memory are judged by what honest users saw', () => {
   const figures = figuresOf({
     idle: [seen('session check', { p99: 10 })],
     flooded: [seen('session check', { p99: 31 }), seen('refresh', { share: 0.97 })],
@@ -123,11 +122,7 @@ test('a share, a latency and memory are judged by what honest users saw', () => 
   })
   const judge = (aim: (figures: Figures) => Figures['verdicts']) => aim(figures).map(({ isMet }) => isMet)
   expect(judge(succeed(0.98, 'session check', 'refresh'))).toEqual([true, false])
-  expect(judge(staysFast(3, 'session check'))).toEqual([false])
-  expect(judge(staysFast(4, 'session check'))).toEqual([true])
   expect(judge(memoryBelow(350))).toEqual([false])
-  // Without an answer nothing is fast.
-  expect(judge(staysFast(4, 'refresh'))).toEqual([false])
 })
 
 test('rows that honest users write do not count for the flood', () => {

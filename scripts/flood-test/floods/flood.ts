@@ -23,8 +23,4 @@ export interface Flood {
   prepare?(target: FloodTarget): Promise<void>
   /** What somebody does meanwhile, in the process of the flood test, and what they find. */
   meanwhile?(target: FloodTarget, seconds: number): Promise<Finding[]>
-  /** Whether only the reverse proxy bounds it, so that it runs with --proxy, or when it is named. */
-  needsProxy?: boolean
-  /** How many files the service can open; without it, as many as this machine allows. */
-  maxFiles?: number
 }

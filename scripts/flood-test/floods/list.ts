@@ -1,18 +1,9 @@
 import { type Aim, findingsHold, memoryBelow, succeed } from '../aims.ts'
 import { hugeBodies, unfinishedBodies } from './bodies.ts'
-import {
-  silentFrom1,
-  silentFrom100,
-  slowReadingFrom1,
-  slowReadingFrom100,
-  slowSendingFrom1,
-  slowSendingFrom100,
-} from './connections.ts'
 import { disk } from './disk.ts'
 import type { Flood } from './flood.ts'
 import { guessing } from './guessing.ts'
 import { mailFrom1, mailFrom100 } from './mail.ts'
-import { pipelinedSessions, pipelinedSignIns, pipelinedUnknown } from './pipelining.ts'
 import { manySessions } from './sessions.ts'
 import {
   signInsFrom1,
@@ -25,9 +16,6 @@ import { badSignaturesFrom1, badSignaturesFrom100, staleSignatures, unknownCompa
 
 /** All floods by the name that --flood takes. A name before a dash stands for all that begin with it. */
 export const FLOODS: Record<string, Flood> = {
-  'pipelining-unknown': pipelinedUnknown,
-  'pipelining-sessions': pipelinedSessions,
-  'pipelining-sign-ins': pipelinedSignIns,
   'sign-ins-1': signInsFrom1,
   'sign-ins-100': signInsFrom100,
   'sign-ins-1000': signInsFrom1000,
@@ -41,12 +29,6 @@ export const FLOODS: Record<string, Flood> = {
   'signatures-unknown': unknownCompany,
   'mail-1': mailFrom1,
   'mail-100': mailFrom100,
-  'connections-silent-1': silentFrom1,
-  'connections-silent-100': silentFrom100,
-  'connections-sending-1': slowSendingFrom1,
-  'connections-sending-100': slowSendingFrom100,
-  'connections-reading-1': slowReadingFrom1,
-  'connections-reading-100': slowReadingFrom100,
   sessions: manySessions,
   guessing,
   disk,
@@ -57,15 +39,13 @@ export function namesOf(given: string): string[] {
   return Object.keys(FLOODS).filter((name) => name === given || name.startsWith(`${given}-`))
 }
 
-/** One of each kind, for all together. Their connections have no place beside that many others of a proxy. */
+/** One of each kind, for all together. */
 export const TOGETHER = [
-  'pipelining-unknown',
   'sign-ins-100',
   'sign-ins-ipv6',
   'bodies-unfinished',
   'signatures-100',
   'mail-100',
-  'connections-silent-100',
   'guessing',
   'disk',
 ]

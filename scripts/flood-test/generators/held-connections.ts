@@ -6,8 +6,6 @@ import { type Attack, type Counts, count } from './attack.ts'
 interface HeldConnections {
   url: string
   count: number
-  /** The IP address from which the nth connection comes. */
-  localAddressOf?(n: number): string
   /** Called when the nth connection is open. */
   onOpen(socket: Socket, n: number): void
 }
@@ -44,8 +42,7 @@ export function holdConnections(load: HeldConnections): Attack {
 
 function open({ load, counts, sockets }: State, n: number): void {
   const { hostname, port } = new URL(load.url)
-  const localAddress = load.localAddressOf?.(n)
-  const socket = connect({ host: hostname, port: Number(port), ...(localAddress && { localAddress }) })
+  const socket = connect({ host: hostname, port: Number(port) })
   const reader = createAnswerReader()
   let isOpen = false
   sockets.add(socket)

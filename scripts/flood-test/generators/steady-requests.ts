@@ -11,10 +11,6 @@ interface SteadyRequests {
   connections: number
   /** How many requests of a connection can wait for their answer. */
   depth: number
-  /** How many requests are written to a connection at once. */
-  burst?: number
-  /** The IP address that connections come from. */
-  localAddress?: string
   /** Whether each connection begins by naming its client, that of its first request. */
   isProxied?: boolean
   /** Whether each request has a connection of its own. */
@@ -67,28 +63,25 @@ export function sendSteadily(load: SteadyRequests): Attack {
 /** Sends the requests from one number to another. What no connection can take is not sent later either. */
 function sendDue(state: State, from: number, to: number): void {
   const { load, lines, counts } = state
-  const burst = load.burst ?? 1
-  for (let n = from; n < to; n += burst) {
-    const line = findFree(lines, load.depth, n / burst)
-    const size = Math.min(burst, to - n)
+  for (let n = from; n < to; n += 1) {
+    const line = findFree(lines, load.depth, n)
     if (!line) {
       count(counts, 'not sent', to - n)
       return
     }
-    let text = ''
-    for (let at = n; at < n + size; at += 1) text += load.requestOf(at)
+    const text = load.requestOf(n)
     const first = line.socket === null && load.isProxied ? clientLineOf(text) : ''
     const socket = line.socket ?? openLine(state, line)
     socket.write(first + text, 'latin1')
-    line.outstanding += size
-    count(counts, 'sent', size)
+    line.outstanding += 1
+    count(counts, 'sent')
   }
 }
 
 function findFree(lines: Line[], depth: number, from: number): Line | undefined {
   const now = performance.now()
   for (let tried = 0; tried < lines.length; tried += 1) {
-    const line = lines[(Math.floor(from) + tried) % lines.length]
+    const line = lines[(from + tried) % lines.length]
     if (line && isFree(line, depth, now)) return line
   }
   return undefined
@@ -100,9 +93,9 @@ function isFree({ socket, outstanding, opensAt }: Line, depth: number, now: numb
 }
 
 function openLine({ load, counts }: State, line: Line): Socket {
-  const { url, localAddress } = load
+  const { url } = load
   const { hostname: host, port } = new URL(url)
-  const socket = connect({ host, port: Number(port), noDelay: true, ...(localAddress && { localAddress }) })
+  const socket = connect({ host, port: Number(port), noDelay: true })
   const reader = createAnswerReader()
   line.socket = socket
   socket.setEncoding('latin1')

@@ -17,7 +17,6 @@ export interface Plan {
   name: string
   floods: string[]
   aims: Aim[]
-  maxFiles: number | undefined
   floodSeconds: number
   idleSeconds: number
   serviceFolder: string | undefined

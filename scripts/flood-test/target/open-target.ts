@@ -32,7 +32,6 @@ export interface FloodTarget {
 interface TargetOptions {
   /** The project whose service it is; this one by default. */
   serviceFolder: string | undefined
-  maxFiles: number | undefined
   /** Whether the reverse proxy that is shipped stands before the service. */
   isProxied: boolean
   workers: number
@@ -48,7 +47,7 @@ export function from(network: string): Record<string, string> {
 
 export async function openFloodTarget(
   postgres: Postgres,
-  { serviceFolder, maxFiles, isProxied, workers }: TargetOptions,
+  { serviceFolder, isProxied, workers }: TargetOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<FloodTarget> {
   const databaseUrl = await createDatabase(postgres, cleanup)
@@ -63,11 +62,7 @@ export async function openFloodTarget(
     TRUST_PROXY: `${PROXY_IP_ADDRESS}/32`,
   }
   const logFile = join(postgres.folder, `${name}.log`)
-  const service = await startService(
-    // Through the proxy, not its connections are bounded by files.
-    { variables, logFile, folder: serviceFolder, maxFiles: isProxied ? undefined : maxFiles },
-    cleanup,
-  )
+  const service = await startService({ variables, logFile, folder: serviceFolder }, cleanup)
   const url = isProxied ? await startProxyBefore(service, cleanup) : service.url
   const connection = await openConnection(databaseUrl)
   cleanup.defer(() => connection.end())
