@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { describe, expect, inject, onTestFinished, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { countDaily } from '../../src/audit/repository.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { buildIndexes } from '../../src/database/indexes.ts'
@@ -10,7 +11,7 @@ import { maintainAuditTrail } from '../../src/operator/deletion-repository.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -195,11 +196,11 @@ describe('the migration', async () => {
 
   async function openBefore(name: string): Promise<Connection['db']> {
     const database = `gatehouse_${randomBytes(6).toString('hex')}`
-    await run(inject('serverUrl'), `create database ${database}`)
+    await runStatement(inject('serverUrl'), `create database ${database}`)
     const connection = connect({ url: databaseUrl(inject('serverUrl'), database), poolSize: 2 })
     onTestFinished(async () => {
       await connection.close()
-      await run(inject('serverUrl'), `drop database ${database} with (force)`)
+      await runStatement(inject('serverUrl'), `drop database ${database} with (force)`)
     })
     for (const file of files.filter((one) => one < name)) {
       const { up } = await import(new URL(file, folder).href)

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import { expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { whenDone } from '../support/cleanup.ts'
-import { cutOff, run } from '../support/postgres.ts'
+import { cutOff } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -35,7 +36,7 @@ test('a role, a password, or a database that no longer works returns 503, and re
   const url = new URL(home)
   const database = url.pathname.slice(1)
   Object.assign(url, { username: name, password: 'first' })
-  const operate = (statement: string) => run(inject('serverUrl'), statement)
+  const operate = (statement: string) => runStatement(inject('serverUrl'), statement)
   await operate(`create role ${name} superuser login password 'first'`)
   whenDone(() => operate(`drop role ${name}`))
   const one = await openTestService({ url: url.href, timeoutScale: 1 })

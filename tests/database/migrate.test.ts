@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { afterEach, describe, expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { explain } from '../../src/startup.ts'
 import { whenDone } from '../support/cleanup.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 import { type Answer, openTestService, type TestService, times } from '../support/test-service.ts'
 
 const serverUrl = inject('serverUrl')
@@ -39,8 +40,8 @@ async function openClient(url = service.url) {
 
 async function openEmptyDatabase(options = '') {
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await run(serverUrl, `create database ${name} ${options}`)
-  whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
+  await runStatement(serverUrl, `create database ${name} ${options}`)
+  whenDone(() => runStatement(serverUrl, `drop database ${name} with (force)`))
   return databaseUrl(serverUrl, name)
 }
 
@@ -122,7 +123,7 @@ describe('migrations', () => {
 
   test('report what is wrong, and leave nothing half done', async () => {
     const url = await openEmptyDatabase()
-    await run(url, 'create table audit_events (in_the_way text)')
+    await runStatement(url, 'create table audit_events (in_the_way text)')
     const { db } = openConnection(url)
     await expect(migrate(db)).rejects.toThrow('audit_events')
     expect(await pendingMigrations(db)).toContain('0001-core')

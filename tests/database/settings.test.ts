@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { addReader } from '../support/platform.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** A database or a role can have any defaults: each connection sets what the service relies on. */
@@ -13,7 +14,7 @@ import { openTestService, times } from '../support/test-service.ts'
 async function setDefaults(url: string, defaults: Record<string, string>) {
   const name = new URL(url).pathname.slice(1)
   for (const [setting, value] of Object.entries(defaults))
-    await run(url, `alter database ${name} set ${setting} = '${value}'`)
+    await runStatement(url, `alter database ${name} set ${setting} = '${value}'`)
 }
 
 async function openWithDefaults(defaults: Record<string, string>) {
@@ -57,8 +58,8 @@ test('40 sign-ins at the same time succeed where transactions are stricter by de
 test('migrations finish where statements and transactions time out by default', async () => {
   const serverUrl = inject('serverUrl')
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await run(serverUrl, `create database ${name}`)
-  whenDone(() => run(serverUrl, `drop database ${name} with (force)`))
+  await runStatement(serverUrl, `create database ${name}`)
+  whenDone(() => runStatement(serverUrl, `drop database ${name} with (force)`))
   const url = databaseUrl(serverUrl, name)
   const timeouts = ['statement', 'lock', 'idle_in_transaction_session', 'idle_session', 'transaction']
   await setDefaults(url, Object.fromEntries(timeouts.map((name) => [`${name}_timeout`, '300'])))

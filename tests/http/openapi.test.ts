@@ -5,9 +5,9 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { catalogue } from '../../src/errors.ts'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { run } from '../support/postgres.ts'
 import { type Answer, openTestService, type TestService } from '../support/test-service.ts'
 
 interface Parameter {
@@ -602,8 +602,8 @@ describe('every answer that can be provoked is in the document:', () => {
     await sql`alter view accounts rename to others`.execute(faulty.db)
     expect(await expectDescribed(faulty, { token: accessToken })).toContain('500 internal_error')
     const name = new URL(faulty.url).pathname.slice(1)
-    await run(inject('serverUrl'), `alter database ${name} allow_connections false`)
-    await run(
+    await runStatement(inject('serverUrl'), `alter database ${name} allow_connections false`)
+    await runStatement(
       inject('serverUrl'),
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
     )

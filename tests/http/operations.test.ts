@@ -3,13 +3,14 @@ import { Registry } from 'prom-client'
 import { request } from 'undici'
 import { describe, expect, inject, test } from 'vitest'
 import manifest from '../../package.json' with { type: 'json' }
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { type Connection, connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 import { openTestService } from '../support/test-service.ts'
 
 const service = await openTestService()
@@ -123,14 +124,14 @@ describe('the operations listener', () => {
 
   test('is not ready while migrations are pending, and then is', async () => {
     const name = `gatehouse_${randomBytes(6).toString('hex')}`
-    await run(inject('serverUrl'), `create database ${name}`)
+    await runStatement(inject('serverUrl'), `create database ${name}`)
     const empty = connect({ url: databaseUrl(inject('serverUrl'), name), poolSize: 2 })
     const ops = await openOps(empty)
     await expect.poll(() => ops.readiness()).toEqual([503, 'migrations pending'])
     await migrate(empty.db)
     await expect.poll(() => ops.readiness()).toEqual([200, undefined])
     await empty.close()
-    await run(inject('serverUrl'), `drop database ${name}`)
+    await runStatement(inject('serverUrl'), `drop database ${name}`)
   })
 
   test('is not ready while the database is away, is again when it is back, and lives all the while (ASVS 16.5.2)', async () => {
@@ -140,15 +141,15 @@ describe('the operations listener', () => {
     const ops = await openOps(to)
     await expect.poll(() => ops.readiness()).toEqual([200, undefined])
     const name = new URL(cut.url).pathname.slice(1)
-    await run(inject('serverUrl'), `alter database ${name} allow_connections false`)
-    await run(
+    await runStatement(inject('serverUrl'), `alter database ${name} allow_connections false`)
+    await runStatement(
       inject('serverUrl'),
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
     )
     expect(await ops.readiness()).toEqual([503, 'database unavailable'])
     expect(await ops.readyMetric()).toBe('0')
     expect((await ops.get('/livez')).status).toBe(200)
-    await run(inject('serverUrl'), `alter database ${name} allow_connections true`)
+    await runStatement(inject('serverUrl'), `alter database ${name} allow_connections true`)
     await expect.poll(() => ops.readiness()).toEqual([200, undefined])
   })
 

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { INHERITED } from '../support/environment.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 
 /** Migrations of a release run before it, often by a job that has nothing but the database. */
 
@@ -17,7 +18,7 @@ const MIGRATIONS = (await readdir(join(project, 'migrations'))).map((file) => fi
 const name = `gatehouse_${randomBytes(6).toString('hex')}`
 const serverUrl = inject('serverUrl')
 const DATABASE_URL = databaseUrl(serverUrl, name)
-afterAll(() => run(serverUrl, `drop database if exists ${name} with (force)`))
+afterAll(() => runStatement(serverUrl, `drop database if exists ${name} with (force)`))
 
 async function newFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-migrate-'))
@@ -38,7 +39,7 @@ async function migrate(env: Record<string, string>, folder = project) {
 
 describe('admin migrate', () => {
   test('needs DATABASE_URL alone in production, and writes no files (ASVS 13.1.2)', async () => {
-    await run(serverUrl, `create database ${name}`)
+    await runStatement(serverUrl, `create database ${name}`)
     const DATA_DIR = join(await newFolder(), 'data')
     const env = { ...PRODUCTION, DATABASE_URL }
     expect(await migrate({ ...env, DATA_DIR })).toEqual({ migrated: MIGRATIONS })

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, describe, expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
@@ -9,7 +10,7 @@ import { settleRestored } from '../../src/operator/restored.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { useService } from '../support/onboarding.ts'
-import { copyDatabase, databaseUrl, run } from '../support/postgres.ts'
+import { copyDatabase, databaseUrl } from '../support/postgres.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 
 /** A backup brings back what was ended, used and replaced since. A copy of the database is one. */
@@ -52,7 +53,7 @@ const assertion = {
   response: byPasskey.authenticator.get(begun.passkeyOptions),
 }
 const backup = await copyDatabase(serverUrl, databaseOf(former.url))
-afterAll(() => run(serverUrl, `drop database ${backup}`))
+afterAll(() => runStatement(serverUrl, `drop database ${backup}`))
 
 // What is ended, used and replaced before the backup is restored.
 const byCode = { challenge, method: 'totp', code }
@@ -69,7 +70,7 @@ async function restore(settle?: (database: string) => Promise<void>) {
   const restored = await copyDatabase(serverUrl, backup)
   await settle?.(databaseUrl(serverUrl, restored))
   const service = await openFactorService({ template: restored, clocks: [clock] })
-  await run(serverUrl, `drop database ${restored}`)
+  await runStatement(serverUrl, `drop database ${restored}`)
   return service
 }
 

@@ -1,8 +1,7 @@
-import { once } from 'node:events'
-import { connect as connectTo, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { afterAll, describe, expect, test } from 'vitest'
+import { openProxy } from '../../scripts/kit/tcp-proxy.ts'
 import { createSealer } from '../../src/crypto/sealing.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
@@ -16,39 +15,20 @@ import { openTestService, type TestService } from '../support/test-service.ts'
 
 /** Leads to one cluster at a time, as the proxy before the databases does. */
 async function openWay() {
-  const sockets = new Set<Socket>()
   let target: Pick<Cluster, 'host' | 'port'> | undefined
-  const server = createServer((near) => {
-    if (!target) {
-      near.destroy()
-      return
-    }
-    const far = connectTo(target.port, target.host)
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(one)
-      one.on('error', () => {})
-      one.on('close', () => {
-        sockets.delete(one)
-        other.destroy()
-      })
-      one.pipe(other)
-    }
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (typeof address !== 'object' || !address) throw new Error('a server has a port')
+  const proxy = await openProxy(() => target ?? NOWHERE)
   return {
-    url: `postgres://postgres@127.0.0.1:${address.port}/postgres`,
+    url: `postgres://postgres@${proxy.host}:${proxy.port}/postgres`,
     lead(to: Cluster | undefined) {
       target = to
-      for (const socket of sockets) socket.destroy()
+      proxy.cutAll()
     },
-    close: () => server.close(),
+    close: proxy.close,
   }
 }
+
+/** Nothing listens there. */
+const NOWHERE = { host: '127.0.0.1', port: 1 }
 
 /** Sends events without end, and knows which were acknowledged. */
 function startWriting(service: TestService, companyId: string, secret: string) {

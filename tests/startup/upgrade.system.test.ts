@@ -2,10 +2,11 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { Migrator } from 'kysely/migration'
 import { afterAll, expect, inject, test } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { databaseUrl, run } from '../support/postgres.ts'
+import { databaseUrl } from '../support/postgres.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
@@ -14,8 +15,8 @@ import { PASSWORD } from '../support/test-service.ts'
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 const serverUrl = inject('serverUrl')
 const name = `gatehouse_${randomBytes(6).toString('hex')}`
-await run(serverUrl, `create database ${name}`)
-afterAll(() => run(serverUrl, `drop database ${name} with (force)`))
+await runStatement(serverUrl, `create database ${name}`)
+afterAll(() => runStatement(serverUrl, `drop database ${name} with (force)`))
 const url = databaseUrl(serverUrl, name)
 const { start } = createServerProcesses(url)
 const mailbox = await openMailbox()
@@ -54,7 +55,7 @@ test('invitations and sessions of a release that had no members', async () => {
     `insert into mail_outbox (company_id, mail_id, kind, recipient, facts, created_at, next_attempt_at) values
       ('${companyId}', '${randomUUID()}', 'invitation', '${waiting}', '{"role":"viewer"}', now(), now())`,
   ]
-  for (const statement of statements) await run(url, statement)
+  for (const statement of statements) await runStatement(url, statement)
 
   const { address } = await start({ SMTP_URL: mailbox.url, PUBLIC_URL: 'http://localhost:3000' })
   async function call(path: string, options: { method?: string; json?: object; token?: string } = {}) {

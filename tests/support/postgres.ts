@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import pg from 'pg'
 import type { TestProject } from 'vitest/node'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
@@ -35,16 +35,17 @@ export default async function setup(project: TestProject): Promise<() => Promise
       })
   // Thousands of connections are opened, and each sign-in of theirs derives a key from the password.
   const { username, password } = new URL(server.url)
-  if (!own) await run(server.url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
+  if (!own)
+    await runStatement(server.url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
   const template = `gatehouse_template_${process.pid}`
-  await run(server.url, `create database ${template}`)
+  await runStatement(server.url, `create database ${template}`)
   const connection = connect({ url: databaseUrl(server.url, template), poolSize: 2 })
   await migrate(connection.db)
   await connection.close()
   project.provide('serverUrl', server.url)
   project.provide('template', template)
   return async () => {
-    await run(server.url, `drop database ${template}`)
+    await runStatement(server.url, `drop database ${template}`)
     await server.stop()
     await rm(folder, { recursive: true, force: true })
   }
@@ -59,16 +60,6 @@ async function parentFolder(): Promise<string> {
   return bavail * bsize >= 4 * 1024 ** 3 ? IN_MEMORY : tmpdir()
 }
 
-export async function run(url: string, statement: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    await client.query(statement)
-  } finally {
-    await client.end()
-  }
-}
-
 export function databaseUrl(serverUrl: string, database: string): string {
   const url = new URL(serverUrl)
   url.pathname = `/${database}`
@@ -77,8 +68,11 @@ export function databaseUrl(serverUrl: string, database: string): string {
 
 /** Ends all connections to a database, and lets nobody connect. */
 export async function cutOff(serverUrl: string, database: string): Promise<void> {
-  await run(serverUrl, `alter database ${database} allow_connections false`)
-  await run(serverUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`)
+  await runStatement(serverUrl, `alter database ${database} allow_connections false`)
+  await runStatement(
+    serverUrl,
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
+  )
 }
 
 /** Makes a copy of a database, as it is at this moment, and returns its name. Who uses the database is cut off meanwhile. */
@@ -86,9 +80,9 @@ export async function copyDatabase(serverUrl: string, database: string): Promise
   const name = `gatehouse_${randomBytes(6).toString('hex')}`
   try {
     await cutOff(serverUrl, database)
-    await run(serverUrl, `create database ${name} template ${database} strategy file_copy`)
+    await runStatement(serverUrl, `create database ${name} template ${database} strategy file_copy`)
   } finally {
-    await run(serverUrl, `alter database ${database} allow_connections true`)
+    await runStatement(serverUrl, `alter database ${database} allow_connections true`)
   }
   return name
 }

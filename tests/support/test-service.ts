@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { Webhook } from 'standardwebhooks'
 import { Agent, request } from 'undici'
 import { inject } from 'vitest'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { buildApp } from '../../src/app.ts'
 import { loadConfig } from '../../src/config.ts'
 import { createPasswordHasher, type HashParameters, type PasswordHasher } from '../../src/crypto/password.ts'
@@ -20,7 +21,7 @@ import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
 import { whenDone } from './cleanup.ts'
-import { databaseUrl, run } from './postgres.ts'
+import { databaseUrl } from './postgres.ts'
 
 /** A running service for tests, built as in server.ts, on its own database. */
 
@@ -193,9 +194,9 @@ export async function openTestService({
   const serverUrl = inject('serverUrl')
   const url = given ?? databaseUrl(serverUrl, name)
   if (!given) {
-    await run(serverUrl, `create database ${name} template ${template} strategy file_copy`)
+    await runStatement(serverUrl, `create database ${name} template ${template} strategy file_copy`)
     // A copy counts as restored.
-    await run(url, 'select begin_event_era(timeline) from event_feed')
+    await runStatement(url, 'select begin_event_era(timeline) from event_feed')
   }
   const shared = createClock()
   const logStream = new PassThrough()
@@ -254,7 +255,7 @@ export async function openTestService({
       await Promise.all([app.close(), platform.close(), mail.stop()])
       await connection.close()
     }
-    if (!given) await run(serverUrl, `drop database ${name} with (force)`)
+    if (!given) await runStatement(serverUrl, `drop database ${name} with (force)`)
     await rm(dataDir, { recursive: true })
   }
   whenDone(close)

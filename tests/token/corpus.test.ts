@@ -5,7 +5,7 @@ import { type Answer, openTestService } from '../support/test-service.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
 /**
- * Tokens that must not pass, at every route that takes one. All but the tampered ones carry a signature by
+ * Tokens that must not pass, at each guard that takes one. All but the tampered ones carry a signature by
  * the service's own key, and the same token without its defect passes.
  */
 
@@ -19,14 +19,10 @@ const client = await addClient(service)
 const colleaguesSession = (await service.loginAs(colleague)).session.id
 const now = Math.floor(service.clock.now() / 1000)
 
+/** One behind each guard that takes access tokens: http/access.test.ts shows which routes stand behind them. */
 const ACCESS_ROUTES = [
   ['GET', '/auth/session'],
-  ['GET', '/auth/sessions'],
-  ['DELETE', '/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057'],
-  ['POST', '/auth/password/change'],
   ['POST', '/auth/logout'],
-  ['POST', '/auth/webhook-secret/status'],
-  ['POST', '/auth/webhook-secret/regenerate'],
 ] as const
 const REFRESH_ROUTES = [['POST', '/auth/refresh']] as const
 
@@ -438,12 +434,8 @@ describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
     const token = forge(own[name])
     const issued = name === 'access' ? own.accessToken : own.refreshToken
     expect(partsOf(token).slice(0, 2)).toEqual(partsOf(issued).slice(0, 2))
-    // What needs more than a token says so.
-    const others: Record<string, number> = { DELETE: 404, '/auth/password/change': 400 }
-    for (const [method, path] of routes.filter(([, route]) => route !== '/auth/logout')) {
-      const expected = others[method] ?? others[path] ?? 200
-      expect([path, (await service.call(path, { method, token })).status]).toEqual([path, expected])
-    }
+    const [method, path] = routes[0]
+    expect((await service.call(path, { method, token })).status).toBe(200)
     if (name === 'access') expect((await service.call('/auth/logout', { token })).status).toBe(204)
   })
 

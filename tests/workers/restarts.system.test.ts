@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
 import { findServicePlaces } from '../../scripts/kit/places.ts'
-import { run } from '../support/postgres.ts'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
 import { ask, isRunning, KEY_SET, loginOf, readiness, startWorkers, until, workersOf } from './service.ts'
@@ -31,7 +31,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     const service = await start((await findServicePlaces()).env)
     const name = new URL(testService.url).pathname.slice(1)
     const server = testService.url.replace(`/${name}`, '/postgres')
-    await run(server, `alter database ${name} allow_connections false`)
+    await runStatement(server, `alter database ${name} allow_connections false`)
     try {
       for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
       const pauses = () => [...service.output().matchAll(/"replacedInMs":(\d+)/g)].map(([, ms]) => Number(ms))
@@ -44,7 +44,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
       ).toEqual([500, 500, 1_000, 1_000, 2_000, 2_000])
       expect(await readiness(service)).toBe(503)
     } finally {
-      await run(server, `alter database ${name} allow_connections true`)
+      await runStatement(server, `alter database ${name} allow_connections true`)
     }
     await until(async () => (await readiness(service)) === 200)
   })
