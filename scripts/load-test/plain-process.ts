@@ -38,7 +38,7 @@ process.on('message', async (count: number) => {
   })
   for (let from = 0; from < count; from += CHUNK) {
     const rows = made.slice(from, from + CHUNK).map(({ id, refreshToken }) => ({
-      ...{ id, user_id: userId, refresh_hash: sha256(refreshToken), expires_at: inDays(7) },
+      ...{ id, user_id: userId, refresh_hash: sha256(refreshToken), expires_at: inDays(7), ended_at: null },
     }))
     await db.insertInto('sessions').values(rows).execute()
   }

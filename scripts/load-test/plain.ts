@@ -1,31 +1,15 @@
-import {
-  createHash,
-  createHmac,
-  generateKeyPairSync,
-  randomBytes,
-  randomUUID,
-  timingSafeEqual,
-} from 'node:crypto'
+import crypto from 'node:crypto'
 import jwt from '@fastify/jwt'
 import { verify } from '@node-rs/argon2'
 import fastify, { type FastifyRequest } from 'fastify'
-import { type ColumnType, Kysely, PostgresDialect, sql } from 'kysely'
+import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 
-/**
- * The operations of the load test as an engineer would write them in an afternoon: what gatehouse is compared with. It has no
- * limits, no audit trail, no batches, and no logs.
- */
+/** The operations as an engineer writes them in an afternoon, without limits, audit trail, batches, and logs: what gatehouse is compared with. */
 
 interface Tables {
   users: { id: string; company_id: string; email: string; password_hash: string }
-  sessions: {
-    id: string
-    user_id: string
-    refresh_hash: Buffer
-    expires_at: Date
-    ended_at: ColumnType<Date | null>
-  }
+  sessions: { id: string; user_id: string; refresh_hash: Buffer; expires_at: Date; ended_at: Date | null }
   signing_secrets: { company_id: string; secret: Buffer }
   events: { company_id: string; id: string; type: string; occurred_at: string; data: string }
 }
@@ -43,22 +27,17 @@ const DAY_MS = 86_400_000
 const TOLERANCE_SECONDS = 300
 const PERMISSIONS = ['events:read', 'risk:read']
 
-interface Event {
-  id?: string
-  type: string
-  occurredAt: string
-  data: object
-}
+type Event = { id?: string; type: string; occurredAt: string; data: object }
 
-export const sha256 = (text: string) => createHash('sha256').update(text).digest()
+export const sha256 = (text: string) => crypto.createHash('sha256').update(text).digest()
 export const inDays = (days: number) => new Date(Date.now() + days * DAY_MS)
-export const newRefreshToken = () => randomBytes(32).toString('base64url')
+export const newRefreshToken = () => crypto.randomBytes(32).toString('base64url')
 
 export async function buildPlainService(databaseUrl: string) {
   const pool = new pg.Pool({ connectionString: databaseUrl, max: 10 })
   await pool.query(TABLES)
   const db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
-  const { privateKey, publicKey } = generateKeyPairSync('ec', {
+  const { privateKey, publicKey } = crypto.generateKeyPairSync('ec', {
     namedCurve: 'P-256',
     privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
     publicKeyEncoding: { type: 'spki', format: 'pem' },
@@ -81,9 +60,12 @@ export async function buildPlainService(databaseUrl: string) {
       .where('email', '=', email)
       .executeTakeFirst()
     if (!user || !(await verify(user.password_hash, password))) return await reply.code(401).send({})
-    const [id, refreshToken] = [randomUUID(), newRefreshToken()]
-    const session = { id, user_id: user.id, refresh_hash: sha256(refreshToken), expires_at: inDays(7) }
-    await db.insertInto('sessions').values(session).execute()
+    const [id, refreshToken] = [crypto.randomUUID(), newRefreshToken()]
+    const hashed = { refresh_hash: sha256(refreshToken), expires_at: inDays(7), ended_at: null }
+    await db
+      .insertInto('sessions')
+      .values({ id, user_id: user.id, ...hashed })
+      .execute()
     return { user: { email }, session: { id }, accessToken: signAccess(user.id, id), refreshToken }
   })
 
@@ -157,11 +139,10 @@ export async function buildPlainService(databaseUrl: string) {
 }
 
 const bearerOf = ({ headers }: FastifyRequest) => headers.authorization?.slice('Bearer '.length) ?? ''
-
 function isSigned({ headers }: FastifyRequest, body: Buffer, secret: Buffer): boolean {
   const { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signature } = headers
   if (Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE_SECONDS) return false
-  const tag = createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body).digest()
+  const tag = crypto.createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body).digest()
   const given = Buffer.from(String(signature).slice('v1,'.length), 'base64')
-  return given.length === tag.length && timingSafeEqual(given, tag)
+  return given.length === tag.length && crypto.timingSafeEqual(given, tag)
 }
