@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, test } from 'vitest'
 import { checkOut, findCommit, LAST_RELEASE } from '../../scripts/kit/checkout.ts'
 import { createDatabase, openConnection, openPostgres } from '../../scripts/kit/postgres.ts'
 import { register, signIn } from './members.ts'
@@ -15,41 +15,48 @@ const asked = process.env['UPGRADE_FROM']
 const commit = await findCommit(asked ?? LAST_RELEASE)
 if (asked && !commit) throw new Error(`This repository has no commit ${asked}.`)
 
+/** What the earlier release needs is installed, if its lock file differs. */
+const INSTALLATION_MS = 1_800_000
+
 // The history of a shallow clone does not have the last release: `git fetch --unshallow` gets it.
-describe.skipIf(!commit)('beside an earlier release', async () => {
-  const name = commit?.slice(0, 7) ?? ''
+describe.skipIf(!commit)('beside an earlier release', () => {
   const cleanup = new AsyncDisposableStack()
   afterAll(() => cleanup.disposeAsync())
-  const { old, present, late, world } = await openSides()
-
-  async function openSides() {
-    const postgres = await openPostgres(cleanup)
-    const { folder } = postgres
-    const checkout = await checkOut(commit ?? '', folder)
-    const databaseUrl = await createDatabase(postgres, cleanup)
-    const connection = await openConnection(databaseUrl)
-    cleanup.defer(() => connection.end())
-    const variables = {
-      MASTER_KEYS: `upgrade:${randomBytes(32).toString('base64')}`,
-      PUBLIC_URL: 'http://upgrade.example',
-      // All requests come from one network.
-      RATE_LIMIT_SCALE: '1000',
-    }
-    const deployment = { databaseUrl, folder, variables }
-    // It has statements and rows of its own before the present one migrates the tables under it.
-    const old = await startSide(name, checkout, deployment, cleanup)
-    const world = { connection, admin: await register(old, old, old) }
-    const present = await startSide('present', undefined, deployment, cleanup)
-    const late = () => startSide(`${name}-late`, checkout, deployment, cleanup)
-    return { old, present, late, world }
-  }
+  let sides: Awaited<ReturnType<typeof openSides>>
+  beforeAll(async () => {
+    sides = await openSides(commit ?? '', cleanup)
+  }, INSTALLATION_MS)
 
   describe.each(Object.entries(WORK))('%s', (_, work) => {
-    test('continues from the earlier release to this one', () => work(old, present, world))
-    test('continues from this release to the earlier one', () => work(present, old, world))
+    test('continues from the earlier release to this one', () => work(sides.old, sides.present, sides.world))
+    test('continues from this release to the earlier one', () => work(sides.present, sides.old, sides.world))
   })
 
   test('the earlier release starts on the new tables', async () => {
+    const { present, late, world } = sides
     await present.ask('GET /auth/session', { by: await signIn(await late(), world.admin) })
   })
 })
+
+async function openSides(commit: string, cleanup: AsyncDisposableStack) {
+  const postgres = await openPostgres(cleanup)
+  const { folder } = postgres
+  const checkout = await checkOut(commit, folder)
+  const databaseUrl = await createDatabase(postgres, cleanup)
+  const connection = await openConnection(databaseUrl)
+  cleanup.defer(() => connection.end())
+  const variables = {
+    MASTER_KEYS: `upgrade:${randomBytes(32).toString('base64')}`,
+    PUBLIC_URL: 'http://upgrade.example',
+    // All requests come from one network.
+    RATE_LIMIT_SCALE: '1000',
+  }
+  const deployment = { databaseUrl, folder, variables }
+  const name = commit.slice(0, 7)
+  // It has statements and rows of its own before the present one migrates the tables under it.
+  const old = await startSide(name, checkout, deployment, cleanup)
+  const world = { connection, admin: await register(old, old, old) }
+  const present = await startSide('present', undefined, deployment, cleanup)
+  const late = () => startSide(`${name}-late`, checkout, deployment, cleanup)
+  return { old, present, late, world }
+}
