@@ -64,7 +64,7 @@ const PARAMETERS = {
     in: 'header',
     name: 'x-session-id',
     description:
-      'With the session cookie: the ID of the session that the page shows. If the cookie belongs to a different session, nothing is done',
+      'With the session cookie: the ID of the session that the page shows. If the cookie belongs to a different session, nothing is done. A 401 does not expire the cookie then, because the page may have a newer one',
     schema: { type: 'string', format: 'uuid' },
     example: '01890a5d-ac96-774b-bcce-b302099a8057',
   },
