@@ -68,6 +68,7 @@ interface Turn {
 }
 
 const MAX_WARM_UP_MS = 2_000
+const MIN_PART_MS = 1_000
 
 export async function measureScenario(name: string, scenario: Scenario, plan: Plan): Promise<Figures | null> {
   const { gatehouse, plain, rounds, signal } = plan
@@ -158,28 +159,45 @@ async function measureParts(scenario: Scenario, plan: Plan): Promise<Record<stri
   const { statements = {}, cryptography = {} } = scenario
   const all = Object.entries({ ...statements, ...cryptography })
   if (pid === undefined || all.length === 0) return {}
-  const durationMs = roundMs / (all.length + 1)
+  const durationMs = Math.max(MIN_PART_MS, roundMs / (all.length + 1))
   const { databaseUrl, companyId } = gatehouse
   const smallest: Operation = { request: () => ({ method: 'GET', path: '/' }), take: () => {} }
   const operations = Array.from({ length: plan.connections }, () => smallest)
-  const before = usageOf(plain.pid)
-  const { succeeded } = await drive({ url: plain.url, operations, durationMs, signal })
-  const answerMs = ((usageOf(plain.pid)?.cpuMs ?? 0) - (before?.cpuMs ?? 0)) / succeeded
-  const parts: Record<string, number> = { 'smallest response': answerMs }
+  const measureResponse = async (ms: number) => {
+    const before = usageOf(plain.pid)
+    const { succeeded } = await drive({ url: plain.url, operations, durationMs: ms, signal })
+    return succeeded > 0 ? ((usageOf(plain.pid)?.cpuMs ?? 0) - (before?.cpuMs ?? 0)) / succeeded : null
+  }
+  const parts: Record<string, number> = {
+    'smallest response': await untilMeasured(measureResponse, durationMs, signal),
+  }
   for (const [name, times] of all) {
     if (signal.aborted) break
+    const place = { databaseUrl, companyId, pid, folder }
     const ms =
       name in statements
-        ? await measureStatement(
-            name as Statement,
-            { databaseUrl, companyId, pid, folder },
+        ? await untilMeasured(
+            (time) => measureStatement(name as Statement, place, time, signal),
             durationMs,
             signal,
           )
         : measureCryptography(name as Cryptography, durationMs)
-    parts[name] = times * (ms ?? Number.NaN)
+    parts[name] = times * ms
   }
   return parts
+}
+
+/** A machine can be so busy that nothing is done in a second: then it takes twice as long, and so on. */
+async function untilMeasured(
+  measure: (durationMs: number) => Promise<number | null>,
+  durationMs: number,
+  signal: AbortSignal,
+): Promise<number> {
+  for (let ms = durationMs; !signal.aborted; ms *= 2) {
+    const found = await measure(ms)
+    if (found !== null) return found
+  }
+  return Number.NaN
 }
 
 /** The rounds of one side together. */

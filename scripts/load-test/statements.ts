@@ -65,7 +65,7 @@ export async function openStatements({ databaseUrl, companyId, folder }: Place):
   for (const [name, script] of Object.entries(SCRIPTS)) await writeFile(join(folder, `${name}.sql`), script)
 }
 
-/** CPU time of Postgres in milliseconds for one; null if it was aborted. @throws UsageError without pgbench */
+/** CPU time of Postgres in milliseconds for one; null if none was done. @throws UsageError without pgbench */
 export async function measureStatement(
   statement: Statement,
   { databaseUrl, companyId, pid, folder }: Place,
@@ -92,7 +92,7 @@ export async function measureStatement(
       )
     throw error
   })
-  const after = usageOf(pid)
+  const usedMs = (usageOf(pid)?.cpuMs ?? Number.NaN) - (before?.cpuMs ?? Number.NaN)
   const [, done] = /number of transactions actually processed: (\d+)/.exec(stdout) ?? []
-  return before && after && Number(done) > 0 ? (after.cpuMs - before.cpuMs) / Number(done) : null
+  return Number(done) > 0 ? usedMs / Number(done) : null
 }

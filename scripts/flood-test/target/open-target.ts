@@ -2,7 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { Type } from '@sinclair/typebox'
 import type pg from 'pg'
-import { type Answer, type Client, JSON_CONTENT, openClient, requireStatus } from '../../kit/client.ts'
+import {
+  type Answer,
+  type Client,
+  JSON_CONTENT,
+  openClient,
+  patient,
+  requireStatus,
+} from '../../kit/client.ts'
 import { insertAnalysts } from '../../kit/company.ts'
 import { openSender } from '../../kit/events.ts'
 import { waitForToken } from '../../kit/mail-folder.ts'
@@ -137,5 +144,5 @@ async function registerCompany(client: Client, dataFolder: string): Promise<Cred
 }
 
 function postJson(client: Client, path: string, body: object): Promise<Answer> {
-  return client.send({ method: 'POST', path, headers: JSON_CONTENT, body: JSON.stringify(body) })
+  return patient(client).send({ method: 'POST', path, headers: JSON_CONTENT, body: JSON.stringify(body) })
 }
