@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { build, type Histogram } from 'hdr-histogram-js'
 import { codeOf } from './errors.ts'
 
-/** Puts load on a service with work that needs more than one connection, and measures it. The load test has autocannon for that. */
+/** Puts load on a service by work that autocannon cannot do, such as a new connection for each request, and measures it. */
 
 /** One request and the check of its response. A virtual user repeats it. */
 export type Work = () => Promise<void>
@@ -29,8 +29,14 @@ const GRACE_MS = 10_000
 /** Longer latencies count as this long. */
 const MAX_LATENCY_US = 120_000_000
 
+/** Of latencies in microseconds. */
+export const createHistogram = () =>
+  build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
+
+export const toMicroseconds = (ms: number) => Math.min(MAX_LATENCY_US, Math.max(1, Math.round(ms * 1000)))
+
 export async function drive({ works, durationMs, rate, signal }: Load): Promise<Measurement> {
-  const histogram = build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
+  const histogram = createHistogram()
   const measurement: Measurement = { succeeded: 0, errors: new Map(), histogram }
   const startedAt = performance.now()
   let isClosed = false
@@ -47,7 +53,7 @@ export async function drive({ works, durationMs, rate, signal }: Load): Promise<
     }
     if (isClosed) return
     measurement.succeeded += 1
-    histogram.recordValue(Math.min(MAX_LATENCY_US, Math.max(1, (performance.now() - dueAt) * 1000)))
+    histogram.recordValue(toMicroseconds(performance.now() - dueAt))
   }
 
   async function repeat(work: Work): Promise<void> {
@@ -74,8 +80,11 @@ export async function drive({ works, durationMs, rate, signal }: Load): Promise<
         })
       }
     }
-    for (let scheduled = 0; !isOver(); await sleep(1)) {
-      const target = Math.floor(((performance.now() - startedAt) / 1000) * perSecond) + 1
+    for (let scheduled = 0, isLast = false; !isLast; await sleep(1)) {
+      // What became due while this process had no time is sent late, even at the end.
+      isLast = isOver()
+      const elapsedMs = Math.min(performance.now() - startedAt, durationMs)
+      const target = Math.floor((elapsedMs / 1000) * perSecond) + 1
       for (; scheduled < target; scheduled += 1) due.push(startedAt + (scheduled / perSecond) * 1000)
       dispatch()
     }
@@ -91,6 +100,6 @@ export async function drive({ works, durationMs, rate, signal }: Load): Promise<
 }
 
 /** In milliseconds. The histogram returns the upper end of a bucket, which can be above the highest latency. */
-export function latencyAt({ histogram }: Measurement, percentile: number): number {
+export function latencyAt(histogram: Histogram, percentile: number): number {
   return Math.min(histogram.getValueAtPercentile(percentile), histogram.maxValue) / 1000
 }

@@ -202,7 +202,7 @@ function inTurn<T>(all: readonly T[], first = 0): () => T {
   return () => {
     turn = (turn + 1) % all.length
     const one = all[turn]
-    if (one === undefined) throw new Error('there is nobody whose turn it is')
+    if (one === undefined) throw new Error('the list is empty')
     return one
   }
 }

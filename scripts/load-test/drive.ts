@@ -1,5 +1,6 @@
 import autocannon from 'autocannon'
-import { build, type Histogram } from 'hdr-histogram-js'
+import type { Histogram } from 'hdr-histogram-js'
+import { createHistogram, toMicroseconds } from '../kit/drive.ts'
 import { codeOf } from '../kit/errors.ts'
 import type { Operation } from '../kit/operations.ts'
 
@@ -25,12 +26,8 @@ export interface Measurement {
   seconds: number
 }
 
-const MAX_LATENCY_US = 120_000_000
 const TIMEOUT_SECONDS = 30
 const SAMPLE_MS = 100
-
-export const createHistogram = () =>
-  build({ highestTrackableValue: MAX_LATENCY_US, numberOfSignificantValueDigits: 3 })
 
 export async function drive(load: Load): Promise<Measurement> {
   const { url, operations, durationMs, rate, signal, onSecond } = load
@@ -63,8 +60,9 @@ export async function drive(load: Load): Promise<Measurement> {
     })
     running.on('reqError', (error) => fail(codeOf(error)))
     stop = () => running.stop?.()
-    signal.addEventListener('abort', stop, { once: true })
+    signal.addEventListener('abort', stop)
   })
+  signal.removeEventListener('abort', stop)
   measurement.seconds = (performance.now() - startedAt) / 1000
   return measurement
 
@@ -98,7 +96,7 @@ export async function drive(load: Load): Promise<Measurement> {
     client.on('response', (_status: number, _bytes: number, ms: number) => {
       if (!isRight) return
       measurement.succeeded += 1
-      const us = Math.min(MAX_LATENCY_US, Math.max(1, Math.round(ms * 1000)))
+      const us = toMicroseconds(ms)
       if (rate === undefined) histogram.recordValue(us)
       else histogram.recordValueWithExpectedInterval(us, (operations.length / rate) * 1_000_000)
     })

@@ -1,8 +1,10 @@
+import { requireStatus } from '../kit/client.ts'
+import { createHistogram, latencyAt } from '../kit/drive.ts'
 import type { Operation } from '../kit/operations.ts'
 import { readStored, type Stored } from '../kit/postgres.ts'
 import { usageOf } from '../kit/processes.ts'
 import { type Cryptography, measureCryptography } from './cryptography.ts'
-import { createHistogram, drive, type Measurement } from './drive.ts'
+import { drive, type Measurement } from './drive.ts'
 import type { Scenario } from './scenarios.ts'
 import type { Gatehouse, Service } from './services.ts'
 import { measureStatement, type Statement } from './statements.ts'
@@ -69,6 +71,7 @@ interface Turn {
 
 const MAX_WARM_UP_MS = 2_000
 const MIN_PART_MS = 1_000
+const MAX_PART_MS = 60_000
 
 export async function measureScenario(name: string, scenario: Scenario, plan: Plan): Promise<Figures | null> {
   const { gatehouse, plain, rounds, signal } = plan
@@ -90,15 +93,15 @@ export async function measureScenario(name: string, scenario: Scenario, plan: Pl
   for (let round = 1; round <= rounds && !signal.aborted; round += 1) {
     const label = (what: string) => (requests: number) =>
       plan.onSecond(`${name} ${round}/${rounds} ${what}`, requests)
-    const besides = isCompared ? await takeTurn(plain, plain.url, scenario, plan, label('plain')) : null
+    const plainTurn = isCompared ? await takeTurn(plain, plain.url, scenario, plan, label('plain')) : null
     const parts = await measureParts(scenario, plan)
-    // What was begun is not worth a round.
+    // A round without gatehouse says nothing.
     if (signal.aborted) break
     const loop = performance.eventLoopUtilization()
     const turn = await takeTurn(gatehouse, url, scenario, plan, label('gatehouse'))
     busyShare = Math.max(busyShare, performance.eventLoopUtilization(loop).utilization)
     const memoryMb = (usageOf(gatehouse.pid)?.residentBytes ?? 0) / 2 ** 20
-    turns.push({ gatehouse: turn, plain: besides, parts, memoryMb })
+    turns.push({ gatehouse: turn, plain: plainTurn, parts, memoryMb })
   }
   if (turns.length === 0) return null
   const own = turns.map((turn) => turn.gatehouse)
@@ -161,7 +164,10 @@ async function measureParts(scenario: Scenario, plan: Plan): Promise<Record<stri
   if (pid === undefined || all.length === 0) return {}
   const durationMs = Math.max(MIN_PART_MS, roundMs / (all.length + 1))
   const { databaseUrl, companyId } = gatehouse
-  const smallest: Operation = { request: () => ({ method: 'GET', path: '/' }), take: () => {} }
+  const smallest: Operation = {
+    request: () => ({ method: 'GET', path: '/' }),
+    take: (answer) => requireStatus(200, answer),
+  }
   const operations = Array.from({ length: plan.connections }, () => smallest)
   const measureResponse = async (ms: number) => {
     const before = usageOf(plain.pid)
@@ -196,6 +202,7 @@ async function untilMeasured(
   for (let ms = durationMs; !signal.aborted; ms *= 2) {
     const found = await measure(ms)
     if (found !== null) return found
+    if (ms > MAX_PART_MS && !signal.aborted) throw new Error(`a part was not done once in ${ms} ms`)
   }
   return Number.NaN
 }
@@ -212,15 +219,12 @@ function sideOf(turns: Turn[]): Side {
     turns.reduce((total, turn) => total + (of(turn) ?? Number.NaN), 0)
   const succeeded = sum(({ run }) => run.succeeded)
   const each = (total: number) => (Number.isFinite(total) && succeeded > 0 ? total / succeeded : null)
-  // The histogram returns the upper end of a bucket, which can be above the highest latency.
-  const at = (percentile: number) =>
-    Math.min(histogram.getValueAtPercentile(percentile), histogram.maxValue) / 1000
   return {
     rate: succeeded / sum(({ run }) => run.seconds),
-    p50: at(50),
-    p95: at(95),
-    p99: at(99),
-    max: at(100),
+    p50: latencyAt(histogram, 50),
+    p95: latencyAt(histogram, 95),
+    p99: latencyAt(histogram, 99),
+    max: latencyAt(histogram, 100),
     serviceMs: each(sum(({ serviceMs }) => serviceMs)),
     postgresMs: each(sum(({ postgresMs }) => postgresMs)),
     written: {

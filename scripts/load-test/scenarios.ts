@@ -19,12 +19,12 @@ export interface Scenario {
   connections: number
   /** How many events one request carries. Without it, requests are counted. */
   events?: number
-  /** What the virtual users do for so long, each its own. */
+  /** An operation for each virtual user, for a round of this length. */
   operations(service: Service, users: number, seconds: number): Promise<Operation[]>
-  /** What an operation cannot do without, and how many times. All of them need an HTTP response besides. */
+  /** The work that an operation needs at least, and how many times. Every operation also needs an HTTP response. */
   statements?: Partial<Record<Statement, number>>
   cryptography?: Partial<Record<Cryptography, number>>
-  /** On gatehouse's platform listener, with a client of the platform. The plain service has none. */
+  /** Whether it runs on gatehouse's platform listener. The plain service does not have one. */
   isOfPlatform?: boolean
 }
 

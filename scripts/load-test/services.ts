@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { firstMessage, startChild } from '../kit/child.ts'
 import { openClient } from '../kit/client.ts'
@@ -71,10 +72,10 @@ export async function startGatehouse(
 export async function startPlain(postgres: Postgres, cleanup: AsyncDisposableStack): Promise<Service> {
   const databaseUrl = await createDatabase(postgres, cleanup)
   const file = join(import.meta.dirname, 'plain-process.ts')
-  // Otherwise argon2 takes all threads, or leaves cores unused: libuv reads their number at the start.
+  // As many threads for argon2 as `scripts/start` gives gatehouse. libuv reads their number at the start.
   const variables = {
     DATABASE_URL: databaseUrl,
-    UV_THREADPOOL_SIZE: process.env['UV_THREADPOOL_SIZE'] ?? '4',
+    UV_THREADPOOL_SIZE: String(availableParallelism() + 2),
   }
   const child = startChild(file, variables, cleanup)
   const { url, companyId, email, password, signingKey } = (await firstMessage(child)) as PlainReady

@@ -82,8 +82,9 @@ const CHANGED = 'session_changed'
 /** The service answers each request within 10 s; the rest is for a slow network. */
 const PATIENCE_MS = 30_000
 const DOWNLOAD_MS = 10 * 60_000
-/** Of a read that has to wait for others of the company, or for a new cookie. */
+/** Of a read that has to wait for others of the company. */
 const MAX_RETRIES = 5
+/** Between these, and before a new cookie can be expected. */
 const RETRY_MS = 1_000
 
 /** @throws ApiError */
@@ -123,9 +124,12 @@ async function carryOut(route: keyof Routes, options: Options, isAgain = false):
 
 const SESSION = 'GET /auth/session'
 
-/** Named, since an answer that is not would expire the cookie. One of a different session is told by the request itself. */
+/**
+ * The request names its session, because a 401 would otherwise expire the cookie. If the cookie belongs to a different session,
+ * the repeated request finds out.
+ */
 async function isSignedIn({ reason }: ApiError): Promise<boolean> {
-  // A cookie that nothing is known of may have been replaced, also by another tab: the new one can be on its way.
+  // Without a reason, the cookie is unknown. A proof may have replaced it, even in a different tab, and the new one is on its way.
   if (reason === undefined) await wait()
   return await send(SESSION, { headers: nameShown() }).then(
     ({ status }) => status !== 401,

@@ -43,7 +43,7 @@ interface DialogProps {
   children: ComponentChildren
 }
 
-/** Dialogs that their page has closed: another one covers them, or they are over. */
+/** Dialogs that the page closed, not their user: because another one covers them, or because they are removed. */
 const closed = new WeakSet<HTMLDialogElement>()
 
 function close(dialog: HTMLDialogElement): void {
@@ -57,7 +57,7 @@ function close(dialog: HTMLDialogElement): void {
  */
 export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
-  // At once, both ways: a frame later, somebody can have moved the focus on.
+  // Not an effect after the next frame, when the focus may be elsewhere, neither to open nor to give the focus back.
   useLayoutEffect(() => {
     const own = dialog.current
     const before = document.activeElement

@@ -53,8 +53,8 @@ export function readSessionCookie(request: FastifyRequest): string | undefined {
 }
 
 /**
- * For `onSend`. Without it, a browser sends a cookie that no longer works with every request. While a request is under way,
- * a proof can give its session a new cookie, which would go too: a page that names its session keeps the cookie that it has.
+ * For `onSend`. Without it, a browser sends a cookie that no longer works with every request. If the request names its session,
+ * the cookie stays: a re-authentication may have replaced it in the meantime, and this response would expire the new one.
  */
 export const expireRefusedCookie: onSendHookHandler = (request, reply, payload, done) => {
   // Behind the guard, the session can have got a new cookie in the meantime.

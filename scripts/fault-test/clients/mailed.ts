@@ -77,7 +77,7 @@ async function inviteSomebody(
   await signIn(actor, person)
 }
 
-/** Asks for a link, and uses it at all instances at once. Returns what the person signs in with after that. */
+/** Requests a link, and uses it on all instances at the same time. Returns the person's credentials after that. */
 async function resetPassword(actor: Actor, { mails }: MailWorld, person: Credentials): Promise<Credentials> {
   const { companyId, email } = person
   const id = memberOf(person)

@@ -62,10 +62,10 @@ function run(users: HonestUsers, durationMs: number): Promise<Seen[]> {
 }
 
 function summarize(kind: Kind, measurement: Measurement): Seen {
-  const { succeeded, errors } = measurement
+  const { succeeded, errors, histogram } = measurement
   const failed = [...errors.values()].reduce((sum, count) => sum + count, 0)
   const sent = succeeded + failed
-  const [p50, p99] = [latencyAt(measurement, 50), latencyAt(measurement, 99)]
+  const [p50, p99] = [latencyAt(histogram, 50), latencyAt(histogram, 99)]
   const share = sent > 0 ? succeeded / sent : null
   return { kind, sent, succeeded, share, p50, p99, errors: Object.fromEntries(errors) }
 }

@@ -56,7 +56,7 @@ function inTurn<T>(all: T[], use: (one: T, n: number) => Promise<void>): Work {
   return () => {
     n += 1
     const one = all[n % all.length]
-    if (one === undefined) throw new Error('there is nobody whose turn it is')
+    if (one === undefined) throw new Error('the list is empty')
     return use(one, n)
   }
 }
