@@ -12,16 +12,15 @@ export async function listMails(dataFolder: string, recipient: string): Promise<
   return names.filter((name) => name.includes(recipient) && name.endsWith('.eml')).toSorted()
 }
 
-/** The token in the link of the first mail to this e-mail, such as `verify_…`. */
-export async function waitForToken(dataFolder: string, recipient: string, purpose: string): Promise<string> {
-  const pattern = new RegExp(`${purpose}_[A-Za-z0-9_-]{43}`)
-  for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; await sleep(100)) {
-    const [name] = await listMails(dataFolder, recipient)
-    if (name === undefined) continue
-    const mail = await readFile(join(dataFolder, 'mail', name), 'utf8')
-    // Quoted-printable breaks long lines by a `=` at their end, and writes `=` as `=3D`.
-    const [token] = pattern.exec(mail.replace(/=\r?\n/g, '')) ?? []
-    if (token) return token
+/** What the pattern finds first in an email to this recipient. @throws if none comes in time */
+export async function waitForMail(dataFolder: string, recipient: string, pattern: RegExp): Promise<string> {
+  for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; await sleep(50)) {
+    for (const name of await listMails(dataFolder, recipient)) {
+      const mail = await readFile(join(dataFolder, 'mail', name), 'utf8')
+      // Quoted-printable breaks long lines by a `=` at their end, and writes `=` as `=3D`.
+      const [found] = pattern.exec(mail.replace(/=\r?\n/g, '')) ?? []
+      if (found) return found
+    }
   }
-  throw new Error(`no mail with a token to ${purpose} came to ${recipient}`)
+  throw new Error(`no email with ${pattern} came to ${recipient}`)
 }

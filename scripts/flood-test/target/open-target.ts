@@ -12,7 +12,7 @@ import {
 } from '../../kit/client.ts'
 import { insertAnalysts } from '../../kit/company.ts'
 import { openSender } from '../../kit/events.ts'
-import { waitForToken } from '../../kit/mail-folder.ts'
+import { waitForMail } from '../../kit/mail-folder.ts'
 import { type Credentials, replyOf } from '../../kit/operations.ts'
 import { createDatabase, openConnection, type Postgres } from '../../kit/postgres.ts'
 import { startService } from '../../kit/service.ts'
@@ -138,7 +138,7 @@ async function registerCompany(client: Client, dataFolder: string): Promise<Cred
   const password = randomBytes(18).toString('base64url')
   const company = { companyName: 'Flood test', name: 'Ada', email, password }
   const { companyId } = replyOf(RegisterReply, 201, await postJson(client, '/api/auth/register', company))
-  const token = await waitForToken(dataFolder, email, 'verify')
+  const token = await waitForMail(dataFolder, email, /verify_[\w-]{43}/)
   requireStatus(200, await postJson(client, '/api/auth/verify-email', { token }))
   return { companyId, email, password }
 }
