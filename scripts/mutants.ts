@@ -85,8 +85,10 @@ async function chooseMutants(): Promise<Mutant[]> {
       found.push(...mutantsIn(file, text).map((mutant) => ({ room, ...mutant })))
     }
     const digest = (mutant: Mutant) => createHash('sha256').update(nameOf(mutant)).digest('hex')
-    found.sort((one, other) => digest(one).localeCompare(digest(other)))
-    chosen.push(...found.slice(0, MUTANTS_PER_ROOM))
+    // Lines that repeat make one mutant, of the first of them.
+    const distinct = [...new Map(found.reverse().map((mutant) => [nameOf(mutant), mutant])).values()]
+    distinct.sort((one, other) => digest(one).localeCompare(digest(other)))
+    chosen.push(...distinct.slice(0, MUTANTS_PER_ROOM))
   }
   return chosen
 }
