@@ -6,9 +6,9 @@ import { connect } from '../../src/database/connect.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { cutOff } from '../support/postgres.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { openTestService, times, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 
 test('connections are replaced, and no statement fails, nor a transaction that is in progress', async () => {
   const { db, close } = connect({ url: service.url, poolSize: 4, lifetimeSeconds: 1 })
@@ -18,16 +18,14 @@ test('connections are replaced, and no statement fails, nor a transaction that i
     return rows[0]?.pid
   }
   const pids = async () => await Promise.all(times(4, () => pidOf(db)))
-  const first = await pids()
-  const areLeft = async () => (await pids()).some((pid) => first.includes(pid))
-  await db.transaction().execute(async (tx) => {
+  const pidsAtFirst = await db.transaction().execute(async (tx) => {
     const own = await pidOf(tx)
-    expect(first).toContain(own)
-    expect(await areLeft()).toBe(true)
-    while (await areLeft());
+    const others = await pids()
+    while ((await pids()).some((pid) => others.includes(pid)));
     expect(await pidOf(tx)).toBe(own)
+    return [own, ...others]
   })
-  expect(await areLeft()).toBe(false)
+  expect((await pids()).filter((pid) => pidsAtFirst.includes(pid))).toEqual([])
 })
 
 test('a role, a password, or a database that no longer works returns 503, and recovers without a restart', async () => {
