@@ -4,14 +4,8 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely'
-import { buildApp } from '../src/app.ts'
-import { loadConfig } from '../src/config.ts'
-import type { Database } from '../src/database/schema.ts'
-import { createRegistry } from '../src/http/metrics.ts'
-import { createLimitedHasher } from '../src/limits/hashing.ts'
 import { explain, readVariables } from '../src/startup.ts'
-import { realSystem } from '../src/system.ts'
+import { readOpenApi } from './kit/openapi.ts'
 
 /** Writes the OpenAPI document as one HTML page that needs no network. It needs no database either. */
 
@@ -29,41 +23,6 @@ const POLICY = [
   'font-src data:',
   'worker-src blob:',
 ].join('; ')
-
-async function openapiDocument(): Promise<string> {
-  const masterKey = realSystem.randomBytes(32).toString('base64')
-  const variables = {
-    PUBLIC_URL: 'https://auth.example.com',
-    ...readVariables(process.env).variables,
-    // The document says nothing of the pages, so they need not be built.
-    PAGES_URL: 'https://app.example.com',
-    MASTER_KEYS: `docs:${masterKey}`,
-    MASTER_KEYS_FILE: '',
-    LOG_LEVEL: 'silent',
-  }
-  const config = loadConfig(variables, [])
-  // Every statement has no rows, which is enough for the document.
-  const dialect = {
-    createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new DummyDriver(),
-    createIntrospector: (db: Kysely<Database>) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-  }
-  const db = new Kysely<Database>({ dialect })
-  const { app, platform } = await buildApp({
-    config,
-    db,
-    auditDb: db,
-    system: realSystem,
-    hasher: await createLimitedHasher(1),
-    registry: createRegistry(),
-  })
-  try {
-    return (await app.inject('/api/openapi.json')).body
-  } finally {
-    await Promise.all([app.close(), platform.close()])
-  }
-}
 
 /** The page of the document, with all that it needs inside, and without URLs of other sites. */
 async function render(document: string, publicUrl: string): Promise<string> {
@@ -94,7 +53,7 @@ const { values } = parseArgs({
   },
 })
 async function write(out: string): Promise<void> {
-  const document = await openapiDocument()
+  const { api: document } = await readOpenApi(readVariables(process.env).variables)
   const { servers } = JSON.parse(document)
   const file = resolve(out)
   await mkdir(dirname(file), { recursive: true, mode: 0o700 })

@@ -5,11 +5,11 @@ import { appendAudit, countDaily } from '../../src/audit/repository.ts'
 import type { Executor } from '../../src/database/connect.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { times, useSharedService } from '../support/test-service.ts'
 
 /** The sums of each day, which change with the entries in one transaction. */
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const { clock, db } = service
 const DAY_MS = 86_400_000
 

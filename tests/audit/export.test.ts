@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
-import { openTestService, type Person } from '../support/test-service.ts'
+import { type Person, useSharedService } from '../support/test-service.ts'
 
 /** Who takes a streamed trail slowly goes on; who takes none of it holds nothing for longer than ten seconds. */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const [server] = service.apps.map((app) => app.server)
 const [address = ''] = service.addresses
 const LINES = 20_000

@@ -12,9 +12,9 @@ import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { invite } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import { databaseUrl } from '../support/postgres.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { times, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const { db } = service
 const DAY_MS = 86_400_000
 const ago = (days: number) => new Date(Date.now() - days * DAY_MS)

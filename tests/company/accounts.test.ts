@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
 import { createUser, invite, requireUser } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
-import { openTestService, PASSWORD, times } from '../support/test-service.ts'
+import { PASSWORD, times, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const { context } = service
 const admin = await service.addCompany()
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Answer, openTestService } from '../support/test-service.ts'
+import { type Answer, useSharedService } from '../support/test-service.ts'
 
 /** What the OpenAPI document shows as a request, sent as it is shown. */
 
@@ -9,7 +9,7 @@ interface Operation {
   requestBody?: { content: Record<string, { example: object }> }
 }
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const company = await service.addCompany()
 const secret = await service.newSecret(company)
 const { body: document } = await service.call('/openapi.json', { method: 'GET' })

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { expect, test } from 'vitest'
-import { openTestService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
 /** Every route of the public listener that needs no body: it takes none, or an optional one. */
@@ -19,7 +19,7 @@ function listRoutes(message: unknown): void {
 }
 
 subscribe('fastify.initialization', listRoutes)
-const service = await openTestService()
+const { service } = await useSharedService()
 unsubscribe('fastify.initialization', listRoutes)
 const admin = await service.addCompany()
 

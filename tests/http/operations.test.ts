@@ -11,9 +11,9 @@ import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
 import { databaseUrl } from '../support/postgres.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const [connection] = service.connections
 const [registry] = service.registries
 if (!connection || !registry) throw new Error('a service has an instance')

@@ -4,11 +4,11 @@ import { connect } from 'node:net'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { request } from 'undici'
 import { expect, test } from 'vitest'
-import { openTestService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
 
 /** The files of the web application, as programs see them. What browsers do with them is in tests/pages. */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const [address = ''] = service.addresses
 
 /** As it is sent; `fetch` would decompress it. */

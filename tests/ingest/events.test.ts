@@ -2,9 +2,15 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { connect } from '../../src/database/connect.ts'
 import { changeSubscription } from '../../src/operator/companies.ts'
-import { countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
+import {
+  countWaiting,
+  openTestService,
+  type Person,
+  times,
+  useSharedService,
+} from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 const secret = await service.newSecret(admin)
 

@@ -3,7 +3,6 @@ import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
-import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import {
   type Answer,
@@ -12,12 +11,12 @@ import {
   PASSWORD,
   type Person,
   times,
+  useSharedService,
 } from '../support/test-service.ts'
 
 /** One's own name and e-mail. */
 
-const mailbox = await openMailbox()
-const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { service, mailbox } = await useSharedService()
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
 const admin = await service.addCompany()
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken

@@ -2,15 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { createCompany } from '../../src/operator/companies.ts'
 import { changeUserRole, createUser, invite as inviteAsOperator } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
-import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { releaseTogether } from '../support/races.ts'
-import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
+import { openTestService, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
 
 /** Invitations by an admin, from the mail to the new member. */
 
-const mailbox = await openMailbox()
-const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { service, mailbox } = await useSharedService()
 const { use, allSent } = useService(service, mailbox)
 const admin = await service.addCompany({ name: 'Acme', adminName: 'Ada' })
 const token = (await service.loginAs(admin)).accessToken

@@ -1,13 +1,11 @@
 import { expect, test } from 'vitest'
 import { expectField } from '../http/problem.ts'
-import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
-import { openTestService, PASSWORD } from '../support/test-service.ts'
+import { PASSWORD, useSharedService } from '../support/test-service.ts'
 
 /** What begins with gsp_ is kept for passwords of service members, so that a sign-in can tell by it what it looks for. */
 
-const mailbox = await openMailbox()
-const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
+const { service, mailbox } = await useSharedService()
 const { tokenOf, use } = useService(service, mailbox)
 const FORM = 'gsp_ and a few words more'
 

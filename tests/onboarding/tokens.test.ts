@@ -12,10 +12,10 @@ import {
   PASSWORD,
   type Person,
   times,
+  useSharedService,
 } from '../support/test-service.ts'
 
-const mailbox = await openMailbox()
-const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+const { service, mailbox } = await useSharedService()
 const { register, join, tokenOf, use } = useService(service, mailbox)
 
 const PURPOSES: Purpose[] = ['verify', 'reset', 'invite']

@@ -5,9 +5,9 @@ import { describe, expect, test } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { introspect } from '../support/platform.ts'
-import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
+import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const script = resolve(import.meta.dirname, '../../scripts/admin.ts')
 
 // Whoever runs the tests is not named.

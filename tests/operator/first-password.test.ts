@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
 import { expectField } from '../http/problem.ts'
-import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
+import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
 /** Operators generate no passwords: the person chooses one by a link that the command prints (ASVS 6.4.1). */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 
 async function admin(line: string) {
   const [out, err]: [string[], unknown[]] = [[], []]

@@ -4,11 +4,11 @@ import { createClient, deleteClient, finishRotation, rotateClient } from '../../
 import { listClients } from '../../src/platform/repository.ts'
 import { expectProblem } from '../http/problem.ts'
 import { addClient, basic, FORM, introspect } from '../support/platform.ts'
-import { type Answer, openTestService, times } from '../support/test-service.ts'
+import { type Answer, times, useSharedService } from '../support/test-service.ts'
 
 /** The platform's services prove who they are by id and secret. */
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const { context, clock } = service
 const { accessToken: token } = await service.loginAs(await service.addCompany())
 

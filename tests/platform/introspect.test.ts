@@ -5,12 +5,12 @@ import { changeUserRole } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { addClient, basic, FORM, introspect } from '../support/platform.ts'
 import { cutOff } from '../support/postgres.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, useSharedService } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from '../token/forge.ts'
 
 /** Introspection (RFC 7662) of access tokens and session cookies. */
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const client = await addClient(service)
 const admin = await service.addCompany()
 const seconds = () => Math.floor(service.clock.now() / 1000)

@@ -5,11 +5,11 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { addClient, basic, FORM } from '../support/platform.ts'
-import { type Answer, openTestService } from '../support/test-service.ts'
+import { type Answer, useSharedService } from '../support/test-service.ts'
 
 /** The OpenAPI document of the platform listener. */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const { body: document } = await service.ask('/openapi.json', { method: 'GET' })
 const authorization = basic(await addClient(service, ['introspect', 'events:read']))
 const company = await service.addCompany()

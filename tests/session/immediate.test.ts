@@ -6,11 +6,11 @@ import {
 } from '../../src/operator/companies.ts'
 import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
 import { addClient, introspect } from '../support/platform.ts'
-import { createClock, openTestService, type Person } from '../support/test-service.ts'
+import { createClock, openTestService, type Person, useSharedService } from '../support/test-service.ts'
 
 /** What an operator changes holds on every instance from the next request on, for every credential. */
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const { context } = service
 const INSTANCES = [1, 0]
 const client = await addClient(service)

@@ -1,9 +1,9 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { openTestService, type Person } from '../support/test-service.ts'
+import { type Person, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 
 /** A company with a user of each role, a secret, an event and a session of each kind. */

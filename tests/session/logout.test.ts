@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { endSessionsOfCompany } from '../../src/operator/companies.ts'
 import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
-import { countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
+import { countWaiting, type Person, times, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 
 /** A session of each kind on the first instance, used once on the second. */

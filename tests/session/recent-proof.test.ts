@@ -7,12 +7,13 @@ import {
   PASSWORD,
   type Person,
   times,
+  useSharedService,
 } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from '../token/forge.ts'
 
 /** When and how somebody last proved who they are, and what asks for that to be recent. */
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 
 type Credential = { token?: string; cookie?: string }

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { countWaiting, openTestService, times } from '../support/test-service.ts'
+import { countWaiting, openTestService, times, useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 
 /** Moves a session's last rotation into the past of the database's own clock. */

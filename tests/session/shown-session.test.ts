@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { openTestService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 
 const sessionRow = (sessionId: string) =>

@@ -3,9 +3,16 @@ import { describe, expect, test, vi } from 'vitest'
 import { changeUser } from '../../src/company/service.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { selectAudit } from '../support/audit.ts'
-import { type Answer, countWaiting, openTestService, type Person, times } from '../support/test-service.ts'
+import {
+  type Answer,
+  countWaiting,
+  openTestService,
+  type Person,
+  times,
+  useSharedService,
+} from '../support/test-service.ts'
 
-const service = await openTestService({ instances: 2 })
+const { service } = await useSharedService()
 
 const STATUS = '/auth/webhook-secret/status'
 const REGENERATE = '/auth/webhook-secret/regenerate'

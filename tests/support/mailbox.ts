@@ -15,7 +15,16 @@ interface MailboxOptions {
 
 const MAX_WAIT_MS = 100_000
 
-export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions = {}) {
+export type Mailbox = Awaited<ReturnType<typeof startMailbox>>['mailbox']
+
+/** A mailbox for one file or test. */
+export async function openMailbox(options: MailboxOptions = {}): Promise<Mailbox> {
+  const { mailbox, stop } = await startMailbox(options)
+  whenDone(stop)
+  return mailbox
+}
+
+export async function startMailbox({ onMessage, refusals = {} }: MailboxOptions = {}) {
   const mails: ReceivedMail[] = []
   const taken = new Set<ReceivedMail>()
   const place = await findPlace()
@@ -29,7 +38,6 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
     },
   })
   await server.start()
-  whenDone(server.stop)
 
   /** Waits for the next mail to an e-mail, with these words in its subject; returns each mail once. */
   async function mailTo(address: string, subject = ''): Promise<ReceivedMail> {
@@ -46,5 +54,5 @@ export async function openMailbox({ onMessage, refusals = {} }: MailboxOptions =
     throw new Error(`no mail to ${address} came${subject && `, called ${subject}`}`)
   }
 
-  return { ...server, mails, mailTo }
+  return { mailbox: { ...server, mails, mailTo }, stop: server.stop }
 }

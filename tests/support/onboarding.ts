@@ -1,12 +1,11 @@
 import { expect, vi } from 'vitest'
 import { normalizeEmail } from '../../src/http/email-address.ts'
 import { invite } from '../../src/operator/users.ts'
-import type { openMailbox } from './mailbox.ts'
+import type { Mailbox } from './mailbox.ts'
 import { PASSWORD, type Person, type TestService } from './test-service.ts'
 
 /** Registration, invitations and mailed tokens, for the tests that need them. */
 
-export type Mailbox = Awaited<ReturnType<typeof openMailbox>>
 export type Purpose = 'verify' | 'reset' | 'invite'
 
 const SUBJECTS = { verify: 'Confirm your email', reset: 'Reset your password', invite: 'Your invitation' }

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { runStatement } from '../../scripts/kit/postgres.ts'
+import { openConnection, runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
 import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
@@ -37,7 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const { username, password } = new URL(server.url)
   if (!own)
     await runStatement(server.url, `set scram_iterations = 1; alter role ${username} password '${password}'`)
-  const template = `gatehouse_template_${process.pid}`
+  const template = `gatehouse_${process.pid}_template`
   await runStatement(server.url, `create database ${template}`)
   const connection = connect({ url: databaseUrl(server.url, template), poolSize: 2 })
   await migrate(connection.db)
@@ -45,9 +45,23 @@ export default async function setup(project: TestProject): Promise<() => Promise
   project.provide('serverUrl', server.url)
   project.provide('template', template)
   return async () => {
-    await runStatement(server.url, `drop database ${template}`)
+    await dropDatabases(server.url, template)
     await server.stop()
     await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Drops the template and the databases of services that workers share, which end with their worker. */
+async function dropDatabases(serverUrl: string, template: string): Promise<void> {
+  const connection = await openConnection(serverUrl)
+  try {
+    const { rows } = await connection.query<{ name: string }>(
+      'select datname as name from pg_database where starts_with(datname, $1)',
+      [template],
+    )
+    for (const { name } of rows) await connection.query(`drop database ${name} with (force)`)
+  } finally {
+    await connection.end()
   }
 }
 

@@ -21,9 +21,11 @@ import { createCompany } from '../../src/operator/companies.ts'
 import { createUser } from '../../src/operator/users.ts'
 import type { System } from '../../src/system.ts'
 import { whenDone } from './cleanup.ts'
+import { checkApi, checkPlatform } from './contract.ts'
+import { startMailbox } from './mailbox.ts'
 import { databaseUrl } from './postgres.ts'
 
-/** A running service for tests, built as in server.ts, on its own database. */
+/** Running services for tests, built as in server.ts: one that most files share, and ones with their own database. */
 
 export interface Clock extends System {
   /**
@@ -155,7 +157,7 @@ export async function countWaiting(db: Executor): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-export type TestService = Awaited<ReturnType<typeof openTestService>>
+export type TestService = Awaited<ReturnType<typeof startTestService>>['service']
 
 interface TestServiceOptions {
   instances?: number
@@ -179,7 +181,38 @@ interface TestServiceOptions {
   url?: string
 }
 
-export async function openTestService({
+/** A service for one file or test, with its own database. */
+export async function openTestService(options: TestServiceOptions = {}): Promise<TestService> {
+  const { service, close } = await startTestService(options)
+  whenDone(close)
+  return service
+}
+
+let shared: ReturnType<typeof startSharedService> | undefined
+
+/**
+ * The service of this worker, with two instances and a mailbox, for files that need no options. Companies are isolated
+ * from one another, so its tests share all the rest. Its clock only moves forward.
+ */
+export async function useSharedService() {
+  shared ??= startSharedService()
+  const { service, mailbox } = await shared
+  service.logs.length = 0
+  return { service, mailbox }
+}
+
+async function startSharedService() {
+  const { mailbox } = await startMailbox()
+  const { service } = await startTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
+  const { advance } = service.clock
+  service.clock.advance = (seconds) => {
+    if (seconds < 0) throw new Error('the clock of the shared service only moves forward')
+    advance(seconds)
+  }
+  return { service, mailbox }
+}
+
+async function startTestService({
   instances = 1,
   env = {},
   envs = [],
@@ -190,7 +223,7 @@ export async function openTestService({
   template = inject('template'),
   url: given,
 }: TestServiceOptions = {}) {
-  const name = `gatehouse_${randomBytes(6).toString('hex')}`
+  const name = `${inject('template')}_${randomBytes(6).toString('hex')}`
   const serverUrl = inject('serverUrl')
   const url = given ?? databaseUrl(serverUrl, name)
   if (!given) {
@@ -198,7 +231,7 @@ export async function openTestService({
     // A copy counts as restored.
     await runStatement(url, 'select begin_event_era(timeline) from event_feed')
   }
-  const shared = createClock()
+  const clock = createClock()
   const logStream = new PassThrough()
   const logs: string[] = []
   logStream.on('data', (chunk) => logs.push(String(chunk)))
@@ -215,7 +248,7 @@ export async function openTestService({
   const running = await Promise.all(
     Array.from({ length: instances }, async (_, index) => {
       const config = loadConfig({ ...environment, ...envs[index] })
-      const system = clocks[index] ?? shared
+      const system = clocks[index] ?? clock
       const connection = connect({ url, poolSize: config.databasePoolSize, timeoutScale })
       const registry = createRegistry()
       const { db, auditDb } = connection
@@ -246,7 +279,7 @@ export async function openTestService({
   const [first] = running
   if (!first) throw new Error('a service has at least one instance')
   const { db } = first.connection
-  const context = { db, config, hasher: operatorHasherOf(hasher), system: shared }
+  const context = { db, config, hasher: operatorHasherOf(hasher), system: clock }
   const dispatcher = new Agent({ connections: 128, pipelining: 1 })
 
   async function close() {
@@ -258,7 +291,6 @@ export async function openTestService({
     if (!given) await runStatement(serverUrl, `drop database ${name} with (force)`)
     await rm(dataDir, { recursive: true })
   }
-  whenDone(close)
 
   const instanceAt = (at = 0) => {
     const instance = running[at]
@@ -267,16 +299,21 @@ export async function openTestService({
   }
 
   /** Sends a request to a path below /api. */
-  const call = (path: string, options: Call = {}) => {
-    return exchange(`${instanceAt(options.at).address}/api${path}`, options)
+  const call = async (path: string, options: Call = {}) => {
+    const answer = await exchange(`${instanceAt(options.at).address}/api${path}`, options)
+    checkApi(options.method ?? 'POST', path, answer)
+    return answer
   }
 
   /** Sends a request to a path of the platform's listener. */
-  const ask = (path: string, options: Call = {}) => {
-    return exchange(`${instanceAt(options.at).platformAddress}${path}`, options)
+  const ask = async (path: string, options: Call = {}) => {
+    const answer = await exchange(`${instanceAt(options.at).platformAddress}${path}`, options)
+    checkPlatform(options.method ?? 'POST', path, answer)
+    return answer
   }
 
-  async function exchange(url: string, { method = 'POST', token, cookie, headers, json, body }: Call) {
+  async function exchange(url: string, options: Call): Promise<Answer> {
+    const { method = 'POST', token, cookie, headers, json, body } = options
     const answer = await request(url, {
       method,
       dispatcher,
@@ -290,11 +327,8 @@ export async function openTestService({
     })
     const text = await answer.body.text()
     const isJson = /[/+]json/.test(String(answer.headers['content-type']))
-    return {
-      status: answer.statusCode,
-      headers: answer.headers,
-      body: isJson && text !== '' ? JSON.parse(text) : text,
-    } as Answer
+    const { statusCode: status, headers: given } = answer
+    return { status, headers: given, body: isJson && text !== '' ? JSON.parse(text) : text }
   }
 
   let count = 0
@@ -368,7 +402,7 @@ export async function openTestService({
   function send(companyId: string, secret: string, payload: unknown, options: Call & { id?: string } = {}) {
     const { id = `msg_${randomBytes(9).toString('hex')}`, headers, ...rest } = options
     const body = typeof payload === 'string' ? payload : JSON.stringify(payload)
-    const at = new Date(shared.now())
+    const at = new Date(clock.now())
     return call('/events/ingest', {
       body,
       headers: {
@@ -383,9 +417,9 @@ export async function openTestService({
     })
   }
 
-  return {
+  const service = {
     config,
-    clock: shared,
+    clock,
     db,
     context,
     url,
@@ -411,4 +445,5 @@ export async function openTestService({
     newSecret,
     send,
   }
+  return { service, close }
 }

@@ -1,7 +1,7 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { addClient, introspect } from '../support/platform.ts'
-import { type Answer, openTestService } from '../support/test-service.ts'
+import { type Answer, useSharedService } from '../support/test-service.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
 /**
@@ -9,7 +9,7 @@ import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } fr
  * the service's own key, and the same token without its defect passes.
  */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 const colleague = await service.addUser(admin, 'admin')
 const stranger = await service.addCompany()

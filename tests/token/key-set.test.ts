@@ -1,12 +1,12 @@
 import { createPublicKey } from 'node:crypto'
 import { createLocalJWKSet, createRemoteJWKSet, type JWTVerifyOptions, jwtVerify } from 'jose'
 import { describe, expect, test } from 'vitest'
-import { openTestService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
 import { decode, partsOf } from './forge.ts'
 
 /** What a service of somebody else's can do with the key set alone, and what it cannot. */
 
-const service = await openTestService()
+const { service } = await useSharedService()
 const admin = await service.addCompany()
 const { accessToken, refreshToken, session, user, permissions } = await service.loginAs(admin)
 const keySet = () => service.call('/.well-known/jwks.json', { method: 'GET' })

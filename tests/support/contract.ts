@@ -1,0 +1,84 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { inject } from 'vitest'
+import type { Answer } from './test-service.ts'
+
+/** Compares every response that a test receives with the OpenAPI document: its status, headers, type, code, and body. */
+
+interface Document {
+  paths: Record<string, Record<string, { responses: Record<string, Described | undefined> }>>
+}
+
+interface Described {
+  headers?: Record<string, unknown>
+  content?: Record<string, { examples?: Record<string, unknown> } | undefined>
+}
+
+/** They are not in every response of their status: not without a limit, and not in token mode. */
+const OPTIONAL_HEADERS = ['RateLimit', 'RateLimit-Policy', 'Set-Cookie']
+
+function createContract(json: string) {
+  const document: Document = JSON.parse(json)
+  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  addFormats.default(ajv)
+  ajv.addSchema(document, 'openapi')
+  const templates = Object.keys(document.paths).map((path) => ({
+    path,
+    pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),
+  }))
+  const validators = new Map<string, ValidateFunction>()
+
+  /** Compiles each schema once, when it is first needed. */
+  function validatorOf(...place: string[]): ValidateFunction {
+    const parts = place.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1')))
+    const pointer = parts.join('/')
+    const validate = validators.get(pointer) ?? ajv.compile({ $ref: `openapi#/${pointer}` })
+    validators.set(pointer, validate)
+    return validate
+  }
+
+  /** Returns the first difference. 404, 405, and preflights belong to no operation, and have none. */
+  function differenceOf(method: string, path: string, answer: Answer): string | undefined {
+    const { status, headers, body } = answer
+    const template = templates.find(({ pattern }) => pattern.test(path))?.path ?? ''
+    const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
+    const operation = document.paths[template]?.[verb]
+    if (!operation) return undefined
+    const described = operation.responses[status]
+    if (!described) return 'it does not list this status'
+    const required = Object.keys(described.headers ?? {}).filter((name) => !OPTIONAL_HEADERS.includes(name))
+    const missing = required.find((name) => headers[name.toLowerCase()] === undefined)
+    if (missing) return `the header ${missing} is missing`
+    if (method === 'HEAD' || (!described.content && body === '')) return undefined
+    const [type = ''] = String(headers['content-type']).split(';')
+    const media = described.content?.[type]
+    if (!media) return `it does not list the type ${type}`
+    // An example is named by its code, and by the status too where it is not the code's usual one.
+    const codes = Object.keys(media.examples ?? {}).map((name) => name.replace(/_\d+$/, ''))
+    if (status >= 400 && !codes.includes(body.code)) return `it does not list the code ${body.code}`
+    if (typeof body === 'string') return undefined
+    const validate = validatorOf(
+      'paths',
+      template,
+      verb,
+      'responses',
+      String(status),
+      'content',
+      type,
+      'schema',
+    )
+    return validate(body) ? undefined : ajv.errorsText(validate.errors)
+  }
+
+  return (method: string, target: string, answer: Answer) => {
+    const difference = differenceOf(method, target.split('?')[0] ?? '', answer)
+    if (difference === undefined) return
+    throw new Error(
+      `${method} ${target} returned ${answer.status}, not as in the OpenAPI document: ${difference}`,
+    )
+  }
+}
+
+const { api, platform } = inject('openapi')
+export const checkApi = createContract(api)
+export const checkPlatform = createContract(platform)

@@ -1,0 +1,13 @@
+import type { TestProject } from 'vitest/node'
+import { readOpenApi } from '../../scripts/kit/openapi.ts'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** The documents of both listeners, as JSON. */
+    openapi: { api: string; platform: string }
+  }
+}
+
+export default async function setup(project: TestProject): Promise<void> {
+  project.provide('openapi', await readOpenApi({}))
+}
