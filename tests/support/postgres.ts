@@ -15,6 +15,8 @@ declare module 'vitest' {
     /** The server on which tests create databases from the migrated template. */
     serverUrl: string
     template: string
+    /** For files that are not needed after the run. */
+    folder: string
   }
 }
 
@@ -44,6 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await connection.close()
   project.provide('serverUrl', server.url)
   project.provide('template', template)
+  project.provide('folder', folder)
   return async () => {
     await dropDatabases(server.url, template)
     await server.stop()

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { sql } from 'kysely'
@@ -236,7 +235,7 @@ async function startTestService({
   const logs: string[] = []
   logStream.on('data', (chunk) => logs.push(String(chunk)))
 
-  const dataDir = await mkdtemp(join(tmpdir(), 'gatehouse-test-service-'))
+  const dataDir = await mkdtemp(join(inject('folder'), 'service-'))
   const environment = {
     DATABASE_URL: url,
     MASTER_KEYS,
