@@ -47,14 +47,14 @@ async function measureAll(options: Options, signal: AbortSignal): Promise<Figure
 }
 
 const CLEAR_LINE = '\r\u001b[K'
-let seconds = 0
+let shown = ''
 
-/** One line that is overwritten each second, or a line every ten seconds in a file. */
+/** One line that is overwritten each second, or a line for each part of a round in a file. */
 function showProgress(what: string, requests: number): void {
-  seconds += 1
   const line = what && `${what}: ${requests.toLocaleString('en')} requests/s`
   if (process.stderr.isTTY) process.stderr.write(`${CLEAR_LINE}${line}`)
-  else if (line && seconds % 10 === 1) console.error(line)
+  else if (line && what !== shown) console.error(line)
+  shown = what
 }
 
 await main().catch((error: unknown) => {
