@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { createUnreadAnswers } from '../../src/edge/unread.ts'
-import { times, useSharedService } from '../support/test-service.ts'
+import { openTestService, times } from '../support/test-service.ts'
 
 /** Answers that clients do not take are not kept for long (ASVS 13.1.2, 15.1.3). */
 
-const { service } = await useSharedService()
+const service = await openTestService()
 const [address = ''] = service.addresses
 const [registry] = service.registries
 const [server] = service.apps.map((app) => app.server)

@@ -2,11 +2,11 @@ import { createHmac } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { type Answer, useSharedService } from '../support/test-service.ts'
+import { type Answer, openTestService } from '../support/test-service.ts'
 import { expectProblem } from './problem.ts'
 import { exchange } from './raw.ts'
 
-const { service } = await useSharedService()
+const service = await openTestService()
 const [address = ''] = service.addresses
 const admin = await service.addCompany()
 const secret = await service.newSecret(admin)
