@@ -101,7 +101,7 @@ function createWriter(seed: number, numbers: readonly [string, ...string[]] = NU
   return { value: () => value(0), object: () => object(0), string, below }
 }
 
-const ROUNDS = 3_000
+const ROUNDS = 1_000
 
 describe('the strict parser', () => {
   test('reads what is acceptable exactly as JSON.parse does', () => {

@@ -68,43 +68,22 @@ async function sessionRoutes(): Promise<Route[]> {
   )
 }
 
-type Credential = { token: string } | { cookie: string }
-const kept = new Map<Person, Credential[]>()
-
-/** Credentials of sessions that are alive. They stay the same until something ends one of the sessions. */
-async function* credentialsOf(person: Person): AsyncGenerator<Credential> {
-  const signIns = [
-    async () => ({ token: (await service.loginAs(person)).accessToken as string }),
-    async () => ({ cookie: await service.cookieOf(person) }),
-  ]
-  const credentials = kept.get(person) ?? []
-  kept.set(person, credentials)
-  for (const [index, signIn] of signIns.entries()) {
-    const former = credentials[index]
-    const isAlive = former && (await service.getSession(former)).status === 200
-    const credential = isAlive ? former : await signIn()
-    credentials[index] = credential
-    yield credential
-  }
-}
-
 describe('a role', () => {
   const permitted: [string, readonly string[]][] = [
     ['/auth/webhook-secret/status', ['admin']],
     ['/auth/webhook-secret/regenerate', ['admin']],
   ]
 
-  test.each(permitted)('decides who may use %s: %j, and nobody else (ASVS 8.2.1)', async (path, roles) => {
+  test.each(permitted)('decides who may use %s: only %j (ASVS 8.2.1)', async (path, roles) => {
     for (const [role, person] of ours.people) {
-      for await (const credential of credentialsOf(person)) {
-        const before = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
-        const { status, body } = await service.call(path, credential)
-        expect([role, status]).toEqual([role, roles.includes(role) ? 200 : 403])
-        if (status !== 403) continue
-        expect(body).toMatchObject({ code: 'permission_denied', category: 'permission' })
-        const after = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
-        expect(after).toEqual(before)
-      }
+      const before = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
+      const { accessToken: token } = await service.loginAs(person)
+      const { status, body } = await service.call(path, { token })
+      expect([role, status]).toEqual([role, roles.includes(role) ? 200 : 403])
+      if (status !== 403) continue
+      expect(body).toMatchObject({ code: 'permission_denied', category: 'permission' })
+      const after = (await rowsOf(ours.companyId)).filter((row) => row.startsWith('signing_secrets'))
+      expect(after).toEqual(before)
     }
   })
 
@@ -148,7 +127,7 @@ describe('a role', () => {
 })
 
 describe('a company', () => {
-  test("is all that its people's credentials reach, on every route, in every role (ASVS 8.2.2, 8.4.1)", async () => {
+  test("is all that its admin's credential reaches, on every route (ASVS 8.2.2, 8.4.1)", async () => {
     const routes = await sessionRoutes()
     expect(routes.map(({ path }) => path)).toEqual(
       expect.arrayContaining(['/auth/session', '/auth/logout', '/auth/webhook-secret/status']),
@@ -164,37 +143,29 @@ describe('a company', () => {
 
     for (const { method, path } of routes) {
       const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
-      for (const [role, person] of ours.people) {
-        for (const target of targets) {
-          for await (const credential of credentialsOf(person)) {
-            const answer = await service.call(target, {
-              method,
-              ...(method === 'PATCH' && { json: { role: 'viewer' } }),
-              ...(path.endsWith('/confirm') && { json: { code: '123456' } }),
-              ...credential,
-              headers: { 'x-company-id': theirs.companyId },
-            })
-            const where = `${method} ${target} as ${role}`
-            expect([where, answer.status < 500]).toEqual([where, true])
-            if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
-            const text = JSON.stringify([answer.body, answer.headers])
-            expect([where, marks.filter((mark) => text.includes(mark) && !target.includes(mark))]).toEqual([
-              where,
-              [],
-            ])
-          }
-        }
+      for (const target of targets) {
+        // New for each, because some end sessions.
+        const { accessToken: token } = await service.loginAs(ours)
+        const answer = await service.call(target, {
+          method,
+          token,
+          ...(method === 'PATCH' && { json: { role: 'viewer' } }),
+          ...(path.endsWith('/confirm') && { json: { code: '123456' } }),
+          headers: { 'x-company-id': theirs.companyId },
+        })
+        const where = `${method} ${target}`
+        expect([where, answer.status < 500]).toEqual([where, true])
+        if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
+        const text = JSON.stringify([answer.body, answer.headers])
+        const found = marks.filter((mark) => text.includes(mark) && !target.includes(mark))
+        expect([where, found]).toEqual([where, []])
       }
     }
     expect(await rowsOf(theirs.companyId)).toEqual(before)
   })
 
   test.each([
-    ['/auth/session', 'GET'],
     ['/auth/sessions', 'GET'],
-    ['/auth/password/change', 'POST'],
-    ['/auth/logout', 'POST'],
-    ['/auth/webhook-secret/status', 'POST'],
     ['/auth/webhook-secret/regenerate', 'POST'],
   ])('cannot be chosen by a parameter or a field of %s (ASVS 15.3.3)', async (path, method) => {
     const { accessToken } = await service.loginAs(ours)
