@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { copyProject } from './kit/checkout.ts'
 
 /**
  * Shows what the tests prove: breaks the service in one place at a time, in a copy, and counts the breaks that the tests of
@@ -15,16 +15,6 @@ import { parseArgs } from 'node:util'
  */
 
 const PROJECT = resolve(import.meta.dirname, '..')
-const COPIED = [
-  'src',
-  'tests',
-  'migrations',
-  'scripts',
-  'deploy',
-  'package.json',
-  'tsconfig.json',
-  'README.md',
-]
 const ACCESS = 'http/access.test.ts'
 const MUTANTS_PER_ROOM = 10
 /** Tests that hang this long have found it. */
@@ -143,14 +133,6 @@ function balanced(text: string): string | undefined {
     if (depth === 0) return text.slice(0, index)
   }
   return undefined
-}
-
-async function copyProject(cleanup: AsyncDisposableStack): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-mutants-'))
-  cleanup.defer(() => rm(folder, { recursive: true, force: true }))
-  for (const name of COPIED) await cp(join(PROJECT, name), join(folder, name), { recursive: true })
-  await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
-  return folder
 }
 
 /** Whether the tests of the room fail. */

@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readFile, symlink } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 
-/** The files of an earlier commit, from the repository's own history, and what they need from npm. */
+/** Copies of the project: of an earlier commit, from the repository's own history, or of this one. */
 
 /** A commit: 1.1.0. Change it with each release. */
 export const LAST_RELEASE = '2ca0415'
@@ -30,5 +31,25 @@ export async function checkOut(commit: string, parent: string, signal?: AbortSig
   // With the same lock file, what is installed here is what it would install.
   if (own === its) await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
   else await run('npm', ['ci', '--prefix', folder], { cwd: folder, signal })
+  return folder
+}
+
+const COPIED = [
+  'src',
+  'tests',
+  'migrations',
+  'scripts',
+  'deploy',
+  'package.json',
+  'tsconfig.json',
+  'README.md',
+]
+
+/** Copies the project, so that the copy can be changed until the cleanup. Returns its folder. */
+export async function copyProject(cleanup: AsyncDisposableStack): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-copy-'))
+  cleanup.defer(() => rm(folder, { recursive: true, force: true }))
+  for (const name of COPIED) await cp(join(PROJECT, name), join(folder, name), { recursive: true })
+  await symlink(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
   return folder
 }
