@@ -6,9 +6,10 @@ import { parseArgs } from 'node:util'
 import { COMMANDS, carryOut, describe } from './cluster/commands.ts'
 import { sendCommand } from './cluster/control.ts'
 import { openCluster } from './cluster/open-cluster.ts'
-import { openStage } from './fault-test/run/open-stage.ts'
+import { CLUSTER_LASTING, UPGRADE } from './fault-test/faults/cluster-list.ts'
+import { toText } from './fault-test/run/report.ts'
 import { runFaults } from './fault-test/run/run-faults.ts'
-import { toText } from './fault-test/run/text.ts'
+import { openClusterTarget } from './fault-test/target/cluster-target.ts'
 import { checkOut, findCommit, LAST_RELEASE } from './kit/checkout.ts'
 import { UsageError } from './kit/errors.ts'
 
@@ -98,10 +99,9 @@ async function tryUpgrade(commit: string, { cleanup, signal }: Session): Promise
   const parent = await mkdtemp(join(tmpdir(), 'gatehouse-cluster-'))
   cleanup.defer(() => rm(parent, { recursive: true, force: true }))
   const project = await checkOut(commit, parent, signal)
-  const given = { isCluster: true, workers: 2, project, faultSeconds: undefined, say: console.log, signal }
-  const stage = await openStage(given, cleanup)
-  const plan = { seed: commit, seconds: 1, faults: ['upgrade'], isOverlapping: false }
-  const result = await runFaults({ ...given, ...plan }, stage, cleanup)
+  const target = await openClusterTarget({ project, say: console.log, signal }, cleanup)
+  const options = { seed: commit, seconds: 1, lasting: CLUSTER_LASTING, say: console.log, signal }
+  const result = await runFaults(target, { upgrade: UPGRADE }, options, cleanup)
   console.log(toText(result))
   if (result.violations.length > 0) process.exitCode = 1
 }

@@ -1,35 +1,104 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { readOptions, USAGE } from './fault-test/options.ts'
-import { openStage } from './fault-test/run/open-stage.ts'
-import { runFaults } from './fault-test/run/run-faults.ts'
-import { toText } from './fault-test/run/text.ts'
+import { parseArgs } from 'node:util'
+import { CLUSTER_FAULTS, CLUSTER_LASTING } from './fault-test/faults/cluster-list.ts'
+import { choose } from './fault-test/faults/fault.ts'
+import { FAULTS, LASTING, possibleFaults } from './fault-test/faults/list.ts'
+import { type Result, toText } from './fault-test/run/report.ts'
+import { type RunOptions, runFaults } from './fault-test/run/run-faults.ts'
+import { openClusterTarget } from './fault-test/target/cluster-target.ts'
+import { openPair } from './fault-test/target/pair.ts'
 import { UsageError } from './kit/errors.ts'
 import { abortOnInterrupt } from './kit/interrupt.ts'
 
 /**
  * The fault test: runs the real thing, breaks it, notes what every client saw, and lets a checker decide whether any legal
- * order explains it. It uses parts of the load test. Imports run one way: each folder of fault-test/ uses only those above it.
+ * order explains it. Imports run one way: each folder of fault-test/ uses only those above it.
  *
  *   checker/  the history, the rule of each kind of subject, and the search for an order
  *   target/   two instances of the service on one Postgres, by a proxy of ours, or the cluster; and a mail server
  *   clients/  what people and servers do
- *   faults/   what happens meanwhile, and when
+ *   faults/   what happens in the meantime, and when
  *   run/      one run, from the start to the verdict
  */
 
+const USAGE = `Usage: npm run fault-test -- [options]
+
+Runs two instances of the service on their own Postgres, breaks them, and lets a checker decide afterwards whether any legal
+order of what clients did explains what they saw: no acknowledged event, rotation, logout, secret, or emailed token is lost,
+doubled, or undone, and all else was answered 503 or not at all. Limits: back within 5 s, each answer within 12, /livez always
+answers, and 350 MB for a process. The exit status is 1 if something is not explained, or a limit is broken.
+
+  --seed TEXT         makes the same faults again, and clients that choose by the same numbers (a new one)
+  --seconds N         how long faults come and go (60), 600 at most; each comes once at least
+  --faults LIST       comma-separated; all by default
+  --fault-seconds N   how long each fault lasts (at random: some seconds; on the cluster 10 to 30)
+  --cluster           breaks what \`npm run cluster\` starts, by the faults of the second list
+
+${listOf(FAULTS)}
+
+With --cluster:
+
+${listOf(CLUSTER_FAULTS)}`
+
+function listOf(faults: Record<string, { what: string }>): string {
+  return Object.entries(faults)
+    .map(([name, { what }]) => `  ${name.padEnd(21)} ${what}`)
+    .join('\n')
+}
+
+function parseOptions() {
+  const text = { type: 'string' } as const
+  const flag = { type: 'boolean' } as const
+  const seconds = { ...text, default: '60' }
+  try {
+    const options = { seed: text, seconds, faults: text, 'fault-seconds': text, cluster: flag, help: flag }
+    return parseArgs({ options }).values
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : String(error))
+  }
+}
+
+function wholeNumber(name: string, text: string): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value > 0 && value <= 600) return value
+  throw new UsageError(`--${name} must be a whole number from 1 to 600, not ${text}`)
+}
+
+/** Null for --help. @throws UsageError */
+function readOptions() {
+  const values = parseOptions()
+  if (values.help) return null
+  const { seed = randomBytes(4).toString('hex'), cluster = false, 'fault-seconds': fault, faults } = values
+  const seconds = wholeNumber('seconds', values.seconds)
+  const usual = cluster ? CLUSTER_LASTING : LASTING
+  const lasting = fault === undefined ? usual : { least: wholeNumber('fault-seconds', fault) * 1000, more: 1 }
+  const possible = cluster ? Object.keys(CLUSTER_FAULTS) : possibleFaults()
+  const names = faults?.split(',') ?? possible
+  choose<unknown>(cluster ? CLUSTER_FAULTS : FAULTS, names)
+  const impossible = names.filter((name) => !possible.includes(name))
+  if (impossible.length > 0) throw new UsageError(`${impossible.join(', ')}: only root can do this`)
+  return { seed, seconds, lasting, names, isCluster: cluster }
+}
+
+async function run(
+  { names, isCluster, ...options }: RunOptions & { names: string[]; isCluster: boolean },
+  cleanup: AsyncDisposableStack,
+): Promise<Result> {
+  if (!isCluster)
+    return runFaults(await openPair(undefined, cleanup), choose(FAULTS, names), options, cleanup)
+  const target = await openClusterTarget({ ...options, project: undefined }, cleanup)
+  return runFaults(target, choose(CLUSTER_FAULTS, names), options, cleanup)
+}
+
 async function main(): Promise<void> {
-  const options = readOptions(process.argv.slice(2))
+  const options = readOptions()
   if (!options) return console.log(USAGE)
   if (process.platform !== 'linux') throw new UsageError('The fault test needs Linux.')
   const signal = abortOnInterrupt()
-  const { seed, workers, isCluster } = options
-  const where = isCluster ? ' of the cluster' : ''
-  console.log(
-    `seed ${seed}, ${workers} ${workers === 1 ? 'worker' : 'workers'} in each of two instances${where}`,
-  )
+  console.log(`seed ${options.seed}`)
   await using cleanup = new AsyncDisposableStack()
-  const given = { ...options, signal, say: console.log }
-  const running = openStage(given, cleanup).then((stage) => runFaults(given, stage, cleanup))
+  const running = run({ ...options, signal, say: console.log }, cleanup)
   // What was opened is closed, whatever it is doing.
   const result = await Promise.race([running, once(signal, 'abort').then(() => null)])
   if (!result) {

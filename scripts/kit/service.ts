@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, createWriteStream, openSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,8 +16,6 @@ interface ServiceOptions {
   logFile: string
   /** The project whose service it is; this one by default. */
   folder?: string | undefined
-  /** Whether nobody reads its log any more, once it has started. */
-  isLogClosed?: boolean | undefined
 }
 
 interface Service {
@@ -29,23 +27,17 @@ interface Service {
 
 /** Starts the service as `npm start` does. Returns its URLs and process id. */
 export async function startService(
-  { variables, logFile, folder = PROJECT, isLogClosed = false }: ServiceOptions,
+  { variables, logFile, folder = PROJECT }: ServiceOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<Service> {
   const log = openSync(logFile, 'w')
   const service = spawn(join(folder, 'scripts/start'), {
     env: { PATH: process.env['PATH'], PORT: '0', OPS_PORT: '0', PLATFORM_PORT: '0', ...variables },
-    stdio: isLogClosed ? ['ignore', 'pipe', 'pipe'] : ['ignore', log, log],
+    stdio: ['ignore', log, log],
     // Keeps Ctrl-C from the service: the load test itself stops it.
     detached: true,
   })
   closeSync(log)
-  const pipes = [service.stdout, service.stderr].filter((pipe) => pipe !== null)
-  for (const pipe of pipes) {
-    const copy = createWriteStream(logFile, { flags: 'a' })
-    pipe.pipe(copy)
-    pipe.on('close', () => copy.end())
-  }
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
@@ -53,7 +45,6 @@ export async function startService(
   const told = await readFile(logFile, 'utf8')
   const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(told) ?? []
   const [, platformUrl = ''] = /"Platform listener at ([^"]+)"/.exec(told) ?? []
-  for (const pipe of pipes) pipe.destroy()
   return { url, platformUrl, opsUrl, pid: service.pid }
 }
 

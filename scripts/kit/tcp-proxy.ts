@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Place } from './places.ts'
 
-/** A way to a TCP server on which bytes can be held up, slowed down and lost, without anybody being told. */
+/** A way to a TCP server on which bytes can be held up, delayed, and lost, without anyone being told. */
 
 export type Way = 'to server' | 'to client'
 
@@ -11,8 +11,6 @@ export type Disturbance =
   | { kind: 'stall'; ways: readonly Way[] }
   /** Of each piece of data. */
   | { kind: 'latency'; ms: number }
-  /** So many bytes, ten times a second on each connection. */
-  | { kind: 'trickle'; bytes: number }
   /**
    * Of requests that `isHit` chooses, the connection is closed: before the server gets it, as soon as it has it, or when it has
    * answered, which the client does not see.
@@ -27,7 +25,6 @@ export interface TcpProxy extends Place {
   close(): Promise<void>
 }
 
-const PAUSE_MS = 100
 const LOOK_MS = 20
 
 /** `target` is asked for each connection, so the server can move. */
@@ -121,9 +118,5 @@ function cuts(pair: Pair, way: Way, disturbance: Disturbance | null): boolean {
 
 async function pass(bytes: Buffer, to: Socket, disturbance: Disturbance | null): Promise<void> {
   if (disturbance?.kind === 'latency') await sleep(disturbance.ms)
-  const size = disturbance?.kind === 'trickle' ? disturbance.bytes : bytes.length
-  for (let at = 0; at < bytes.length; at += size) {
-    if (at > 0) await sleep(PAUSE_MS)
-    if (!to.write(bytes.subarray(at, at + size))) await once(to, 'drain')
-  }
+  if (!to.write(bytes)) await once(to, 'drain')
 }

@@ -8,10 +8,11 @@ import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { postgresOf } from '../../scripts/cluster/machine.ts'
 import { MACHINES } from '../../scripts/cluster/network.ts'
-import { SIZE, stageOf } from '../../scripts/fault-test/run/open-stage.ts'
+import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
+import { choose } from '../../scripts/fault-test/faults/fault.ts'
+import { toText } from '../../scripts/fault-test/run/report.ts'
 import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
-import { toText } from '../../scripts/fault-test/run/text.ts'
-import { openClusterTarget } from '../../scripts/fault-test/target/open-cluster-target.ts'
+import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
 
@@ -43,8 +44,7 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
   {
     await using cleanup = new AsyncDisposableStack()
     const { signal } = new AbortController()
-    const given = { workers: 2, size: SIZE, project: undefined, say: console.log, signal }
-    const target = await openClusterTarget(given, cleanup)
+    const target = await openClusterTarget({ project: undefined, say: console.log, signal }, cleanup)
     const { cluster } = target
     expect(await traces()).not.toEqual([])
 
@@ -64,9 +64,10 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
     }
 
     // Longer than the 20 s after which it is replaced.
-    const stage = { ...stageOf(target, 2), lasting: { least: 30_000, more: 1 } }
-    const plan = { seed: 'slow', seconds: 1, faults: ['machine-killed'], isOverlapping: false, crowd: 20 }
-    const result = await runFaults({ ...plan, say: console.log, signal }, stage, cleanup)
+    const lasting = { least: 30_000, more: 1 }
+    const options = { seed: 'slow', seconds: 1, lasting, say: console.log, signal }
+    const faults = choose(CLUSTER_FAULTS, ['machine-killed'])
+    const result = await runFaults(target, faults, options, cleanup)
     console.log(toText(result))
     expect(result.violations).toEqual([])
     expect(result.outcomes['ok']).toBeGreaterThan(1_000)

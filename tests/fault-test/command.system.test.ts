@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
+import { planFaults } from '../../scripts/fault-test/faults/fault.ts'
 import { FAULTS } from '../../scripts/fault-test/faults/list.ts'
-import { planFaults } from '../../scripts/fault-test/faults/plan.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
 import { INHERITED } from '../support/environment.ts'
 
@@ -25,10 +25,7 @@ async function run(args: string[]) {
 test.each([
   ['--faults latency,earthquake', 'there is no fault earthquake'],
   ['--cluster --faults latency', 'there is no fault latency'],
-  ['--cluster --workers 3', '--workers must be a whole number from 1 to 2, not 3'],
-  ['--cluster --overlap', 'on the cluster, faults come one at a time'],
   ['--seconds 0', '--seconds must be a whole number from 1 to 600, not 0'],
-  ['--service /nowhere', '--service must be a checkout of the project, not /nowhere'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stdout, stderr } = await run(line.split(' '))

@@ -25,7 +25,7 @@ async function ask(status: number, type: string, body: string) {
     ending: new AbortController().signal,
   }
   const { outcome } = await perform(actor, { what: 'POST /auth/logout', parts: () => [] })
-  return { outcome, violations: check(actor.notes.history, ({ end }) => end).map(({ what }) => what) }
+  return { outcome, violations: check(actor.notes, ({ end }) => end).map(({ what }) => what) }
 }
 
 test.each([502, 503, 504])(

@@ -1,23 +1,10 @@
-import { findDivided } from './batches.ts'
-import { eventRule } from './event.ts'
-import type { Operation, Part } from './history.ts'
+import { findDisordered, findDivided, findTakenBack } from './feed.ts'
+import { AWAY, type Observed, type Operation, type Part, toText, type Violation } from './history.ts'
+import { eventRule, secretRule, tokenRule } from './rules.ts'
 import { findUnexplained, type Latest, type Rule, type Step, UndecidedError } from './search.ts'
-import { secretRule } from './secret.ts'
-import { AWAY } from './seen.ts'
 import { findSharedLater, type SessionPart, type SessionsPart, sessionRule } from './session.ts'
-import { tokenRule } from './token.ts'
 
-/** What no legal order explains, with the history of its subject. */
-export interface Violation {
-  what: string
-  operations: Operation[]
-}
-
-interface Judged<P> extends Step<P> {
-  operation: Operation
-}
-
-/** What these clients can be refused for. Another reason says that the service takes a fault for the client's mistake. */
+/** What these clients can be refused for. A different reason blames the client for a fault. */
 const REFUSALS = new Set([
   'session_ended',
   'refresh_reuse',
@@ -33,102 +20,85 @@ const REFUSALS = new Set([
 ])
 
 /**
- * Judges each subject by itself: an order of all would give one of each. Empty: all that clients saw is explained. What was not
- * answered can have happened until `latestOf` says.
+ * Judges each subject separately: an order of everything would contain an order of each. The result is empty if all that clients
+ * saw is explained. An operation without an answer can have happened until `latestOf` says.
  */
-export function check(operations: readonly Operation[], latestOf: Latest): Violation[] {
-  const history = operations.map(withSessions(operations))
-  const judgeAll = <Kind extends Part['kind'], State>(
-    kind: Kind,
-    rule: Rule<State, Extract<Part, { kind: Kind }>>,
-  ) => judge(history, kind, rule, latestOf)
+export function check({ history: given, ...feeds }: Observed, latestOf: Latest): Violation[] {
+  const history = given.map(withSessions(given))
+  const judgeAll = <Kind extends Part['kind'], State>(kind: Kind, rule: Rule<State, PartOf<Kind>>) =>
+    subjectsOf(history, kind).flatMap((subject) => judge(subject, kind, rule, latestOf))
+  const shared = subjectsOf(history, 'session').flatMap(([id, steps]) => {
+    const found = findSharedLater<Judged<SessionPart>>(steps)
+    return found ? [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }] : []
+  })
   return [
     ...judgeAll('session', sessionRule),
     ...judgeAll('event', eventRule),
     ...judgeAll('secret', secretRule),
     ...judgeAll('token', tokenRule),
-    ...sharedLater(history),
-    ...findDivided(history).map((one) => ({ what: 'a batch was stored in part', operations: [one] })),
-    ...history
-      .filter(isUnnamed)
-      .map((one) => ({ what: 'a conflict is of no event of it', operations: [one] })),
-    ...history.filter(isAnothers).map((one) => ({ what: 'an answer is that to another', operations: [one] })),
-    ...history
-      .filter(({ status }) => status >= 500 && !AWAY.includes(status))
-      .map((one) => ({ what: `${one.what} was answered ${one.status}`, operations: [one] })),
-    ...history
-      .filter(({ outcome, code }) => outcome === 'refused' && !REFUSALS.has(code))
-      .map((one) => ({ what: `${one.what} was refused: ${one.code}`, operations: [one] })),
+    ...shared,
+    ...findDivided(history),
+    ...findDisordered(history, feeds.feed),
+    ...findTakenBack(feeds),
+    ...history.flatMap((one) => faultsOf(one).map((what) => ({ what, operations: [one] }))),
   ]
 }
 
-/** Says of each session of a member what is meant for all of them. */
+/** What is wrong with an operation, whatever else happened. */
+function faultsOf({ what, status, outcome, code, parts, asked, answered }: Operation): string[] {
+  const isNamed = parts.some((part) => part.kind === 'event' && part.act === 'send' && part.isNamed)
+  return [
+    ...(code === 'event_id_conflict' && !isNamed ? ['a conflict names no event of its request'] : []),
+    ...(outcome === 'ok' && asked !== answered ? [`${what} returned the answer to a different request`] : []),
+    ...(status >= 500 && !AWAY.includes(status) ? [`${what} was answered ${status}`] : []),
+    ...(outcome === 'refused' && !REFUSALS.has(code) ? [`${what} was refused: ${code}`] : []),
+  ]
+}
+
+/** Replaces the end of all sessions of a member by the end of each that was opened. */
 function withSessions(history: readonly Operation[]): (operation: Operation) => Operation {
-  const opened = history.flatMap(({ parts }) =>
-    parts.flatMap((part) => (part.kind === 'session' && part.act === 'open' ? [part] : [])),
-  )
+  const opened = history
+    .flatMap(({ parts }) => parts)
+    .flatMap((part) => (part.kind === 'session' && part.act === 'open' ? [part] : []))
   const byOwner = Map.groupBy(opened, ({ owner }) => owner)
   const endsOf = (part: SessionsPart): SessionPart[] =>
     (byOwner.get(part.id) ?? [])
       .filter(({ id }) => id !== part.kept)
       .map(({ id }) => ({ kind: 'session', id, act: 'end', isOwn: false }))
-  return (operation) => {
-    const parts = operation.parts.flatMap((part) => (part.kind === 'sessions' ? endsOf(part) : [part]))
-    return { ...operation, parts }
-  }
+  return (operation) => ({
+    ...operation,
+    parts: operation.parts.flatMap((part) => (part.kind === 'sessions' ? endsOf(part) : [part])),
+  })
 }
 
-function isAnothers({ outcome, asked, answered }: Operation): boolean {
-  return outcome === 'ok' && asked !== answered
+type PartOf<Kind extends Part['kind']> = Extract<Part, { kind: Kind }>
+
+interface Judged<P> extends Step<P> {
+  operation: Operation
 }
 
-function isUnnamed({ code, parts }: Operation): boolean {
-  const isNamed = (part: Part) => part.kind === 'event' && part.act === 'send' && part.isNamed
-  return code === 'event_id_conflict' && !parts.some(isNamed)
+/** The operations of each subject, by its id. */
+function subjectsOf<Kind extends Part['kind']>(history: readonly Operation[], kind: Kind) {
+  const isOfKind = (part: Part): part is PartOf<Kind> => part.kind === kind
+  const steps = history.flatMap((operation): Judged<PartOf<Kind>>[] => {
+    const { begin, end, outcome, code, parts } = operation
+    return parts.filter(isOfKind).map((part) => ({ begin, end, outcome, code, part, operation }))
+  })
+  return [...Map.groupBy(steps, ({ part }) => part.id)]
 }
 
-function judge<Kind extends Part['kind'], State>(
-  history: readonly Operation[],
-  kind: Kind,
-  rule: Rule<State, Extract<Part, { kind: Kind }>>,
+function judge<State, P>(
+  [id, steps]: [string, Judged<P>[]],
+  kind: string,
+  rule: Rule<State, P>,
   latestOf: Latest,
 ): Violation[] {
-  return [...subjectsOf(history, kind)].flatMap(([id, records]) => {
-    const operations = records.map(({ operation }) => operation)
-    try {
-      const found = findUnexplained(rule, records, latestOf)
-      return found ? [{ what: `${kind} ${id}: ${toText(found.operation)}`, operations }] : []
-    } catch (error) {
-      if (!(error instanceof UndecidedError)) throw error
-      return [{ what: `${kind} ${id}: ${error.message}`, operations }]
-    }
-  })
-}
-
-function sharedLater(history: readonly Operation[]): Violation[] {
-  return [...subjectsOf(history, 'session')].flatMap(([id, records]) => {
-    const found = findSharedLater<Judged<SessionPart>>(records)
-    if (!found) return []
-    return [{ what: `session ${id}: a spent token worked again`, operations: [found.operation] }]
-  })
-}
-
-function subjectsOf<Kind extends Part['kind']>(history: readonly Operation[], kind: Kind) {
-  const isOfKind = (part: Part): part is Extract<Part, { kind: Kind }> => part.kind === kind
-  const subjects = new Map<string, Judged<Extract<Part, { kind: Kind }>>[]>()
-  for (const operation of history) {
-    const { begin, end, outcome, code, parts } = operation
-    for (const part of parts.filter(isOfKind)) {
-      const records = subjects.get(part.id) ?? []
-      records.push({ begin, end, outcome, code, part, operation })
-      subjects.set(part.id, records)
-    }
+  const operations = steps.map(({ operation }) => operation)
+  try {
+    const found = findUnexplained(rule, steps, latestOf)
+    return found ? [{ what: `${kind} ${id}: ${toText(found.operation)}`, operations }] : []
+  } catch (error) {
+    if (!(error instanceof UndecidedError)) throw error
+    return [{ what: `${kind} ${id}: ${error.message}`, operations }]
   }
-  return subjects
-}
-
-/** One line, such as `12.034–12.080 s  person-3  POST /auth/refresh: refused session_ended`. */
-export function toText({ begin, end, client, what, outcome, code }: Operation): string {
-  const [from, to] = [begin, end].map((at) => (at / 1000).toFixed(3))
-  return `${from}–${to} s  ${client}  ${what}: ${outcome} ${code}`.trimEnd()
 }

@@ -1,10 +1,40 @@
-import type { EventPart } from './event.ts'
-import type { SecretPart } from './secret.ts'
-import type { Seen } from './seen.ts'
+import type { EventPart, SecretPart, TokenPart } from './rules.ts'
 import type { SessionPart, SessionsPart } from './session.ts'
-import type { TokenPart } from './token.ts'
 
-/** What clients saw: one record for each operation. */
+/** What clients saw. */
+export interface Observed {
+  history: readonly Operation[]
+  /** The ids of events, in the order in which the feed returned them. */
+  feed: readonly string[]
+  /** The same, when all was read once more at the end. */
+  feedAtLast: readonly string[]
+}
+
+/** What no legal order explains, with the history of its subject. */
+export interface Violation {
+  what: string
+  operations: Operation[]
+}
+
+/** The service is away: its own 503, and what a proxy returns that has lost it. */
+export const AWAY = [502, 503, 504]
+
+/**
+ * - ok: acknowledged
+ * - refused: answered, and not done, for a reason that `code` has
+ * - unknown: one of these, or no answer. It may have happened at any time after its begin, or never
+ */
+export type Outcome = 'ok' | 'refused' | 'unknown'
+
+/** When an operation was, in milliseconds of a clock that never steps back, and how it ended. */
+export interface Seen {
+  begin: number
+  /** Of an unknown one, when its client stopped waiting. */
+  end: number
+  outcome: Outcome
+  /** Of a problem, such as `session_ended`, or of the error of a connection; empty if it is ok. */
+  code: string
+}
 
 export interface Operation extends Seen {
   client: string
@@ -20,3 +50,9 @@ export interface Operation extends Seen {
 }
 
 export type Part = SessionPart | SessionsPart | EventPart | SecretPart | TokenPart
+
+/** One line, such as `12.034–12.080 s  person-3  POST /auth/refresh: refused session_ended`. */
+export function toText({ begin, end, client, what, outcome, code }: Operation): string {
+  const [from, to] = [begin, end].map((at) => (at / 1000).toFixed(3))
+  return `${from}–${to} s  ${client}  ${what}: ${outcome} ${code}`.trimEnd()
+}

@@ -1,33 +1,27 @@
+import type { Seen } from './history.ts'
 import type { Rule, Step } from './search.ts'
-import type { Seen } from './seen.ts'
 
 /**
- * A session: it is opened once and ends once. After its end, whoever ended it, none of its credentials is accepted. Its current
- * refresh token is exchanged for one successor, new each time; after that it is good only for its own retry (same
- * key), which gets the same successor while that one is unused. Of its cookies only the newest is good.
+ * A session is opened once and ends once. After its end, whoever ended it, none of its tokens is accepted. Its current refresh
+ * token is exchanged for one successor, which is new each time. After that, only a retry with the same key is accepted: it gets
+ * the same successor as long as that one is unused.
  */
-export type SessionPart = {
-  kind: 'session'
-  id: string
-} /** `owner` is a member. */ /** `token` is the first refresh token, or the cookie. */ & (
+export type SessionPart = { kind: 'session'; id: string } & (
   | { act: 'open'; owner: string; token: string }
-  /** A request with its access token, or with this cookie. */
-  | { act: 'use'; cookie?: string }
-  /** Recent proof with this cookie, which is exchanged for the next one. */
-  | { act: 'renew'; cookie: string; successor: string | null }
+  /** A request with its access token. */
+  | { act: 'use' }
   | { act: 'refresh'; token: string; key: string | null; successor: string | null }
-  /** Recent proof with its access token. */
-  | { act: 'prove'; key: string | null; successor: string | null }
-  /** By logout (`isOwn`), which an ended session refuses, or by somebody else. */
+  /** By logout (`isOwn`), which an ended session refuses, or by someone else. */
   | { act: 'end'; isOwn: boolean }
 )
 
-/** The end of all sessions that a member has at that moment; `kept` is one that stays. */
+/** The end of all sessions that a member has at that moment. */
 export interface SessionsPart {
   kind: 'sessions'
   act: 'end'
   /** The member. */
   id: string
+  /** The session that it does not concern. */
   kept: string | null
 }
 
@@ -37,30 +31,28 @@ interface State {
   /** `?` if only a lost answer had it. */
   current: string
   spent: string[]
-  /** Of all exchanges: with one of these there is no other. */
+  /** Of all exchanges: each of them has only one. */
   keys: string[]
-  /** Of the last exchange, and whether it was a proof. */
+  /** Of the last exchange. */
   key: string | null
-  isProof: boolean
 }
 
 const UNKNOWN = '?'
+const REFUSED = ['invalid_token', 'session_ended']
 
 export const sessionRule: Rule<State, SessionPart> = {
-  initial: { isOpen: false, isEnded: false, current: '', spent: [], keys: [], key: null, isProof: false },
+  initial: { isOpen: false, isEnded: false, current: '', spent: [], keys: [], key: null },
   next(state, part, seen) {
-    if (part.act === 'open') {
-      return seen.outcome === 'ok' && !state.isOpen ? [{ ...state, isOpen: true, current: part.token }] : []
-    }
-    // Ended before it was opened: that concerned older ones.
+    const { outcome, code } = seen
+    if (part.act === 'open')
+      return outcome === 'ok' && !state.isOpen ? [{ ...state, isOpen: true, current: part.token }] : []
+    // An end before it was opened concerned older sessions.
     if (!state.isOpen) return part.act === 'end' && !part.isOwn ? [state] : []
     if (part.act === 'end') return end(state, part.isOwn, seen)
-    if (part.act === 'renew' && !state.isEnded) return renew(state, part, seen)
-    if (seen.code === 'session_ended') return state.isEnded ? [state] : []
-    if (state.isEnded) return seen.outcome === 'ok' ? [] : [state]
+    if (code === 'session_ended') return state.isEnded ? [state] : []
+    if (state.isEnded) return outcome === 'ok' ? [] : [state]
     if (part.act === 'refresh') return refresh(state, part, seen)
-    if (part.act === 'prove') return prove(state, part, seen)
-    return use(state, part.act === 'use' ? part.cookie : undefined, seen)
+    return code === 'invalid_token' ? [] : [state]
   },
   isRead: ({ act }) => act === 'use',
 }
@@ -68,30 +60,10 @@ export const sessionRule: Rule<State, SessionPart> = {
 const ended = (state: State): State => ({ ...state, isEnded: true })
 
 function end(state: State, isOwn: boolean, { outcome, code }: Seen): State[] {
-  if (outcome === 'refused') return DEAD.includes(code) && !state.isEnded ? [] : [state]
+  if (outcome === 'refused') return REFUSED.includes(code) && !state.isEnded ? [] : [state]
   if (outcome === 'ok' && isOwn && state.isEnded) return []
   return [ended(state)]
 }
-
-function use(state: State, cookie: string | undefined, { outcome, code }: Seen): State[] {
-  const isCurrent = cookie === undefined || cookie === state.current
-  if (outcome === 'ok') return isCurrent ? [state] : []
-  return code === 'invalid_token' && isCurrent ? [] : [state]
-}
-
-/** It has no retry: the answer to one is that the cookie is dead. */
-function renew(
-  state: State,
-  { cookie, successor }: Extract<SessionPart, { act: 'renew' }>,
-  { outcome, code }: Seen,
-): State[] {
-  const isCurrent = cookie === state.current
-  if (outcome === 'refused') return DEAD.includes(code) && isCurrent ? [] : [state]
-  if (isCurrent) return exchange(state, successor ?? UNKNOWN, null, true)
-  return outcome === 'ok' ? [] : [state]
-}
-
-const DEAD = ['invalid_token', 'session_ended']
 
 function refresh(
   state: State,
@@ -99,14 +71,14 @@ function refresh(
   { outcome, code }: Seen,
 ): State[] {
   const isCurrent = token === state.current
-  const isRepeat = !state.isProof && token === state.spent.at(-1) && key === state.key
+  const isRepeat = token === state.spent.at(-1) && key === state.key
   const isOwnRetry = key !== null && state.keys.includes(key)
   if (outcome === 'ok') {
-    if (isCurrent) return exchange(state, successor ?? UNKNOWN, key, false)
+    if (isCurrent) return exchange(state, successor ?? UNKNOWN, key)
     return isRepeat ? repeat(state, successor) : []
   }
   if (outcome === 'unknown') {
-    if (isCurrent) return exchange(state, UNKNOWN, key, false)
+    if (isCurrent) return exchange(state, UNKNOWN, key)
     // Late and without its key it is theft.
     return isOwnRetry ? [state] : [state, ended(state)]
   }
@@ -118,23 +90,11 @@ function refresh(
   return code === 'invalid_token' ? [] : [state]
 }
 
-function prove(
-  state: State,
-  { key, successor }: Extract<SessionPart, { act: 'prove' }>,
-  { outcome, code }: Seen,
-): State[] {
-  if (outcome === 'refused') return DEAD.includes(code) ? [] : [state]
-  const isRepeat = key !== null && state.isProof && key === state.key
-  if (isRepeat) return outcome === 'ok' ? repeat(state, successor) : [state]
-  if (key !== null && state.keys.includes(key)) return outcome === 'ok' ? [] : [state]
-  return exchange(state, successor ?? UNKNOWN, key, true)
-}
-
-function exchange(state: State, successor: string, key: string | null, isProof: boolean): State[] {
+function exchange(state: State, successor: string, key: string | null): State[] {
   const spent = [...state.spent, state.current]
   if (successor !== UNKNOWN && spent.includes(successor)) return []
   const keys = key === null ? state.keys : [...state.keys, key]
-  return [{ ...state, current: successor, spent, keys, key, isProof }]
+  return [{ ...state, current: successor, spent, keys, key }]
 }
 
 function repeat(state: State, successor: string | null): State[] {
@@ -143,17 +103,13 @@ function repeat(state: State, successor: string | null): State[] {
 }
 
 /** Without a key, only requests at the same time share a successor: the second of two that do not overlap. */
-export function findSharedLater<S extends Step<SessionPart>>(steps: readonly S[]): S | null {
-  const refreshes = steps.filter(
-    ({ part, outcome }) => part.act === 'refresh' && !part.key && outcome !== 'refused',
+export function findSharedLater<S extends Step<SessionPart>>(steps: readonly S[]): S | undefined {
+  const refreshes = steps.flatMap((step) =>
+    step.part.act === 'refresh' && step.part.key === null && step.outcome === 'ok'
+      ? [{ step, token: step.part.token }]
+      : [],
   )
-  const isShared = (one: S, other: S) =>
-    one.part.act === 'refresh' &&
-    other.part.act === 'refresh' &&
-    one.part.token === other.part.token &&
-    one.outcome === 'ok' &&
-    one.end < other.begin
-  return (
-    refreshes.find((other) => other.outcome === 'ok' && refreshes.some((one) => isShared(one, other))) ?? null
-  )
+  const isLater = (one: (typeof refreshes)[number]) =>
+    refreshes.some(({ step, token }) => token === one.token && step.end < one.step.begin)
+  return refreshes.find(isLater)?.step
 }

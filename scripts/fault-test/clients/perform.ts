@@ -2,53 +2,44 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Client, JSON_CONTENT, type Request } from '../../kit/client.ts'
-import type { Operation, Part } from '../checker/history.ts'
-import { AWAY, type Outcome } from '../checker/seen.ts'
+import { codeOf } from '../../kit/errors.ts'
+import { AWAY, type Observed, type Operation, type Outcome, type Part } from '../checker/history.ts'
 import type { Random } from '../random.ts'
 
 /** Sends requests, and notes what came of each. */
 
 const text = Type.Optional(Type.String())
-/** What is read of answers: each has a part of it, and what is not known here besides. */
+/** What is read of answers. Each has a part of it, and more that does not matter here. */
 const Reply = Type.Object({
   code: text,
   detail: text,
   reason: text,
-  companyId: text,
   session: Type.Optional(Type.Object({ id: Type.String() })),
   user: Type.Optional(Type.Object({ email: Type.String() })),
   accessContext: Type.Optional(Type.Object({ companyId: Type.String() })),
+  companyId: text,
   accessToken: text,
   refreshToken: text,
   id: text,
   email: text,
   password: text,
-  role: text,
-  /** Of a member; a number in a problem. */
-  status: Type.Optional(Type.Union([Type.String(), Type.Integer()])),
   secret: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   version: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
-  challenge: text,
-  recoveryCodes: Type.Optional(Type.Union([Type.Integer(), Type.Array(Type.String())])),
   accepted: Type.Optional(Type.Integer()),
   duplicates: Type.Optional(Type.Integer()),
 })
 const ReplyCheck = TypeCompiler.Compile(Reply)
 export type Reply = Static<typeof Reply>
 
-export type Credential = { token: string } | { cookie: string }
-
 /** What all clients share. */
-export interface Notes {
+export interface Notes extends Observed {
   history: Operation[]
-  /** Of each session, the first access token that was seen, or the newest cookie. */
-  credentials: Map<string, Credential>
+  feed: string[]
+  feedAtLast: string[]
+  /** The first access token of each session. */
+  accessTokens: Map<string, string>
   /** When a change was acknowledged, and on which way. */
   writes: { at: number; way: number }[]
-  /** The ids of events, in the order in which the feed gave them. */
-  feed: string[]
-  /** The same, when all was read once more at the end. */
-  feedAtLast: string[]
   /** By status, or by the error of the connection, of what was not answered otherwise. */
   errors: Map<string, number>
 }
@@ -67,15 +58,13 @@ export interface Ask {
   /** Method and path below /api. */
   what: `${Request['method']} /${string}`
   token?: string
-  /** In place of a token. */
-  cookie?: string
   json?: object
   headers?: Record<string, string>
-  /** In place of `json`. */
+  /** Instead of `json`. */
   body?: string
   /** Which way; by default any. */
-  at?: number
-  /** Whose answer it must be, and how an answer tells. */
+  at?: number | undefined
+  /** Whose answer it must be, and how to read that from an answer. */
   asked?: string
   answeredOf?: (reply: Reply) => string | undefined
   /** What it means for subjects, given how it ended. */
@@ -87,26 +76,23 @@ export interface Answered {
   status: number
   code: string
   reply: Reply
-  /** The session cookie that it sets. */
-  cookie?: string
 }
 
 /** Nobody listens: nothing was sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'UND_ERR_CONNECT_TIMEOUT'])
 const RETRY_MS = 250
-/** What browsers say of requests of our own pages. */
-export const SAME_SITE = { 'sec-fetch-site': 'same-origin' }
+const MOST_ATTEMPTS = 40
 
 export function openNotes(): Notes {
-  return { history: [], credentials: new Map(), writes: [], feed: [], feedAtLast: [], errors: new Map() }
+  return { history: [], accessTokens: new Map(), writes: [], feed: [], feedAtLast: [], errors: new Map() }
 }
 
 /** One attempt. If nobody listens, it waits a while, and notes nothing. */
 export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
   const { name, random, notes, clients } = actor
-  const { what, token, cookie, json, headers, asked, answeredOf } = ask
-  const [method = '', path = ''] = what.split(' ')
+  const { what, token, json, headers, asked, answeredOf } = ask
   const way = ask.at ?? random.below(clients.length)
+  const [method = '', path = ''] = what.split(' ')
   const client = clients[way]
   if (!client) throw new Error('there is no such way')
   const body = json ? JSON.stringify(json) : ask.body
@@ -115,11 +101,7 @@ export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
     method: method as Request['method'],
     path: `/api${path}`,
     ...(token !== undefined && { token }),
-    headers: {
-      ...(json && JSON_CONTENT),
-      ...(cookie !== undefined && { ...SAME_SITE, cookie: `__Host-session=${cookie}` }),
-      ...headers,
-    },
+    headers: { ...(json && JSON_CONTENT), ...headers },
     ...(body !== undefined && { body }),
   })
   const end = performance.now()
@@ -130,8 +112,8 @@ export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
     await sleep(RETRY_MS)
   }
   if (outcome === 'ok' && method !== 'GET') notes.writes.push({ at: end, way })
-  if (reply.session && reply.accessToken && !notes.credentials.has(reply.session.id))
-    notes.credentials.set(reply.session.id, { token: reply.accessToken })
+  if (reply.session && reply.accessToken && !notes.accessTokens.has(reply.session.id))
+    notes.accessTokens.set(reply.session.id, reply.accessToken)
   if (NOT_SENT.has(code)) return answer
   const answered = asked === undefined ? undefined : answeredOf?.(reply)
   notes.history.push({
@@ -146,27 +128,20 @@ export async function perform(actor: Actor, ask: Ask): Promise<Answered> {
 async function attempt(client: Client, request: Request): Promise<Answered> {
   const answer = await client.send(request).catch((error: unknown) => ({ status: 0, text: '', error }))
   if ('error' in answer) return { outcome: 'unknown', status: 0, code: codeOf(answer.error), reply: {} }
-  const { status, text, cookies } = answer
-  const reply: unknown = text === '' || (AWAY.includes(status) && !isJson(text)) ? {} : JSON.parse(text)
-  if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} answered something else: ${text}`)
+  const { status, text } = answer
+  // A proxy that has lost the service can return a page.
+  const isPage = AWAY.includes(status) && !text.startsWith('{')
+  const reply: unknown = text === '' || isPage ? {} : JSON.parse(text)
+  if (!ReplyCheck.Check(reply)) throw new Error(`${request.path} returned something else: ${text}`)
   const outcome = status < 300 ? 'ok' : status >= 500 ? 'unknown' : 'refused'
-  // A theft that is found now, and not what a session that it ended is refused for.
+  // A theft that is found now, in contrast to a refusal because of a session that an earlier theft ended.
   const isTheft = reply.code === 'refresh_token_reused' && reply.reason === 'refresh_reuse'
-  const code = isTheft ? 'refresh_reuse' : (reply.code ?? '')
-  const [, cookie] = /^__Host-session=([^;]+)/m.exec(cookies.join('\n')) ?? []
-  return { outcome, status, code, reply, ...(cookie !== undefined && { cookie }) }
+  return { outcome, status, code: isTheft ? 'refresh_reuse' : (reply.code ?? ''), reply }
 }
 
-/** What a proxy says can be a page. */
-const isJson = (text: string) => text.startsWith('{')
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'other'
-}
-
-/** Until it is known how it ended, or it was tried so often. A retry is the same request: only what can be repeated is. */
-export async function performUntilKnown(actor: Actor, ask: Ask, attempts = 40): Promise<Answered> {
-  for (let left = attempts; ; left -= 1) {
+/** Until it is known how it ended. A retry is the same request: only what can be repeated is. */
+export async function performUntilKnown(actor: Actor, ask: Ask): Promise<Answered> {
+  for (let left = MOST_ATTEMPTS; ; left -= 1) {
     const answer = await perform(actor, ask)
     if (answer.outcome !== 'unknown' || left <= 1) return answer
   }
@@ -181,18 +156,12 @@ export async function pause({ random }: Actor, mostMs: number): Promise<void> {
   await sleep(random.fraction() * mostMs)
 }
 
-/** What is so without a request; or can be at any time from now on, if it is unknown. */
-export function note({ name, notes }: Actor, what: string, part: Part, outcome: Outcome = 'ok'): void {
+/** Something that is known without a request of a client. With `unknownSince`: something that may have happened after that. */
+export function note({ name, notes }: Actor, what: string, part: Part, unknownSince?: number): void {
   const now = performance.now()
-  const end = outcome === 'unknown' ? Number.POSITIVE_INFINITY : now
-  notes.history.push({
-    client: name,
-    what,
-    begin: now,
-    end,
-    outcome,
-    code: '',
-    status: 0,
-    parts: [part],
-  })
+  const seen =
+    unknownSince === undefined
+      ? ({ begin: now, end: now, outcome: 'ok' } as const)
+      : ({ begin: unknownSince, end: Number.POSITIVE_INFINITY, outcome: 'unknown' } as const)
+  notes.history.push({ client: name, what, ...seen, code: '', status: 0, parts: [part] })
 }

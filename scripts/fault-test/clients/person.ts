@@ -1,9 +1,7 @@
 import type { Credentials } from '../../kit/operations.ts'
-import type { Part } from '../checker/history.ts'
-import type { SessionPart } from '../checker/session.ts'
 import { type Actor, type Answered, pause, perform, performUntilKnown, type Reply } from './perform.ts'
 
-/** Somebody who signs in, works, refreshes with and without a key, and signs out, here and everywhere. */
+/** Someone who signs in, works, refreshes with and without a key, and signs out, here and everywhere. */
 
 export interface Session {
   id: string
@@ -14,26 +12,23 @@ export interface Session {
 const PAUSE_MS = 300
 
 export const memberOf = ({ companyId, email }: Credentials) => `${companyId} ${email}`
-/** Whose session it is, as `memberOf` says it. */
-export const memberIn = ({ user, accessContext }: Reply) =>
-  user && accessContext && `${accessContext.companyId} ${user.email}`
 
 export async function signIn(actor: Actor, credentials: Credentials): Promise<Session | null> {
-  const { outcome, reply } = await perform(actor, {
+  const owner = memberOf(credentials)
+  const { reply } = await perform(actor, {
     what: 'POST /auth/login',
     json: credentials,
-    asked: memberOf(credentials),
-    answeredOf: memberIn,
-    parts: (answer) => openedBy(memberOf(credentials), answer),
+    asked: owner,
+    answeredOf: ({ user, accessContext }) =>
+      user && accessContext && `${accessContext.companyId} ${user.email}`,
+    parts({ reply }) {
+      const session = toSession(reply)
+      return session
+        ? [{ kind: 'session', id: session.id, act: 'open', owner, token: session.refreshToken }]
+        : []
+    },
   })
-  return outcome === 'ok' ? toSession(reply) : null
-}
-
-function openedBy(owner: string, { reply }: Answered): Part[] {
-  const session = toSession(reply)
-  if (!session) return []
-  const { id, refreshToken: token } = session
-  return [{ kind: 'session', id, act: 'open', owner, token }]
+  return toSession(reply)
 }
 
 function toSession({ session, accessToken, refreshToken }: Reply): Session | null {
@@ -42,12 +37,8 @@ function toSession({ session, accessToken, refreshToken }: Reply): Session | nul
 
 const sessionIdOf = ({ session }: Reply) => session?.id
 
-/** False if the session has ended. */
-export async function use(
-  actor: Actor,
-  { id, accessToken: token }: Session,
-  at = actor.random.below(actor.clients.length),
-): Promise<boolean> {
+/** Whether the session has not ended, as far as anyone knows. */
+async function use(actor: Actor, { id, accessToken: token }: Session, at?: number): Promise<boolean> {
   const { outcome } = await perform(actor, {
     at,
     what: 'GET /auth/session',
@@ -60,40 +51,30 @@ export async function use(
 }
 
 /** The session with its next tokens; null if it is lost. */
-export async function refresh(actor: Actor, session: Session, key: string | null): Promise<Session | null> {
+async function refresh(
+  actor: Actor,
+  session: Session,
+  key: string | null,
+  at?: number,
+): Promise<Session | null> {
   const { id, refreshToken: token } = session
-  const ask = {
+  // Without a key, a retry after a lost answer would be a theft.
+  const work = key === null ? perform : performUntilKnown
+  const { reply } = await work(actor, {
+    at,
     what: 'POST /auth/refresh',
     token,
     headers: key === null ? {} : { 'idempotency-key': key },
     asked: id,
     answeredOf: sessionIdOf,
-    parts: ({ reply }: Answered): SessionPart[] => [
+    parts: ({ reply }: Answered) => [
       { kind: 'session', id, act: 'refresh', token, key, successor: reply.refreshToken ?? null },
     ],
-  } as const
-  // Without a key, a retry after a lost answer would be a theft.
-  const { outcome, reply } = await (key === null ? perform(actor, ask) : performUntilKnown(actor, ask))
-  return outcome === 'ok' ? toSession(reply) : null
-}
-
-/** Recent proof with its access token, which brings the next pair. Like a refresh, it has a key for its retry. */
-async function prove(actor: Actor, session: Session, password: string): Promise<Session | null> {
-  const { id, accessToken: token } = session
-  const key = actor.random.word(16)
-  const { outcome, reply } = await performUntilKnown(actor, {
-    what: 'POST /auth/reauthenticate',
-    token,
-    json: { password },
-    headers: { 'idempotency-key': key },
-    asked: id,
-    answeredOf: sessionIdOf,
-    parts: ({ reply }) => [{ kind: 'session', id, act: 'prove', key, successor: reply.refreshToken ?? null }],
   })
-  return outcome === 'ok' ? toSession(reply) : null
+  return toSession(reply)
 }
 
-export async function logOut(actor: Actor, session: Session, owner: string): Promise<void> {
+async function logOut(actor: Actor, session: Session, owner: string): Promise<void> {
   const isAll = actor.random.isOneIn(4)
   const { id, accessToken: token } = session
   await performUntilKnown(actor, {
@@ -109,21 +90,11 @@ export async function logOut(actor: Actor, session: Session, owner: string): Pro
   // On each instance, with each of its tokens.
   for (const at of actor.clients.keys()) {
     await use(actor, session, at)
-    await perform(actor, {
-      what: 'POST /auth/refresh',
-      token: session.refreshToken,
-      at,
-      parts: ({ reply }) => [
-        {
-          ...{ kind: 'session', id, act: 'refresh', token: session.refreshToken, key: null },
-          successor: reply.refreshToken ?? null,
-        },
-      ],
-    })
+    await refresh(actor, session, null, at)
   }
 }
 
-/** Several at once, on all instances, with one key or with none: one successor at most. */
+/** Several at the same time, on all instances, with one key or with none: one successor at most. */
 async function race(actor: Actor, session: Session): Promise<Session | null> {
   const { random } = actor
   const key = random.isOneIn(2) ? random.word(16) : null
@@ -141,57 +112,21 @@ async function replay(actor: Actor, session: Session): Promise<void> {
   for (const at of actor.clients.keys()) await use(actor, current, at)
 }
 
-/** Returns the password that is in force, if it is known; the one that was tried, else. */
-async function changePassword(actor: Actor, session: Session, credentials: Credentials): Promise<string> {
-  const newPassword = `a new one ${actor.random.word(12)}`
-  const { password: currentPassword } = credentials
-  const id = memberOf(credentials)
-  const { outcome } = await perform(actor, {
-    what: 'POST /auth/password/change',
-    token: session.accessToken,
-    json: { currentPassword, newPassword },
-    parts: ({ outcome }) =>
-      outcome === 'refused' ? [] : [{ kind: 'sessions', id, act: 'end', kept: session.id }],
-  })
-  return outcome === 'refused' ? currentPassword : newPassword
-}
-
-/** `isServer`: it has no password of its own to change or to prove. */
-export async function livePerson(actor: Actor, given: Credentials, isServer = false): Promise<void> {
+export async function livePerson(actor: Actor, credentials: Credentials): Promise<void> {
   const { random, ending } = actor
-  const owner = memberOf(given)
-  // The second is that of a change whose outcome is unknown.
-  const passwords = [given.password]
   let session: Session | null = null
   while (!ending.aborted) {
     await pause(actor, PAUSE_MS)
-    if (!session) {
-      const password = random.pick(passwords)
-      session = await signIn(actor, { ...given, password })
-      // It is the one in force, and the other can come into force later.
-      if (session) passwords.sort((one) => (one === password ? -1 : 1))
-      continue
-    }
-    const before: Session = session
-    const credentials = { ...given, password: passwords[0] ?? '' }
-    const choice = random.below(25)
-    if (choice < 8) session = (await use(actor, session)) ? session : null
+    const choice = random.below(22)
+    if (!session) session = await signIn(actor, credentials)
+    else if (choice < 8) session = (await use(actor, session)) ? session : null
     else if (choice < 13) session = await refresh(actor, session, random.word(16))
     else if (choice < 16) session = await refresh(actor, session, null)
     else if (choice < 19) session = await race(actor, session)
-    else if (choice < 21 || isServer) {
-      await logOut(actor, session, owner)
+    else {
+      if (choice < 21) await logOut(actor, session, memberOf(credentials))
+      else await replay(actor, session)
       session = null
-    } else if (choice === 21) {
-      await replay(actor, session)
-      session = null
-    } else if (choice < 24) session = await prove(actor, before, credentials.password)
-    else
-      passwords.splice(
-        0,
-        passwords.length,
-        await changePassword(actor, before, credentials),
-        credentials.password,
-      )
+    }
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { request } from 'undici'
+import { openClient } from '../../kit/client.ts'
 import type { Site } from '../target/site.ts'
 import { type Actor, note, performUntilKnown } from './perform.ts'
 
@@ -24,21 +24,21 @@ const PAGE = 1_000
 const LOOK_MS = 200
 const PATIENCE_MS = 60_000
 
-export interface Feed {
-  /** Reads on to its end, then all of it once more, and notes for each id that was sent what is there of it. */
-  finish(): Promise<void>
-}
-
 interface Entry {
   key: string
   content: string
 }
 
-/** A service of the platform, which follows the feed of all events by its cursor. */
-export async function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableStack): Promise<Feed> {
+/**
+ * A service of the platform, which follows the feed of all events by its cursor. The function that is returned reads on to its
+ * end, then all of it once more, and notes for each id that was sent what is there of it.
+ */
+export function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposableStack): () => Promise<void> {
   const { notes, random } = actor
-  const reader = await site.reader()
-  const secret = Buffer.from(`${reader.id}:${reader.secret}`).toString('base64')
+  const { id, secret } = site.reader
+  const headers = { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` }
+  const clients = site.platformUrls.map((url) => openClient(url, { connections: 1 }))
+  for (const client of clients) cleanup.defer(() => client.close())
   const ids = new Set(site.companies.map(({ companyId }) => companyId))
   let deadline = Number.POSITIVE_INFINITY
 
@@ -47,8 +47,9 @@ export async function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposa
     for (let after = ''; !cleanup.disposed; ) {
       if (performance.now() > deadline) throw new Error('the feed does not come to its end')
       const isEnding = deadline !== Number.POSITIVE_INFINITY
-      const url = `${random.pick(site.platformUrls)}/events?limit=${PAGE}${after}`
-      const page = await getJson(url, secret).catch(() => null)
+      const path = `/events?limit=${PAGE}${after}`
+      const client = random.pick(clients)
+      const page = await client.request(200, { method: 'GET', path, headers }).catch(() => null)
       if (!Page.Check(page)) {
         await sleep(LOOK_MS)
         continue
@@ -62,46 +63,32 @@ export async function followFeed(actor: Actor, site: Site, cleanup: AsyncDisposa
   }
 
   const following = readAll(({ key }) => notes.feed.push(key))
-  // `finish` tells it.
+  // That function rejects with its error.
   following.catch(() => {})
-  return {
-    async finish() {
-      deadline = performance.now() + PATIENCE_MS
-      await following
-      const found = new Map<string, string[]>()
-      await readAll(({ key, content }) => {
-        notes.feedAtLast.push(key)
-        found.set(key, [...(found.get(key) ?? []), content])
-      })
-      const sent = notes.history.flatMap(({ parts }) =>
-        parts.flatMap((part) => (part.kind === 'event' ? [part.id] : [])),
-      )
-      for (const id of new Set([...sent, ...found.keys()]))
-        note(actor, 'GET /events', { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] })
-    },
+  return async () => {
+    deadline = performance.now() + PATIENCE_MS
+    await following
+    const found = new Map<string, string[]>()
+    await readAll(({ key, content }) => {
+      notes.feedAtLast.push(key)
+      found.set(key, [...(found.get(key) ?? []), content])
+    })
+    const parts = notes.history.flatMap((operation) => operation.parts)
+    const sent = parts.flatMap((part) => (part.kind === 'event' ? [part.id] : []))
+    for (const id of new Set([...sent, ...found.keys()]))
+      note(actor, 'GET /events', { kind: 'event', id, act: 'read', contents: found.get(id) ?? [] })
   }
 }
 
-/** @throws if the answer is not 200 */
-async function getJson(url: string, secret: string): Promise<unknown> {
-  const { statusCode, body } = await request(url, { headers: { authorization: `Basic ${secret}` } })
-  const text = await body.text()
-  if (statusCode !== 200) throw new Error(`${statusCode} ${text}`)
-  return JSON.parse(text)
-}
-
-/** Whether each session that was opened is alive, by the access token that came with it, or by its cookie. */
+/** Whether each session that was opened is active, by the access token that came with it. */
 export async function readSessions(actor: Actor): Promise<void> {
-  const { notes } = actor
-  for (const [id, credential] of notes.credentials) {
+  for (const [id, token] of actor.notes.accessTokens) {
     await performUntilKnown(actor, {
       what: 'GET /auth/session',
-      ...credential,
+      token,
       asked: id,
       answeredOf: ({ session }) => session?.id,
-      parts: () => [
-        { kind: 'session', id, act: 'use', ...('cookie' in credential && { cookie: credential.cookie }) },
-      ],
+      parts: () => [{ kind: 'session', id, act: 'use' }],
     })
   }
 }

@@ -2,7 +2,7 @@ import { signedRequest } from '../../kit/events.ts'
 import type { Part } from '../checker/history.ts'
 import { type Actor, type Ask, atAll, pause, perform } from './perform.ts'
 
-/** A server that sends events, one or many, again and at all instances at once, and now and then with the content of another. */
+/** A server that sends events: one or many, again, to all instances at the same time, and now and then with new content. */
 
 /** The secrets of a company that were shown, the newest last. */
 export interface Secrets {

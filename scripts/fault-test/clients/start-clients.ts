@@ -1,22 +1,20 @@
 import { openClient } from '../../kit/client.ts'
+import type { Credentials } from '../../kit/operations.ts'
 import type { Random } from '../random.ts'
 import type { Company, Site } from '../target/site.ts'
-import { liveAdmin, makeServer, regenerate, type Server } from './admin.ts'
-import { liveBrowser } from './browser.ts'
-import { noteRepeatedMails } from './mailbox.ts'
-import { liveByMail } from './mailed.ts'
+import { createServer, liveAdmin, regenerate, type Server } from './admin.ts'
+import { liveInviter, noteRepeatedMails } from './inviter.ts'
 import { type Actor, type Notes, openNotes } from './perform.ts'
 import { livePerson, signIn } from './person.ts'
 import { followFeed, readSessions } from './read.ts'
 import { liveSender, type Secrets } from './sender.ts'
 
-/** People and servers of companies, who do what such people do, each by choices of its own. */
-
+/** People and servers of companies, each of which makes its own choices. */
 export interface Clients {
   notes: Notes
-  /** Rejects if one of them sees what it cannot make sense of. */
+  /** Rejects if one of them gets an answer that makes no sense. */
   working: Promise<void>
-  /** Lets each finish what it has begun, and reads what is there then. */
+  /** Lets each finish what it has begun, and then reads what is there. */
   stop(): Promise<void>
 }
 
@@ -26,12 +24,11 @@ interface World {
   servers: Server[]
 }
 
-export const PEOPLE = 8
 const SERVERS = 2
 const SENDERS = 2
+const CONNECTIONS = 64
 /** Longer than the 10 s in which each request of the service ends. */
 const DEADLINE_MS = 12_000
-const CONNECTIONS = 64
 
 /** Sets the companies up, and starts. */
 export async function startClients(
@@ -47,33 +44,27 @@ export async function startClients(
   const ending = new AbortController()
   cleanup.defer(() => ending.abort())
   const notes = openNotes()
-  const actor = (name: string): Actor => ({
-    name,
-    random: random.of(name),
-    notes,
-    clients,
-    ending: ending.signal,
-  })
+  const actor = (name: string): Actor => {
+    return { name, random: random.of(name), notes, clients, ending: ending.signal }
+  }
 
   const worlds: World[] = []
   for (const company of site.companies) worlds.push(await setUp(company, actor('setup')))
-  const running = worlds.flatMap(({ company, secrets, servers }, n) => {
-    const { admin, people } = company
-    const [forgetful, surfer, ...others] = people
-    if (!forgetful || !surfer) throw new Error('a company has people')
+  const running = worlds.flatMap(({ company: { admin, people }, secrets, servers }, n) => {
     const of = (what: string) => actor(`${what} of ${n + 1}`)
+    const live = (what: string) => (one: Credentials, i: number) => livePerson(of(`${what} ${i + 1}`), one)
     return [
-      ...others.map((person, i) => livePerson(of(`person ${i + 1}`), person)),
-      ...servers.map(({ credentials }, i) => livePerson(of(`server ${i + 1}`), credentials, true)),
+      ...people.map(live('person')),
+      ...servers.map(({ credentials }) => credentials).map(live('server')),
       ...Array.from({ length: SENDERS }, (_, i) => liveSender(of(`sender ${i + 1}`), secrets)),
-      liveBrowser(of('browser'), surfer),
       liveAdmin(of('admin'), { admin, servers, secrets }),
-      liveByMail(of('inviter'), { admin, forgetful, mails: site.mail.mails }),
+      liveInviter(of('inviter'), admin, site.mails),
     ]
   })
-  const feed = await followFeed(actor('reader'), site, cleanup)
+  const reader = actor('reader')
+  const finishFeed = followFeed(reader, site, cleanup)
   const working = Promise.all(running).then(() => {})
-  // `stop` tells it.
+  // `stop` rejects with its error.
   working.catch(() => {})
   return {
     notes,
@@ -81,10 +72,9 @@ export async function startClients(
     async stop() {
       ending.abort()
       await working
-      const reader = actor('reader')
-      noteRepeatedMails(reader, site.mail.mails)
+      noteRepeatedMails(reader, site.mails)
       await readSessions(reader)
-      await feed.finish()
+      await finishFeed()
     },
   }
 }
@@ -96,7 +86,6 @@ async function setUp(company: Company, actor: Actor): Promise<World> {
   const secrets: Secrets = { companyId, shown: [] }
   await regenerate(actor, session, secrets)
   const servers: Server[] = []
-  for (let n = 0; n < SERVERS; n += 1) servers.push(...(await makeServer(actor, session, companyId)))
-  if (servers.length < SERVERS || secrets.shown.length === 0) throw new Error('the company cannot be set up')
+  for (let n = 0; n < SERVERS; n += 1) servers.push(await createServer(actor, session, companyId))
   return { company, secrets, servers }
 }

@@ -1,22 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Machine } from '../../cluster/machine.ts'
-import { clockShiftedBy } from '../target/instance.ts'
-import type { ClusterTarget } from '../target/open-cluster-target.ts'
-import type { FaultOf } from './fault.ts'
-import { killsOf } from './kills.ts'
-import { MAIL_AWAY } from './list.ts'
+import type { ClusterTarget } from '../target/cluster-target.ts'
+import type { Fault, Lasting } from './fault.ts'
 
-/** What can happen to the cluster, one at a time. A primary that says nothing for 20 s is replaced. */
+/** What can happen to the cluster. */
 
-type Fault = FaultOf<ClusterTarget>
+/** A primary that says nothing is replaced after 20 s: some come back before that. */
+export const CLUSTER_LASTING: Lasting = { least: 10_000, more: 20_000 }
 
-const CLOCK_SHIFT_MS = 60_000
 /** So that both proxies use an instance again. */
 const SETTLED_MS = 5_000
 const WALRECEIVER = /walreceiver/
 
 const ofPrimary =
-  (begin: (machine: Machine) => Promise<void>): Fault['run'] =>
+  (begin: (machine: Machine) => Promise<void>): Fault<ClusterTarget>['run'] =>
   async ({ cluster: { database } }, _, ms) => {
     const machine = database.machines[(await database.primary()) - 1]
     if (!machine) throw new Error('there is no such machine')
@@ -28,7 +25,7 @@ const ofPrimary =
     }
   }
 
-export const CLUSTER_FAULTS: Record<string, Fault> = {
+export const CLUSTER_FAULTS: Record<string, Fault<ClusterTarget>> = {
   'postgres-killed': {
     what: 'all processes of Postgres on the primary are killed',
     run: ofPrimary((machine) => machine.signalPostgres('SIGKILL')),
@@ -103,45 +100,20 @@ export const CLUSTER_FAULTS: Record<string, Fault> = {
       if (ready.join() !== others.join()) throw new Error(`ready meanwhile: ${ready.join() || 'none'}`)
     },
   },
-  ...killsOf<ClusterTarget>(({ cluster, project }) =>
-    cluster.instances.map((instance) => ({ ...instance, start: () => instance.start(project) })),
-  ),
-  'rolling-restart': {
-    what: 'each instance is restarted by SIGTERM, one after the other',
-    restarts: true,
-    run: replaceInstances,
-  },
-  'clocks-apart': {
-    what: 'an instance runs with a clock that is wrong by a minute',
-    restarts: true,
-    async run({ cluster, project }, random, ms) {
-      const instance = random.pick(cluster.instances)
-      await instance.stop()
-      await instance.start(project, clockShiftedBy(random.isOneIn(2) ? CLOCK_SHIFT_MS : -CLOCK_SHIFT_MS))
-      await sleep(ms)
-      await instance.stop()
-      await instance.start(project)
-    },
-  },
-  'mail-away': MAIL_AWAY,
 }
 
 /** Of a cluster whose instances are those of an earlier checkout: this one comes, goes back, and comes again. */
-export const UPGRADE: Fault = {
-  what: 'each instance is replaced by that of this checkout, by the one before, and by this one again',
+export const UPGRADE: Fault<ClusterTarget> = {
+  what: 'each instance is replaced by that of this checkout, by the previous one, and by this one again',
   restarts: true,
-  async run(target) {
-    await target.cluster.migrate()
-    for (const project of [undefined, target.project, undefined])
-      await replaceInstances({ ...target, project })
+  async run({ cluster, project }) {
+    await cluster.migrate()
+    for (const checkout of [undefined, project, undefined])
+      for (const instance of cluster.instances) {
+        await instance.stop()
+        await instance.start(checkout)
+        await cluster.healthy()
+        await sleep(SETTLED_MS)
+      }
   },
-}
-
-async function replaceInstances({ cluster, project }: ClusterTarget): Promise<void> {
-  for (const instance of cluster.instances) {
-    await instance.stop()
-    await instance.start(project)
-    await cluster.healthy()
-    await sleep(SETTLED_MS)
-  }
 }

@@ -1,27 +1,43 @@
+import { UsageError } from '../../kit/errors.ts'
 import type { Random } from '../random.ts'
 
-/**
- * What can happen. It lasts about as long as it is told, and resolves when what it did has been undone. `restarts`: processes of
- * the instances end in it.
- */
-export interface Fault {
+/** What can happen to a target. */
+export interface Fault<Target> {
   what: string
-  /** Two faults never break the same at once. Without it, one comes at a time. */
-  breaks?: string
+  /** Whether processes of the instances end in it. */
   restarts?: boolean
-  run(random: Random, ms: number): Promise<void>
-}
-
-/** What can happen to such a target. */
-export interface FaultOf<Target> extends Omit<Fault, 'run'> {
+  /** Lasts about as long as it is told, and resolves when what it did has been undone. */
   run(target: Target, random: Random, ms: number): Promise<void>
 }
 
-/** What can happen to this target. */
-export function bind<Target>(faults: Record<string, FaultOf<Target>>, target: Target): Record<string, Fault> {
-  const bound = ([name, fault]: [string, FaultOf<Target>]): [string, Fault] => [
-    name,
-    { ...fault, run: (random, ms) => fault.run(target, random, ms) },
-  ]
-  return Object.fromEntries(Object.entries(faults).map(bound))
+/** Those with these names. @throws UsageError if there is no such fault */
+export function choose<F>(faults: Record<string, F>, names: readonly string[]): Record<string, F> {
+  const unknown = names.filter((name) => !(name in faults))
+  if (unknown.length > 0) throw new UsageError(`there is no fault ${unknown.join(', ')}`)
+  return Object.fromEntries(Object.entries(faults).filter(([name]) => names.includes(name)))
+}
+
+/** In milliseconds: at least, and at random less than so much more. */
+export interface Lasting {
+  least: number
+  more: number
+}
+
+const CALM: Lasting = { least: 2_000, more: 2_000 }
+
+/** Which fault comes when, for about so long. Each comes once before any comes again. The same seed makes the same plan. */
+export function planFaults(random: Random, names: readonly string[], ms: number, lasting: Lasting) {
+  const chosen = ({ least, more }: Lasting) => least + random.below(more)
+  const plan: { name: string; afterMs: number; forMs: number }[] = []
+  let left: string[] = []
+  for (let total = 0; total < ms || left.length > 0; ) {
+    if (left.length === 0) left = [...names]
+    const name = random.pick(left)
+    left = left.filter((other) => other !== name)
+    // `afterMs`: after the previous one has ended.
+    const planned = { name, afterMs: chosen(CALM), forMs: chosen(lasting) }
+    total += planned.afterMs + planned.forMs
+    plan.push(planned)
+  }
+  return plan
 }

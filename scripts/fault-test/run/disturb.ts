@@ -1,80 +1,55 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { planFaults } from '../faults/plan.ts'
+import { type Fault, type Lasting, planFaults } from '../faults/fault.ts'
 import type { Random } from '../random.ts'
-import type { Stage } from './open-stage.ts'
-
-/** Makes faults come and go, in one series or in two. */
+import type { Site } from '../target/site.ts'
 
 /** A fault that was; `to` is when all was as before. */
 export interface Done {
   name: string
   from: number
   to: number
-  undoneAt: number
   /** What went wrong with it, which has to do with the target. */
   complaints: string[]
 }
 
 interface Options {
   seconds: number
-  /** Which of those of the stage; each comes before one comes twice. */
-  faults: readonly string[]
-  /** Whether a second series goes on beside the first. */
-  isOverlapping: boolean
+  lasting: Lasting
   begunAt: number
   signal: AbortSignal
   say(line: string): void
 }
 
-/** A process that starts ends if its database is away, and another one takes its place. */
-const STARTING_MS = 20_000
-
-export async function disturb(
-  { faults, watched, lasting, settle }: Stage,
+/** Makes faults come and go, until each has come and the time is over. */
+export async function disturb<Target extends Site>(
+  target: Target,
+  faults: Record<string, Fault<Target>>,
   random: Random,
-  { seconds, faults: names, isOverlapping, begunAt, signal, say }: Options,
+  { seconds, lasting, begunAt, signal, say }: Options,
 ): Promise<Done[]> {
-  /** What is broken now. */
-  const broken = new Map<string | undefined, Promise<void>>()
-  /** Until when processes of instances ended in a fault. */
-  let restartedUntil = 0
-  const processes = () => watched.flatMap((one) => one.processes())
-
-  async function one(name: string, by: Random, forMs: number): Promise<Done> {
+  const processes = () => target.instances.flatMap((one) => one.processes())
+  const names = Object.keys(faults)
+  const done: Done[] = []
+  /** Processes from before the previous fault. One that has just started may end if its database is away. */
+  let settled = new Set(processes())
+  for (const { name, afterMs, forMs } of planFaults(random.of('plan'), names, seconds * 1000, lasting)) {
+    if (done.length >= names.length && performance.now() - begunAt > seconds * 1000) break
+    await sleep(afterMs)
     const fault = faults[name]
-    if (!fault) throw new Error(`there is no fault ${name}`)
-    await broken.get(fault.breaks)
+    if (signal.aborted || !fault) break
     const before = processes()
     const from = performance.now()
     say(`${((from - begunAt) / 1000).toFixed(1)} s  ${name}`)
     const complaints: string[] = []
-    if (fault.restarts) restartedUntil = Number.POSITIVE_INFINITY
-    const running = fault.run(by, forMs).catch((error: unknown) => {
-      complaints.push(String(error))
-    })
-    broken.set(fault.breaks, running)
-    await running
-    const undoneAt = performance.now()
-    await settle().catch((error: unknown) => {
-      complaints.push(String(error))
-    })
-    if (fault.restarts) restartedUntil = performance.now()
+    const complain = (error: unknown) => void complaints.push(String(error))
+    await fault.run(target, random.of(`${name} ${done.length}`), forMs).catch(complain)
+    await target.settle().catch(complain)
+    const to = performance.now()
     const after = new Set(processes())
-    const lost = restartedUntil + STARTING_MS < from ? before.filter((pid) => !after.has(pid)) : []
+    const lost = fault.restarts ? [] : before.filter((pid) => settled.has(pid) && !after.has(pid))
     complaints.push(...lost.map((pid) => `process ${pid} of an instance ended`))
-    return { name, from, undoneAt, to: performance.now(), complaints }
+    settled = new Set(before)
+    done.push({ name, from, to, complaints })
   }
-
-  async function series(of: string): Promise<Done[]> {
-    const done: Done[] = []
-    for (const { name, afterMs, forMs } of planFaults(random.of(of), names, seconds * 1000, lasting)) {
-      if (signal.aborted || (done.length > 0 && performance.now() - begunAt > seconds * 1000)) break
-      await sleep(afterMs)
-      if (signal.aborted) break
-      done.push(await one(name, random.of(`${of} ${done.length}`), forMs))
-    }
-    return done
-  }
-
-  return (await Promise.all((isOverlapping ? ['first', 'second'] : ['first']).map(series))).flat()
+  return done
 }

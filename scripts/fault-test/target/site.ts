@@ -1,5 +1,5 @@
 import { insertAnalysts } from '../../kit/company.ts'
-import { createMailServer, type MailServer } from '../../kit/mail-server.ts'
+import { createMailServer } from '../../kit/mail-server.ts'
 import type { Credentials } from '../../kit/operations.ts'
 import type { Operator } from '../../kit/operator.ts'
 import { findPlace } from '../../kit/places.ts'
@@ -12,11 +12,22 @@ export interface Site {
   /** The same for services of the platform. */
   platformUrls: readonly string[]
   companies: readonly Company[]
-  /** That of those whose history is not noted. */
-  crowd: Company
-  /** Makes a service of the platform, which reads events. */
-  reader(): Promise<{ id: string; secret: string }>
-  mail: Mailbox
+  /** A service of the platform, which reads events. */
+  reader: { id: string; secret: string }
+  /** The email that has come so far. */
+  mails: readonly Mail[]
+  instances: readonly Instance[]
+  /** Resolves when all is as before a fault that has been undone. */
+  settle(): Promise<void>
+}
+
+/** An instance of the service, as operators know it. */
+export interface Instance {
+  opsUrl: string
+  /** Whether it should answer: false from its end until it has started again. */
+  isUp(): boolean
+  /** Its primary, and then its workers. */
+  processes(): number[]
 }
 
 export interface Company {
@@ -33,46 +44,35 @@ export interface Mail {
   token: string
 }
 
-export interface Mailbox extends MailServer {
-  mails: readonly Mail[]
-}
-
-export interface Size {
-  companies: number
-  /** Of each company. */
-  people: number
-}
+const COMPANIES = 2
+/** Of each company. */
+const PEOPLE = 6
 
 /** The first token of each session is used again at the end of a run. */
 export const ACCESS_TOKEN_TTL_SECONDS = '3600'
 
 /** `databaseUrl`: of the owner of the tables. */
 export async function createCompanies(
-  operator: Pick<Operator, 'createCompany'>,
+  { createCompany }: Pick<Operator, 'createCompany'>,
   databaseUrl: string,
-  { companies: count, people }: Size,
-): Promise<Pick<Site, 'companies' | 'crowd'>> {
+): Promise<Company[]> {
   const connection = await openConnection(databaseUrl)
   try {
     const companies: Company[] = []
-    while (companies.length <= count) {
-      const admin = await operator.createCompany()
+    for (let n = 0; n < COMPANIES; n += 1) {
+      const admin = await createCompany()
       const { companyId } = admin
-      // No two companies have a member in common: a mail says nothing of its company.
-      const emails = await insertAnalysts(connection, companyId, people * (companies.length + 1))
-      const own = emails.slice(-people).map((email) => ({ ...admin, email }))
-      companies.push({ companyId, admin, people: own })
+      const emails = await insertAnalysts(connection, companyId, PEOPLE)
+      companies.push({ companyId, admin, people: emails.map((email) => ({ ...admin, email })) })
     }
-    const [crowd, ...others] = companies
-    if (!crowd) throw new Error('there is a company at least')
-    return { companies: others, crowd }
+    return companies
   } finally {
     await connection.end()
   }
 }
 
 /** A mail server that keeps what comes. */
-export async function openMailbox(cleanup: AsyncDisposableStack): Promise<Mailbox> {
+export async function openMailbox(cleanup: AsyncDisposableStack): Promise<{ url: string; mails: Mail[] }> {
   const mails: Mail[] = []
   const server = createMailServer({
     ...(await findPlace()),
@@ -84,5 +84,5 @@ export async function openMailbox(cleanup: AsyncDisposableStack): Promise<Mailbo
   })
   await server.start()
   cleanup.defer(() => server.stop())
-  return { ...server, mails }
+  return { url: server.url, mails }
 }

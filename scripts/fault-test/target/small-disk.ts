@@ -2,21 +2,12 @@ import { chmod, mkdir, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { runProgram } from '../../run-program.ts'
 
-/** A small file system of its own in memory, which can be filled up. Only root can have one. */
-export interface SmallDisk {
-  folder: string
-  /** Leaves no byte. */
-  fill(): Promise<void>
-  free(): Promise<void>
-}
+export type SmallDisk = Awaited<ReturnType<typeof openSmallDisk>>
 
 export const canHaveDisks = () => process.getuid?.() === 0
 
-export async function openSmallDisk(
-  folder: string,
-  megabytes: number,
-  cleanup: AsyncDisposableStack,
-): Promise<SmallDisk> {
+/** A small, separate file system in memory, which can be filled up. Only root can have one. */
+export async function openSmallDisk(folder: string, megabytes: number, cleanup: AsyncDisposableStack) {
   await mkdir(folder)
   const mounting = runProgram(['mount', '-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', folder])
   cleanup.defer(async () => {
@@ -29,11 +20,12 @@ export async function openSmallDisk(
   const filler = join(folder, 'filler')
   return {
     folder,
+    /** Leaves no byte. */
     async fill() {
-      // What is freed meanwhile is filled, too.
+      // What is freed in the meantime is filled, too.
       for (let n = 0; n < 3; n += 1) {
         const { bavail, bsize } = await statfs(folder)
-        // Never the disk below, if it is unmounted meanwhile.
+        // Never the disk below, if it was unmounted.
         const size = Math.min(bavail * bsize, megabytes * 2 ** 20)
         await writeFile(filler, Buffer.alloc(size), { flag: 'a' }).catch(() => {})
       }
