@@ -1,14 +1,19 @@
 import { createRequire } from 'node:module'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { enter, go, heading, openPages, press, SIGNED_IN, type, visit } from '../support/browser.ts'
 import { addLargeCompany } from '../support/large-company.ts'
 import { begin, signOut, useFactors } from './factor-steps.ts'
 
-/** Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. */
+/**
+ * Each page and step, looked at by axe in two themes and at four sizes: a hundred looks, which take a core a while. With
+ * SCREENSHOTS=FOLDER, they are also saved as pictures.
+ */
 
 const { origin, service, openPage } = await openPages()
 const { addApp, proveMailbox } = useFactors(service)
+const { SCREENSHOTS } = process.env
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const company = await service.addCompany({ name: 'Plain' })
 const strict = await service.addCompany({ name: 'Strict' })
@@ -89,14 +94,20 @@ function openEyes(page: Page) {
     )
     complaints.push(...found)
   }
+  async function save(path: string, how: string): Promise<void> {
+    const name = `${path.replace(/\W+/g, '-').replace(/^-/, '')}-${how}.png`
+    if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, name), fullPage: true })
+  }
   async function look(path: string): Promise<void> {
     await page.setViewportSize({ width: 1280, height: 720 })
     await page.evaluate("document.documentElement.style.fontSize = ''")
     await page.addScriptTag({ path: AXE })
     await complain(path)
+    await save(path, 'light')
     await page.emulateMedia({ colorScheme: 'dark' })
-    // Dark changes colours alone.
+    // Dark changes only colors.
     await complain(`${path} in dark`, "{ runOnly: ['color-contrast', 'link-in-text-block'] }")
+    await save(path, 'dark')
     await page.emulateMedia({ colorScheme: 'light' })
     // 320 px is a window of 1280 at 400 %. In the last, letters are twice their size; the next steps are taken there.
     for (const [width, size] of [
@@ -109,6 +120,7 @@ function openEyes(page: Page) {
         `document.documentElement.style.fontSize = '${size}', document.documentElement.scrollWidth`,
       )
       if (found > width) wide.push(`${path} ${found} of ${width}`)
+      await save(path, `${width}`)
     }
   }
   return { look, expectNothing: () => expect({ complaints, wide }).toEqual({ complaints: [], wide: [] }) }

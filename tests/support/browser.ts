@@ -1,6 +1,6 @@
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { expect, onTestFinished } from 'vitest'
-import { launchBrowser } from '../../scripts/kit/browser.ts'
+import { launchBrowser } from './chromium.ts'
 import { openDoor } from './door.ts'
 import { openMailbox } from './mailbox.ts'
 import { openTestService, type Person } from './test-service.ts'
