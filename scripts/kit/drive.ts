@@ -66,31 +66,31 @@ export async function drive({ works, durationMs, rate, signal }: Load): Promise<
    */
   async function runOpenLoop(perSecond: number): Promise<void> {
     const idle = [...works]
-    const due: number[] = []
-    let busy = 0
+    let due = 0
+    let begun = 0
+    let ended = 0
     const dispatch = () => {
-      for (let work = idle.at(-1); work && due.length > 0; work = idle.at(-1)) {
+      for (let work = idle.at(-1); work && begun < due; work = idle.at(-1)) {
         idle.pop()
-        busy += 1
         const mine = work
-        void perform(mine, due.shift() ?? 0).then(() => {
-          busy -= 1
+        void perform(mine, startedAt + (begun / perSecond) * 1000).then(() => {
+          ended += 1
           idle.push(mine)
           dispatch()
         })
+        begun += 1
       }
     }
-    for (let scheduled = 0, isLast = false; !isLast; await sleep(1)) {
+    for (let isLast = false; !isLast; await sleep(1)) {
       // What became due while this process had no time is sent late, even at the end.
       isLast = isOver()
       const elapsedMs = Math.min(performance.now() - startedAt, durationMs)
-      const target = Math.floor((elapsedMs / 1000) * perSecond) + 1
-      for (; scheduled < target; scheduled += 1) due.push(startedAt + (scheduled / perSecond) * 1000)
+      due = Math.floor((elapsedMs / 1000) * perSecond) + 1
       dispatch()
     }
     const graceEndsAt = performance.now() + GRACE_MS
-    while (due.length + busy > 0 && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
-    if (!signal?.aborted) for (let left = due.length + busy; left > 0; left -= 1) fail('unanswered')
+    while (ended < due && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
+    if (!signal?.aborted) for (let left = due - ended; left > 0; left -= 1) fail('unanswered')
   }
 
   if (rate === undefined) await Promise.all(works.map(repeat))
