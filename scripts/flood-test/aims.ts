@@ -1,74 +1,95 @@
-import type { Figures, Verdict } from './figures.ts'
-import { type Kind, type Seen, SIGN_INS } from './honest/kinds.ts'
+import type { Counts } from './attack.ts'
+import type { Kind, Seen } from './honest.ts'
+import type { Growth } from './target.ts'
 
-/** What has to hold under a flood. */
-export type Aim = (figures: Figures) => Verdict[]
-
-/** Of these requests of honest users, at least this share succeeds. */
-export function succeed(least: number, ...kinds: Kind[]): Aim {
-  return ({ flooded }) =>
-    kinds.map((kind) => {
-      const share = find(flooded, kind)?.share ?? 0
-      return {
-        aim: `${kind}: at least ${percent(least)} succeed`,
-        measured: percent(share),
-        isMet: share >= least,
-      }
-    })
+/** The result of one flood, as the JSON report has it. */
+export interface Figures {
+  flood: string
+  about: string
+  seconds: { before: number; during: number }
+  /** Honest users without the flood, and beside it. */
+  before: Measured
+  during: Measured
+  /** What the attackers sent, and how it ended. */
+  attack: Counts
+  findings: Finding[]
 }
 
-/** All sign-ins of honest users, wherever they come from. */
-export const signInsSucceed = (least: number): Aim => succeed(least, ...SIGN_INS)
+export interface Measured {
+  seen: Seen[]
+  /** Peak of the service's resident memory; null where it cannot be read. */
+  memoryMb: number | null
+  written: Growth[]
+}
 
-export function memoryBelow(mb: number): Aim {
-  return ({ memoryMb: { flooded } }) => {
-    if (flooded === null) return []
-    return [{ aim: `memory below ${mb} MB`, measured: `${flooded.toFixed(0)} MB`, isMet: flooded < mb }]
+export interface Finding {
+  /** What has to be true, as a sentence. */
+  what: string
+  measured: string
+  isMet: boolean
+  /** Whether a slow machine is enough to miss it. */
+  isOfSpeed?: boolean
+}
+
+/** What has to be true of a flood. */
+export type Aim = (figures: Figures) => Finding
+
+/** At least this share of each of these succeeds. */
+export function succeed(least: number, ...kinds: Kind[]): Aim[] {
+  return kinds.map((kind) => ({ during }) => {
+    const share = during.seen.find((seen) => seen.kind === kind)?.share ?? 0
+    const what = `${kind}: at least ${percent(least)} succeed`
+    return { what, measured: percent(share), isMet: share >= least, isOfSpeed: true }
+  })
+}
+
+/** Attackers get no other statuses. A connection can end without one, and a short flood before any. */
+export function answered(...statuses: number[]): Aim {
+  return ({ attack }) => {
+    const got = Object.keys(attack).filter((code) => /^\d+$/.test(code))
+    const isMet = (attack['sent'] ?? 0) > 0 && got.every((status) => statuses.includes(Number(status)))
+    return { what: `attackers get nothing but ${statuses.join(', ')}`, measured: got.join(', '), isMet }
   }
 }
 
-/** Rows that the flood adds to what honest users write: so many at once, and so many a minute. */
-export function rowsAtMost(once: number, perMinute: number): Aim {
-  return ({ tables: { flooded, honest }, floodSeconds }) => {
-    const sum = (growths: { rows: number }[]) => growths.reduce((total, { rows }) => total + rows, 0)
-    const rows = Math.max(0, sum(flooded) - sum(honest))
-    const most = once + Math.ceil((perMinute * floodSeconds) / 60)
-    return [{ aim: `at most ${most} rows written`, measured: `about ${rows}`, isMet: rows <= most }]
+export function memoryBelow(mb: number): Aim {
+  return ({ during: { memoryMb } }) => ({
+    what: `memory below ${mb} MB`,
+    measured: showMb(memoryMb),
+    isMet: memoryMb !== null && memoryMb < mb,
+  })
+}
+
+/** Rows beyond those of honest users: this many immediately, and more with each minute. */
+export function rowsAtMost(first: number, perMinute: number): Aim {
+  return ({ before, during, seconds }) => {
+    const rowsOf = ({ written }: Measured) => written.reduce((sum, { rows }) => sum + rows, 0)
+    const honest = (rowsOf(before) * seconds.during) / seconds.before
+    const rows = Math.max(0, Math.round(rowsOf(during) - honest))
+    const most = first + Math.ceil((perMinute * seconds.during) / 60)
+    return { what: `at most ${most} rows written`, measured: `about ${rows}`, isMet: rows <= most }
   }
 }
 
 /**
- * The bytes that the flood writes, at its pace: of each table, its share of the rows. (The bytes of honest users alone
- * are measured too shortly, since tables grow in steps.) What an hour allows is written at its beginning.
+ * The bytes that the flood writes in an hour at most: of each table, its share of the rows. (Tables grow in steps,
+ * so the bytes of honest users say little.) Much of it is written in the first minute; only an hour shows the sum.
  */
-export function megabytesAnHourBelow(most: number): Aim {
-  return ({ tables: { flooded, honest }, floodSeconds }) => {
-    const honestRows = new Map(honest.map(({ table, rows }) => [table, rows]))
-    const bytes = flooded.reduce((sum, growth) => {
-      const share = 1 - (honestRows.get(growth.table) ?? 0) / Math.max(1, growth.rows)
-      return sum + Math.max(0, share) * growth.bytes
+export function megabytesInAnHourBelow(most: number): Aim {
+  return ({ before, during, seconds }) => {
+    const longer = seconds.during / seconds.before
+    const honest = new Map(before.written.map(({ table, rows }) => [table, rows * longer]))
+    const bytes = during.written.reduce((sum, { table, rows, bytes }) => {
+      const share = 1 - (honest.get(table) ?? 0) / Math.max(1, rows)
+      return sum + Math.max(0, share) * bytes
     }, 0)
-    const added = bytes / 2 ** 20
-    const anHour = (added * 3600) / floodSeconds
-    const measured = `${added.toFixed(1)} MB in ${floodSeconds} s, at that pace ${anHour.toFixed(0)} MB an hour`
-    return [{ aim: `less than ${most} MB an hour written`, measured, isMet: anHour < most }]
+    const mb = bytes / 2 ** 20
+    const measured = `${mb.toFixed(1)} MB in ${seconds.during} s`
+    return { what: `less than ${most} MB written in an hour`, measured, isMet: mb < most }
   }
 }
 
-/** The verdicts on findings that have an aim of their own. */
-export const findingsHold: Aim = ({ findings }) =>
-  findings.flatMap(({ what, value, unit, isMet }) =>
-    isMet === undefined ? [] : [{ aim: what, measured: showFinding(value, unit), isMet }],
-  )
-
-/** A value with its unit, to one digit after the point. */
-export function showFinding(value: number | string, unit: string): string {
-  return `${typeof value === 'string' ? value : Number(value.toFixed(1))} ${unit}`.trimEnd()
-}
-
-function find(seen: Seen[], kind: Kind): Seen | undefined {
-  return seen.find((one) => one.kind === kind)
-}
+export const showMb = (mb: number | null) => (mb === null ? 'unknown' : `${mb.toFixed(0)} MB`)
 
 function percent(share: number): string {
   return `${Number((share * 100).toFixed(1))} %`

@@ -40,3 +40,9 @@ export async function firstMessage({ process: child, ended }: Child): Promise<un
   const [message] = await Promise.race([once(child, 'message'), ended])
   return message
 }
+
+/** Sends a message to a child, and returns the next one that comes from it. */
+export async function ask(child: Child, message: string | number | object): Promise<unknown> {
+  child.process.send(message)
+  return await firstMessage(child)
+}

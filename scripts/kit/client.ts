@@ -1,14 +1,15 @@
 import { connect } from 'node:net'
+import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type buildConnector, Pool } from 'undici'
 import { Failure } from './errors.ts'
 
-export interface Request {
+export interface Request<Body = string> {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   path: string
   token?: string
   headers?: Record<string, string>
-  body?: string
+  body?: Body
 }
 
 export interface Answer {
@@ -18,7 +19,7 @@ export interface Answer {
 }
 
 export interface Client {
-  send(request: Request): Promise<Answer>
+  send(request: Request<string | Readable>): Promise<Answer>
   /** Sends a request and returns the JSON of the answer. @throws Failure for a different status */
   request(expectedStatus: number, request: Request): Promise<unknown>
   close(): Promise<void>
@@ -28,8 +29,6 @@ interface ClientOptions {
   connections: number
   /** From connecting to the end of the answer. Without it, only the service's silence is an error. */
   deadlineMs?: number
-  /** The IP address that connections come from. */
-  localAddress?: string
   /** What a connection begins with, before its first request. */
   firstLine?: string
 }
@@ -44,13 +43,12 @@ const MAX_TRIES = 20
 export const JSON_CONTENT = { 'content-type': 'application/json' }
 
 export function openClient(url: string, options: ClientOptions): Client {
-  const { connections, deadlineMs, localAddress, firstLine } = options
+  const { connections, deadlineMs, firstLine } = options
   const pool = new Pool(url, {
     connections,
     pipelining: 1,
     headersTimeout: SILENCE_MS,
     bodyTimeout: SILENCE_MS,
-    ...(localAddress !== undefined && { localAddress }),
     ...(firstLine !== undefined && { connect: connectWith(firstLine) }),
   })
   return clientOf(
@@ -61,7 +59,7 @@ export function openClient(url: string, options: ClientOptions): Client {
 
 /** The same client, but it asks again after a 503: for what is done before a measurement. */
 export function patient({ send, close }: Client): Client {
-  async function sendUntilAnswered(request: Request): Promise<Answer> {
+  async function sendUntilAnswered(request: Request<string | Readable>): Promise<Answer> {
     for (let tries = 1; ; tries += 1) {
       const answer = await send(request)
       if (answer.status !== 503 || tries === MAX_TRIES) return answer
@@ -97,7 +95,7 @@ function connectWith(firstLine: string): buildConnector.connector {
 
 async function send(
   pool: Pool,
-  { method, path, token, headers, body }: Request,
+  { method, path, token, headers, body }: Request<string | Readable>,
   deadlineMs: number | undefined,
 ): Promise<Answer> {
   const signal = deadlineMs === undefined ? null : AbortSignal.timeout(deadlineMs)

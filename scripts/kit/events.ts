@@ -40,9 +40,14 @@ export async function openSender(client: Client, admin: Credentials): Promise<Se
   }
 }
 
-/** The signature of Standard Webhooks. */
-export function signedRequest({ companyId, signingKey }: Sender, id: string, body: string): Request {
-  const timestamp = String(Math.floor(Date.now() / 1000))
+/** The signature of Standard Webhooks, made at this time. */
+export function signedRequest(
+  { companyId, signingKey }: Sender,
+  id: string,
+  body: string,
+  atMs = Date.now(),
+): Request {
+  const timestamp = String(Math.floor(atMs / 1000))
   const tag = createHmac('sha256', signingKey).update(`${id}.${timestamp}.${body}`).digest('base64')
   return {
     method: 'POST',

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { firstMessage, startChild } from '../kit/child.ts'
+import { ask, firstMessage, startChild } from '../kit/child.ts'
 import { openClient } from '../kit/client.ts'
 import { openCompany } from '../kit/company.ts'
 import { openSender, type Sender } from '../kit/events.ts'
@@ -86,9 +85,7 @@ export async function startPlain(postgres: Postgres, cleanup: AsyncDisposableSta
     people: [{ companyId, email, password }],
     sender: { companyId, signingKey: Buffer.from(signingKey, 'base64') },
     async newSessions(count) {
-      child.process.send(count)
-      const [sessions]: LiveSession[][] = await Promise.race([once(child.process, 'message'), child.ended])
-      return sessions ?? []
+      return (await ask(child, count)) as LiveSession[]
     },
   }
 }

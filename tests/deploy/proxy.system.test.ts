@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
@@ -8,10 +9,8 @@ import { networkInterfaces, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import { signatureHeaders } from '../../scripts/flood-test/floods/signatures.ts'
-import { headText } from '../../scripts/flood-test/generators/request-text.ts'
-import { clientLine } from '../../scripts/flood-test/networks.ts'
-import { startProxy } from '../../scripts/flood-test/target/start-proxy.ts'
+import { signedRequest } from '../../scripts/kit/events.ts'
+import { clientLine, startProxy } from '../../scripts/kit/haproxy.ts'
 import { expectProblem } from '../http/problem.ts'
 import { answersOn, exchange, open } from '../http/raw.ts'
 import { openTestService, times } from '../support/test-service.ts'
@@ -75,7 +74,16 @@ const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
 const HELD = `GET /held ${HEAD}Connection: close\r\n\r\n`
 const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}Connection: close\r\n\r\n`
 /** A request that takes a place and does not end: nothing of its body is sent. */
-const unfinished = (path: string, headers = {}) => headText(path, 2, { ...headers, Expect: '100-continue' })
+function unfinished(path: string, headers: Record<string, string> = {}): string {
+  const all = {
+    'content-type': 'application/json',
+    'content-length': '2',
+    expect: '100-continue',
+    ...headers,
+  }
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+  return `POST ${path} ${HEAD}${lines.join('')}\r\n`
+}
 
 /** Sends a request from an IP address of loopback; `as` is a client that a balancer names. */
 async function ask(url: string, { bytes = KEY_SET, from = '127.0.1.1', as = '' } = {}) {
@@ -439,7 +447,8 @@ describe('places of requests in progress', () => {
     'are not taken by events whose body does not come: %s',
     async (path) => {
       const { url } = await openProxy({ INSTANCE_INGESTS: '1', INSTANCE_REQUESTS: '1' }, [address, address])
-      const headers = signatureHeaders(admin.companyId, Math.floor(service.clock.now() / 1000))
+      const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
+      const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
       for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished(path, headers))
       expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
     },

@@ -4,11 +4,11 @@ import { connect } from 'node:net'
 import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findFreePort } from '../../../src/workers/free-port.ts'
+import { findFreePort } from '../../src/workers/free-port.ts'
 
-/** Starts the reverse proxy that is shipped: what differs from production is what its environment says. */
+/** HAProxy with the configuration that is shipped. Only its environment differs from production. */
 
-const FILE = resolve(import.meta.dirname, '../../../deploy/haproxy.cfg')
+const FILE = resolve(import.meta.dirname, '../../deploy/haproxy.cfg')
 const HOST = '127.0.0.1'
 const PAUSE_MS = 20
 
@@ -17,7 +17,7 @@ export interface RunningProxy {
   url: string
   platformUrl: string
   process: ChildProcess
-  /** What it has said until now. */
+  /** What it has written until now. */
   output(): string
 }
 
@@ -78,6 +78,13 @@ export async function startProxy(
     process: proxy,
     output: () => said,
   }
+}
+
+/** The first line of a connection on which a balancer names its client (PROXY protocol, version 1). */
+export function clientLine(ipAddress: string): string {
+  return ipAddress.includes(':')
+    ? `PROXY TCP6 ${ipAddress} ::1 1 1\r\n`
+    : `PROXY TCP4 ${ipAddress} 127.0.0.1 1 1\r\n`
 }
 
 async function isListening(port: number): Promise<boolean> {

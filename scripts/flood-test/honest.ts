@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { drive, latencyAt, type Measurement, type Work } from '../kit/drive.ts'
+import { ingest } from '../kit/events.ts'
+import {
+  type Credentials,
+  checkSession,
+  loginRequest,
+  type Operation,
+  openSession,
+  perform,
+  refresh,
+} from '../kit/operations.ts'
+import { openFrom, sendFrom } from './networks.ts'
+import type { Target } from './target.ts'
+
+/** What honest users do, and how often per second. */
+const RATES = {
+  /** From a network where the member signed in before. */
+  'sign-in, known network': 4,
+  /** From a new network, with the cookie of a device on which the member signed in before. */
+  'sign-in, known device': 2,
+  /** From a new network, without a cookie. */
+  'sign-in, new network': 2,
+  'session check': 50,
+  refresh: 10,
+  'signed event': 20,
+}
+
+export type Kind = keyof typeof RATES
+
+/** What honest users of one kind saw. */
+export interface Seen {
+  kind: Kind
+  sent: number
+  succeeded: number
+  /** Of those sent; 0 if nothing was sent. */
+  share: number
+  /** Milliseconds, of those that succeeded. */
+  p50: number
+  p99: number
+  /** Number of failures by code. */
+  errors: Record<string, number>
+}
+
+/** How long an honest client waits for a response. */
+const DEADLINE_MS = 5_000
+/** Enough that none is refreshed again while a refresh can still be in progress. */
+const RESIDENTS = 60
+const DEVICES = 30
+const COOKIE_MODE = { 'x-session-mode': 'cookie' }
+
+/** The networks of each group of users (RFC 1918). */
+const networksOf = (group: number) => (n: number) => `10.${group}.${(n >> 8) & 255}.${n & 255}`
+const home = networksOf(16)
+const firstVisit = networksOf(17)
+const deviceTravel = networksOf(32)
+const travel = networksOf(48)
+const SENDERS = '10.18.0.1'
+
+/** Signs honest users in. The function that it returns sends what they do for a time, and returns what they saw. */
+export async function prepareHonest(target: Target): Promise<(durationMs: number) => Promise<Seen[]>> {
+  const works = await prepareWorks(target)
+  const kinds = Object.keys(RATES) as Kind[]
+  return (durationMs) =>
+    Promise.all(
+      kinds.map(async (kind, n) => {
+        const rate = RATES[kind]
+        // Kinds whose rates are multiples of each other would always send at the same moments.
+        await sleep((1000 / rate) * (n / kinds.length))
+        // Enough virtual users that none is waited for, even if every response takes until its deadline.
+        const users = Math.ceil((rate * DEADLINE_MS) / 1000) + 2
+        const measured = await drive({ works: Array(users).fill(works[kind]), durationMs, rate })
+        return summarize(kind, measured)
+      }),
+    )
+}
+
+async function prepareWorks({ url, honest, sender }: Target): Promise<Record<Kind, Work>> {
+  const open = (ipAddress: string, connections = 1) =>
+    openFrom(ipAddress, url, { connections, deadlineMs: DEADLINE_MS })
+
+  /** On a new connection: a user who signs in has none yet. */
+  async function signIn(ipAddress: string, credentials: Credentials, headers = {}): Promise<void> {
+    const client = open(ipAddress)
+    await client.request(200, loginRequest(credentials, headers)).finally(() => client.close())
+  }
+
+  const residents = await inOrder(honest.slice(0, RESIDENTS), async (credentials, n) => {
+    const first = openFrom(home(n), url)
+    const sessions = [await openSession(first, credentials)]
+    await first.close()
+    const operations = { check: checkSession(sessions), refresh: withKey(refresh(sessions)) }
+    return { credentials, ipAddress: home(n), client: open(home(n), 8), ...operations }
+  })
+  const devices = await inOrder(honest.slice(RESIDENTS, RESIDENTS + DEVICES), async (credentials, n) => {
+    const { status, cookies } = await sendFrom(firstVisit(n), url, loginRequest(credentials, COOKIE_MODE))
+    const device = cookies.find((cookie) => cookie.startsWith('__Host-device='))?.split(';')[0]
+    if (!device) throw new Error(`a sign-in before the flood returned ${status} without a device cookie`)
+    return { credentials, headers: { ...COOKIE_MODE, cookie: device } }
+  })
+  const senders = open(SENDERS, 16)
+  const event = ingest(sender)
+  return {
+    'sign-in, known network': inTurn(residents, (one) => signIn(one.ipAddress, one.credentials)),
+    'sign-in, known device': inTurn(devices, ({ credentials, headers }, n) =>
+      signIn(deviceTravel(n), credentials, headers),
+    ),
+    'sign-in, new network': inTurn(honest.slice(RESIDENTS + DEVICES), (one, n) => signIn(travel(n), one)),
+    'session check': inTurn(residents, ({ client, check }) => perform(client, check)),
+    refresh: inTurn(residents, (one) => perform(one.client, one.refresh)),
+    'signed event': () => perform(senders, event),
+  }
+}
+
+/** With one key per token, so that a refresh whose response was lost can be repeated. */
+function withKey(rotation: Operation): Operation {
+  function request() {
+    const next = rotation.request()
+    return next && { ...next, headers: { 'idempotency-key': next.token?.slice(-40) ?? '' } }
+  }
+  return { ...rotation, request }
+}
+
+async function inOrder<T, R>(all: T[], act: (one: T, n: number) => Promise<R>): Promise<R[]> {
+  const results: R[] = []
+  for (const [n, one] of all.entries()) results.push(await act(one, n))
+  return results
+}
+
+function inTurn<T>(all: T[], use: (one: T, n: number) => Promise<void>): Work {
+  let n = -1
+  return () => {
+    n += 1
+    const one = all[n % all.length]
+    if (one === undefined) throw new Error('the list is empty')
+    return use(one, n)
+  }
+}
+
+function summarize(kind: Kind, { succeeded, errors, histogram }: Measurement): Seen {
+  const sent = [...errors.values()].reduce((sum, count) => sum + count, succeeded)
+  return {
+    kind,
+    sent,
+    succeeded,
+    share: sent > 0 ? succeeded / sent : 0,
+    p50: latencyAt(histogram, 50),
+    p99: latencyAt(histogram, 99),
+    errors: Object.fromEntries(errors),
+  }
+}
