@@ -3,7 +3,13 @@ import { expect } from 'vitest'
 import { createAuthenticator } from './authenticator.ts'
 import { mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
-import { type Answer, openTestService, type Person, type TestService } from './test-service.ts'
+import {
+  type Answer,
+  openTestService,
+  type Person,
+  type TestService,
+  useSharedService,
+} from './test-service.ts'
 
 /** Members with second factors. */
 
@@ -31,6 +37,13 @@ export async function must(answering: Promise<Answer>) {
 
 export type FactorService = Awaited<ReturnType<typeof openFactorService>>
 
+/** The shared service. */
+export async function useFactorService() {
+  const { service, mailbox } = await useSharedService()
+  return { ...service, mailbox, ...actsOn(service) }
+}
+
+/** A service with its own database. */
 export async function openFactorService(options: Parameters<typeof openTestService>[0] = {}) {
   const mailbox = await openMailbox()
   const service = await openTestService({ ...options, env: { SMTP_URL: mailbox.url, ...options.env } })

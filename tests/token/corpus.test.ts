@@ -1,12 +1,12 @@
 import { createHmac, createPublicKey, generateKeyPairSync, randomUUID, sign } from 'node:crypto'
-import { beforeEach, describe, expect, test, vi } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { addClient, introspect } from '../support/platform.ts'
 import { type Answer, useSharedService } from '../support/test-service.ts'
 import { encode, forge, type Json, type Kind, openForge, partsOf, signInput } from './forge.ts'
 
 /**
- * Tokens that must not pass, at each guard that takes one. All but the tampered ones carry a signature by
- * the service's own key, and the same token without its defect passes.
+ * Tokens that must not pass, each at one guard. All but the tampered ones are signed by the service's own key, and the
+ * same token without its defect passes. http/access.test.ts shows which routes stand behind the guards.
  */
 
 const { service } = await useSharedService()
@@ -18,13 +18,6 @@ const { access, refresh } = forgery
 const client = await addClient(service)
 const colleaguesSession = (await service.loginAs(colleague)).session.id
 const now = Math.floor(service.clock.now() / 1000)
-
-/** One behind each guard that takes access tokens: http/access.test.ts shows which routes stand behind them. */
-const ACCESS_ROUTES = [
-  ['GET', '/auth/session'],
-  ['POST', '/auth/logout'],
-] as const
-const REFRESH_ROUTES = [['POST', '/auth/refresh']] as const
 
 type Row = [name: string, token: string]
 
@@ -188,9 +181,9 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
     ['aud', 'among others', [aud, 'other']],
     ['sub', 'of a colleague', colleague.userId],
     ['sub', 'of a stranger', stranger.userId],
-    ['sub', 'of nobody', unknown],
+    ['sub', 'of no user', unknown],
     ['sub', 'in capitals', admin.userId.toUpperCase()],
-    ['sub', 'that is an address', admin.email],
+    ['sub', 'that is an email', admin.email],
     ['sub', 'a number', 1],
     ['cid', 'of another company', stranger.companyId],
     ['cid', 'of no company', unknown],
@@ -339,7 +332,7 @@ function wrongForms(kind: Kind): Row[] {
     ['a long id', forge(kind, { payload: { ...kind.claims, jti: 'x'.repeat(10_000) } })],
     ['15 KB', `${genuine}${'A'.repeat(15_000 - genuine.length)}`],
     ['15 KB of dots', '.'.repeat(15_000)],
-    ['the characters of JSON', JSON.stringify({ payload, signatures: [{ protected: header, signature }] })],
+    ['the JSON serialization', JSON.stringify({ payload, signatures: [{ protected: header, signature }] })],
   ]
 }
 
@@ -349,225 +342,200 @@ function nextLetter(letter: string): string {
   return LETTERS[(LETTERS.indexOf(letter) + 1) % 64] ?? 'A'
 }
 
-async function sessionRow() {
-  return await service.db
+/** What a client learns of a refusal, which must not depend on what was wrong. */
+function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
+  expect(requestId).toMatch(/^[0-9a-f-]{36}$/)
+  return { status, body, challenge: headers['www-authenticate'] }
+}
+
+const REFUSAL = {
+  status: 401,
+  challenge: expect.stringMatching(/^Bearer realm="gatehouse", error="invalid_token", error_description="/),
+  body: {
+    type: 'urn:gatehouse:problem:invalid_token',
+    title: 'Invalid token',
+    status: 401,
+    category: 'authentication',
+    code: 'invalid_token',
+    detail: 'The token is not valid here: sign in again, or send the token as it was issued.',
+  },
+}
+
+const MISSING = {
+  status: 401,
+  challenge: 'Bearer realm="gatehouse"',
+  body: {
+    type: 'urn:gatehouse:problem:missing_credentials',
+    title: 'Missing credentials',
+    status: 401,
+    category: 'authentication',
+    code: 'missing_credentials',
+    detail: 'Send one header `Authorization: Bearer <token>`.',
+  },
+}
+
+const bearer = (token: string) => ({ authorization: `Bearer ${Buffer.from(token).toString('latin1')}` })
+const getSession = (headers: Record<string, string | string[]>) => service.getSession({ headers })
+
+const sessionRow = () =>
+  service.db
     .selectFrom('sessions')
     .selectAll()
     .where('session_id', '=', forgery.sessionId)
     .executeTakeFirstOrThrow()
-}
 const untouched = await sessionRow()
 
-const { generation, issued_at, rotated_at, recent_keys, recent_spent_at } = untouched
-const { window_started_at, window_rotations } = untouched
-
-/** One token that passed by mistake must not make the tests of all others fail. */
-beforeEach(async () => {
-  await service.db
-    .updateTable('sessions')
-    .set({ ended_at: null, end_reason: null, generation, issued_at, rotated_at, recent_keys })
-    .set({ recent_spent_at, window_started_at, window_rotations })
-    .where('session_id', '=', forgery.sessionId)
-    .execute()
-})
-
-/** The session is as it was, and goes on. */
+/** The session is as it was, and can still be used. */
 async function expectUntouched() {
   expect(await sessionRow()).toEqual(untouched)
-  const { status } = await service.call('/auth/session', { method: 'GET', token: forgery.accessToken })
-  expect(status).toBe(200)
+  expect((await service.getSession({ token: forgery.accessToken })).status).toBe(200)
 }
 
-/** What a client learns of a refusal, which must not depend on what was wrong. */
-function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
-  expect(status).toBe(401)
-  expect(requestId).toMatch(/^[0-9a-f-]{36}$/)
-  return { status, body, type: headers['content-type'], challenge: headers['www-authenticate'] }
-}
-
-const send = (routes: readonly (readonly [string, string])[], headers: Record<string, string | string[]>) =>
-  Promise.all(routes.map(([method, path]) => service.call(path, { method, headers })))
-
-const asSent = (text: string) => Buffer.from(text).toString('latin1')
-
+const [app] = service.apps
 const kinds = [
-  { name: 'access', kind: access, other: refresh, routes: ACCESS_ROUTES },
-  { name: 'refresh', kind: refresh, other: access, routes: REFRESH_ROUTES },
-] as const
+  {
+    what: 'an access token',
+    kind: access,
+    other: refresh,
+    genuine: forgery.accessToken,
+    genuineOther: forgery.refreshToken,
+    spellings: 15,
+    send: getSession,
+    verify: (token: string) => app?.tokens.verifyAccess(token, now * 1000),
+  },
+  {
+    what: 'a refresh token',
+    kind: refresh,
+    other: access,
+    genuine: forgery.refreshToken,
+    genuineOther: forgery.accessToken,
+    spellings: 3,
+    send: (headers: Record<string, string>) => service.call('/auth/refresh', { headers }),
+    verify: async (token: string) => app?.tokens.verifyRefresh(token, now * 1000),
+  },
+]
 
-describe.each(kinds)('of $name tokens', ({ name, kind, other, routes }) => {
-  const genuine = name === 'access' ? forgery.accessToken : forgery.refreshToken
+describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spellings, send, verify }) => {
+  const expectRefused = async (token: string) => expect(refusalOf(await send(bearer(token)))).toEqual(REFUSAL)
+  /** For the many that differ only in their bytes: as the guard verifies them. */
+  const expectUnverified = async (token: string) =>
+    await expect(verify(token)).rejects.toMatchObject({ code: 'invalid_token' })
 
-  const REFUSAL = {
-    status: 401,
-    type: 'application/problem+json; charset=utf-8',
-    challenge: expect.stringMatching(/^Bearer realm="gatehouse", error="invalid_token", error_description="/),
-    body: {
-      type: 'urn:gatehouse:problem:invalid_token',
-      title: 'Invalid token',
-      status: 401,
-      category: 'authentication',
-      code: 'invalid_token',
-      detail: 'The token is not valid here: sign in again, or send the token as it was issued.',
-    },
-  }
+  const corpus: [ids: string, rows: Row[]][] = [
+    ['ASVS 9.1.2', wrongAlgorithms(kind, other)],
+    ['RFC 8725, section 2.1', publicKeyAsSecret(kind)],
+    ['ASVS 9.1.3, 9.2.2', wrongHeaders(kind, other)],
+    ['ASVS 9.2.3, 9.2.4', wrongClaims(kind, other)],
+    ['ASVS 9.2.1', wrongTimes(kind)],
+    ['RFC 7515, section 5.2', wrongForms(kind)],
+    ['ASVS 9.2.2', [['the form of the other kind', genuineOther]]],
+  ]
+  for (const [ids, rows] of corpus)
+    test.for(rows)(`${what} with %s is rejected (${ids})`, ([, token]) => expectRefused(token))
 
-  /** None of these does anything at any of the routes. */
-  async function expectRefused(...tokens: string[]) {
-    for (const token of tokens) {
-      for (const answer of await send(routes, { authorization: `Bearer ${asSent(token)}` })) {
-        expect(refusalOf(answer)).toEqual(REFUSAL)
-      }
-      // The services of the platform are told the same. They have no use for refresh tokens.
-      if (token === forgery.accessToken) continue
-      const headers = { authorization: `Bearer ${asSent(token)}` }
-      expect(refusalOf(await service.ask('/verify', { method: 'GET', headers }))).toEqual(REFUSAL)
-      const { status, body } = await introspect(service, client, token)
-      expect([status, body]).toEqual([200, { active: false }])
-    }
-    await expectUntouched()
-  }
-
-  test('the same without a defect passes (ASVS 9.1.1)', async () => {
-    const person = name === 'access' ? admin : colleague
-    const own = await openForge(service, person)
-    const token = forge(own[name])
-    const issued = name === 'access' ? own.accessToken : own.refreshToken
-    expect(partsOf(token).slice(0, 2)).toEqual(partsOf(issued).slice(0, 2))
-    const [method, path] = routes[0]
-    expect((await service.call(path, { method, token })).status).toBe(200)
-    if (name === 'access') expect((await service.call('/auth/logout', { token })).status).toBe(204)
-  })
-
-  test.each(wrongAlgorithms(kind, other))('one with %s is refused (ASVS 9.1.2)', (_, token) =>
-    expectRefused(token),
-  )
-  test.each(publicKeyAsSecret(kind))('one with %s is refused (RFC 8725, section 2.1)', (_, token) =>
-    expectRefused(token),
-  )
-  test.each(wrongHeaders(kind, other))('one with %s is refused (ASVS 9.1.3, 9.2.2)', (_, token) =>
-    expectRefused(token),
-  )
-  test.each(wrongClaims(kind, other))('one with %s is refused (ASVS 9.2.3, 9.2.4)', (_, token) =>
-    expectRefused(token),
-  )
-  test.each(wrongTimes(kind))('one with %s is refused (ASVS 9.2.1)', (_, token) => expectRefused(token))
-  test.each(wrongForms(kind))('one with %s is refused (RFC 7515, section 5.2)', (_, token) =>
-    expectRefused(token),
-  )
-
-  test.each(furtherClaims(kind))(
-    'one with a further claim %s is good (RFC 7519, section 4)',
-    async (_, token) => {
-      const [method, path] = routes[0]
-      const { status, body } = await service.call(path, { method, token })
-      expect([status, body.session.id, body.user.id]).toEqual([200, forgery.sessionId, admin.userId])
+  test.for(furtherClaims(kind))(
+    `${what} with the unknown claim %s is accepted (RFC 7519, section 4)`,
+    async ([, token]) => {
+      expect(await verify(token)).toMatchObject({ sid: forgery.sessionId, sub: admin.userId })
     },
   )
 
-  test('a genuine one of the other kind is refused (ASVS 9.2.2)', () =>
-    expectRefused(name === 'access' ? forgery.refreshToken : forgery.accessToken))
-
-  test('one with any bit of its signature flipped is refused (ASVS 9.1.1)', async () => {
+  test(`${what} with any bit of its signature flipped is rejected (ASVS 9.1.1)`, async () => {
     const [header, payload, signature] = partsOf(genuine)
     const bytes = Buffer.from(signature, 'base64url')
-    for (let byte = 0; byte < bytes.length; byte += 1) {
-      const tokens = [1, 2, 4, 8, 16, 32, 64, 128].map((bit) => {
-        const flipped = Buffer.from(bytes)
-        flipped.writeUInt8(flipped.readUInt8(byte) ^ bit, byte)
-        return `${header}.${payload}.${flipped.toString('base64url')}`
-      })
-      await expectRefused(...tokens)
+    for (const bit of Array(bytes.length * 8).keys()) {
+      const flipped = Buffer.from(bytes)
+      flipped.writeUInt8(flipped.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
+      await expectUnverified(`${header}.${payload}.${flipped.toString('base64url')}`)
     }
   })
 
-  test('one with any character changed is refused (ASVS 9.1.1)', async () => {
-    const changed = [...genuine].flatMap((letter, at) =>
-      letter === '.' ? [] : `${genuine.slice(0, at)}${nextLetter(letter)}${genuine.slice(at + 1)}`,
-    )
-    for (let at = 0; at < changed.length; at += 8) await expectRefused(...changed.slice(at, at + 8))
+  test(`${what} with any character changed is rejected (ASVS 9.1.1)`, async () => {
+    for (const [at, letter] of [...genuine].entries()) {
+      if (letter === '.') continue
+      await expectUnverified(`${genuine.slice(0, at)}${nextLetter(letter)}${genuine.slice(at + 1)}`)
+    }
   })
 
-  test('one whose signature is spelled with stray bits is refused (RFC 4648, section 3.5)', async () => {
-    const last = genuine.slice(-1)
+  test(`${what} with stray bits in its signature is rejected (RFC 4648, section 3.5)`, async () => {
     const bytes = Buffer.from(partsOf(genuine)[2], 'base64url')
-    const spellings = [...LETTERS]
-      .filter((letter) => letter !== last)
+    const spelled = [...LETTERS]
       .map((letter) => genuine.slice(0, -1) + letter)
-      .filter((token) => Buffer.from(partsOf(token)[2], 'base64url').equals(bytes))
-    expect(spellings).toHaveLength(name === 'access' ? 15 : 3)
-    await expectRefused(...spellings)
+      .filter((token) => token !== genuine && Buffer.from(partsOf(token)[2], 'base64url').equals(bytes))
+    expect(spelled).toHaveLength(spellings)
+    for (const token of spelled) await expectUnverified(token)
   })
 
-  test('one of 20 KB is refused as too large (RFC 6585, section 5)', async () => {
-    for (const answer of await send(routes, { authorization: `Bearer ${'A'.repeat(20_000)}` })) {
-      expect([answer.status, answer.body.code]).toEqual([431, 'headers_too_large'])
-    }
-    await expectUntouched()
-  })
-
-  test.each([
-    ['no Authorization header', {}],
-    ['an empty one', { authorization: '' }],
-    ['Bearer alone', { authorization: 'Bearer' }],
-    ['Bearer and a space', { authorization: 'Bearer ' }],
-    ['Bearer a b', { authorization: 'Bearer a b' }],
-    ['a token and more', { authorization: `Bearer ${genuine} x` }],
-    ['two tokens', { authorization: `Bearer ${genuine}, Bearer ${genuine}` }],
-    [
-      'Basic',
-      { authorization: `Basic ${Buffer.from(`${admin.email}:${admin.password}`).toString('base64')}` },
-    ],
-    ['another scheme', { authorization: `DPoP ${genuine}` }],
-    ['a token without a scheme', { authorization: genuine }],
-    ['a scheme that runs into the token', { authorization: `Bearer${genuine}` }],
-    ['a tab after the scheme', { authorization: `Bearer\t${genuine}` }],
-    ['two Authorization headers', { authorization: [`Bearer ${genuine}`, `Bearer ${genuine}`] }],
-    ['two Authorization headers, one of them Basic', { authorization: [`Bearer ${genuine}`, 'Basic eDp4'] }],
-  ])('a request with %s is asked for a credential (RFC 6750, section 3)', async (_, headers) => {
-    for (const answer of await send(routes, { ...headers })) {
-      expect(refusalOf(answer)).toEqual({
-        status: 401,
-        type: 'application/problem+json; charset=utf-8',
-        challenge: 'Bearer realm="gatehouse"',
-        body: {
-          type: 'urn:gatehouse:problem:missing_credentials',
-          title: 'Missing credentials',
-          status: 401,
-          category: 'authentication',
-          code: 'missing_credentials',
-          detail: 'Send one header `Authorization: Bearer <token>`.',
-        },
-      })
-    }
-    await expectUntouched()
-  })
-
-  test('the name of the scheme may be written in any case (RFC 9110, section 11.1)', async () => {
-    const own = await openForge(service, colleague)
-    const [method, path] = routes[0]
-    const authorization = `bEARER ${forge(own[name])}`
-    expect((await service.call(path, { method, headers: { authorization } })).status).toBe(200)
-  })
+  test(`${what} that was rejected for any reason leaves its session as it was`, expectUntouched)
 })
 
-test('a token in the address is not read (ASVS 14.2.1)', async () => {
-  const { status, body } = await service.call(`/auth/session?access_token=${forgery.accessToken}`, {
-    method: 'GET',
-  })
+test('an access token without a defect passes the session guard and signs out (ASVS 9.1.1)', async () => {
+  const own = await openForge(service, admin)
+  const token = forge(own.access)
+  expect(partsOf(token).slice(0, 2)).toEqual(partsOf(own.accessToken).slice(0, 2))
+  expect((await service.getSession({ token })).status).toBe(200)
+  expect((await service.call('/auth/logout', { token })).status).toBe(204)
+})
+
+test('a refresh token without a defect is exchanged (ASVS 9.1.1)', async () => {
+  const own = await openForge(service, colleague)
+  const token = forge(own.refresh)
+  expect(partsOf(token).slice(0, 2)).toEqual(partsOf(own.refreshToken).slice(0, 2))
+  expect((await service.refresh(token)).status).toBe(200)
+})
+
+test.for<Row>([
+  ['with a foreign signature', forge(access, { sign: signEs256() })],
+  ['of an unknown session', forge(access, { payload: { ...access.claims, sid: randomUUID() } })],
+  ['for refreshes', forgery.refreshToken],
+])('sign-out and the platform reject a token %s like the session guard', async ([, token]) => {
+  expect(refusalOf(await service.call('/auth/logout', { token }))).toEqual(REFUSAL)
+  const headers = bearer(token)
+  expect(refusalOf(await service.ask('/verify', { method: 'GET', headers }))).toEqual(REFUSAL)
+  expect((await introspect(service, client, token)).body).toEqual({ active: false })
+  await expectUntouched()
+})
+
+test('a token of 20 KB is rejected as too large (RFC 6585, section 5)', async () => {
+  const { status, body } = await getSession(bearer('A'.repeat(20_000)))
+  expect([status, body.code]).toEqual([431, 'headers_too_large'])
+})
+
+const genuine = forgery.accessToken
+test.for<[what: string, headers: Record<string, string | string[]>]>([
+  ['no Authorization header', {}],
+  ['an empty one', { authorization: '' }],
+  ['only "Bearer"', { authorization: 'Bearer' }],
+  ['"Bearer" and a space', { authorization: 'Bearer ' }],
+  ['two words after "Bearer"', { authorization: 'Bearer a b' }],
+  ['a word after the token', { authorization: `Bearer ${genuine} x` }],
+  ['two tokens', { authorization: `Bearer ${genuine}, Bearer ${genuine}` }],
+  ['Basic', { authorization: `Basic ${Buffer.from(`${admin.email}:${admin.password}`).toString('base64')}` }],
+  ['the scheme DPoP', { authorization: `DPoP ${genuine}` }],
+  ['a token without a scheme', { authorization: genuine }],
+  ['no space between scheme and token', { authorization: `Bearer${genuine}` }],
+  ['a tab after the scheme', { authorization: `Bearer\t${genuine}` }],
+  ['two Authorization headers', { authorization: [`Bearer ${genuine}`, `Bearer ${genuine}`] }],
+  ['an Authorization header and a Basic one', { authorization: [`Bearer ${genuine}`, 'Basic eDp4'] }],
+])('a request with %s gets a challenge for a token (RFC 6750, section 3)', async ([, headers]) => {
+  expect(refusalOf(await getSession(headers))).toEqual(MISSING)
+})
+
+test('the scheme of a credential is case-insensitive (RFC 9110, section 11.1)', async () => {
+  expect((await getSession({ authorization: `bEARER ${genuine}` })).status).toBe(200)
+})
+
+test('a token in the query string is not read (ASVS 14.2.1)', async () => {
+  const { status, body } = await service.call(`/auth/session?access_token=${genuine}`, { method: 'GET' })
   expect([status, body.code]).toEqual([401, 'missing_credentials'])
 })
 
-test('a token is found in no log line, refused or not (ASVS 16.2.5)', async () => {
-  const [header, payload, signature] = partsOf(forgery.accessToken)
-  for (const token of [forgery.accessToken, `${header}.${payload}A.${signature}`]) {
-    const { headers } = await service.call('/auth/session', { method: 'GET', token })
-    const ours = () =>
-      service.logs
-        .join('')
-        .split('\n')
-        .filter((line) => line.includes(String(headers['x-request-id'])))
-    await vi.waitFor(() => expect(ours()).not.toEqual([]), { timeout: 100_000 })
-    for (const part of [payload, signature]) expect(ours().join()).not.toContain(part)
+test('the log contains no token, valid or not (ASVS 16.2.5)', async () => {
+  const [header, payload, signature] = partsOf(genuine)
+  for (const token of [genuine, `${header}.${payload}A.${signature}`]) {
+    const { headers } = await service.getSession({ token })
+    const lines = () => service.logs.filter((line) => line.includes(String(headers['x-request-id'])))
+    await vi.waitFor(() => expect(lines()).not.toEqual([]), { timeout: 100_000 })
+    for (const part of [payload, signature]) expect(lines().join()).not.toContain(part)
   }
 })

@@ -4,7 +4,7 @@ import { realSystem } from '../../src/system.ts'
 import { listKeys } from '../../src/token/repository.ts'
 import type { Person, TestService } from '../support/test-service.ts'
 
-/** Tokens made with the service's own keys, so that one that is refused is refused for its defect alone. */
+/** Tokens made with the service's own keys, so that one that is refused is refused only for its defect. */
 
 export type Json = Record<string, unknown>
 
@@ -54,8 +54,9 @@ export function forge(kind: Kind, { header, payload, sign: signer }: Forgery = {
 export async function openForge(service: TestService, person: Person) {
   const { accessToken, refreshToken, session } = await service.loginAs(person)
   const [masterKey] = service.config.masterKeys
-  const [stored] = await listKeys(service.db)
-  if (!masterKey || !stored) throw new Error('the service has no keys')
+  const { kid } = decode(partsOf(accessToken)[0])
+  const stored = (await listKeys(service.db)).find(({ keyId }) => keyId === kid)
+  if (!masterKey || !stored) throw new Error('the service does not have the keys of this session')
   const sealer = createSealer(service.config.masterKeys, realSystem.randomBytes)
   const der = sealer.open(stored.sealedPrivateKey, `signing-key:${stored.keyId}`)
   const privateKey = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' })

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
 import { decode, partsOf } from './forge.ts'
 
-/** What a service of somebody else's can do with the key set alone, and what it cannot. */
+/** What other services can do with the key set, and what they cannot. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
@@ -25,10 +25,9 @@ const PINNED = {
 } satisfies JWTVerifyOptions
 
 describe('the key set', () => {
-  test('may be cached for five minutes (RFC 9111, section 5.2.2)', async () => {
-    const { status, headers } = await keySet()
-    expect([status, headers['cache-control']]).toEqual([200, 'public, max-age=300'])
-    expect(headers['content-type']).toBe('application/json; charset=utf-8')
+  test('can be cached for five minutes (RFC 9111, section 5.2.2)', async () => {
+    const { headers } = await keySet()
+    expect(headers['cache-control']).toBe('public, max-age=300')
   })
 
   test('has public members only (RFC 7517, section 9.2; ASVS 13.3.1)', () => {
@@ -49,7 +48,7 @@ describe('the key set', () => {
     })
   })
 
-  test('verifies an access token offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
+  test('verifies access tokens offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
     const [address] = service.addresses
     const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
     const { payload } = await jwtVerify(accessToken, remote, PINNED)
@@ -61,14 +60,14 @@ describe('the key set', () => {
     ['another audience', { audience: 'gatehouse/refresh' }],
     ['another type', { typ: 'rt+jwt' }],
     ['another algorithm', { algorithms: ['HS256'] }],
-    ['a time past its end', { currentDate: new Date((nowSeconds + 900) * 1000) }],
-  ])('verifies no access token for one who expects %s (ASVS 9.2.1, 9.2.3)', async (_, difference) => {
+    ['a time after its end', { currentDate: new Date((nowSeconds + 900) * 1000) }],
+  ])('does not verify an access token against %s (ASVS 9.2.1, 9.2.3)', async (_, difference) => {
     await expect(
       jwtVerify(accessToken, createLocalJWKSet(keys), { ...PINNED, ...difference }),
     ).rejects.toThrow()
   })
 
-  test('verifies no refresh token (ASVS 9.2.2)', async () => {
+  test('does not verify refresh tokens (ASVS 9.2.2)', async () => {
     await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
     const [{ x, y, kid }] = keys.keys
     const publicKey = createPublicKey({ key: keys.keys[0], format: 'jwk' })
@@ -85,7 +84,7 @@ describe('the key set', () => {
   })
 })
 
-test('an access token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', () => {
+test('an access token has its claims and no others (ASVS 9.2.2, 9.2.4)', () => {
   const [header, payload] = partsOf(accessToken)
   expect(decode(header)).toStrictEqual({ alg: 'ES256', typ: 'at+jwt', kid: keys.keys[0].kid })
   expect(decode(payload)).toStrictEqual({
@@ -104,7 +103,7 @@ test('an access token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', (
   })
 })
 
-test('a refresh token says what it must and nothing else (ASVS 9.2.2, 9.2.4)', async () => {
+test('a refresh token has its claims and no others (ASVS 9.2.2, 9.2.4)', async () => {
   const first = await service.loginAs(admin)
   const { body: second } = await service.refresh(first.refreshToken)
   for (const [gen, token] of [first.refreshToken, second.refreshToken].entries()) {
