@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { COOKIE_MODE, codeAt, must, ORIGIN, openFactorService } from '../support/second-factors.ts'
 
-/** Instances of three deployments, on one database, so that only the name of the cell tells them apart. */
+/** Instances of three deployments on one database, which differ only by the name of their cell. */
 const [NONE, EU1, EU2] = [0, 1, 2]
 const service = await openFactorService({
   instances: 3,
@@ -14,7 +14,7 @@ const { call } = service
 const statuses = async (ask: (at: number) => Promise<{ status: number }>) =>
   [await ask(NONE), await ask(EU1), await ask(EU2)].map(({ status }) => status)
 
-test('cookies of sessions and devices name their cell, and hold there alone; those without one hold', async () => {
+test('cookies name their cell and work only there; those without one work everywhere', async () => {
   const answer = await service.login(admin, { headers: COOKIE_MODE, at: EU1 })
   const cookies = [answer.headers['set-cookie'] ?? ''].flat().map((cookie) => cookie.split(';')[0])
   expect(cookies).toEqual([
@@ -29,7 +29,7 @@ test('cookies of sessions and devices name their cell, and hold there alone; tho
   expect(await statuses((at) => service.getSession({ cookie: older, at }))).toEqual([200, 200, 200])
 })
 
-test('challenges name their cell, whatever answers them', async () => {
+test('challenges name their cell and work only there', async () => {
   const person = await service.personWithTotp(admin)
   const begun = async () => (await service.begin(person, { at: EU1 })).challenge
   const code = () => codeAt(person.secret, service.clock.now())

@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { companySecurity } from '../../src/operator/companies.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -9,14 +10,14 @@ import {
   cookieFrom,
   must,
   ORIGIN,
-  openFactorService,
+  useFactorService,
 } from '../support/second-factors.ts'
 import { countWaiting, PASSWORD, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
 
 /** Adding and removing one's own second factors (ASVS 6.5.6). */
 
-const service = await openFactorService({ instances: 2 })
+const service = await useFactorService()
 const admin = await service.addCompany()
 const { call } = service
 const now = () => service.clock.now()
@@ -33,45 +34,28 @@ const remove = (id: string, token: string, at = 0) =>
   call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
 describe('an authenticator app', () => {
-  test('is in force once its first code is confirmed, and before changes nothing', async () => {
+  test('takes effect only when its first code is confirmed', async () => {
     const { person, token } = await signedIn()
-    const added = await service.beginTotp({ token })
-    expect(added).toEqual({
-      id: expect.any(String),
-      secret: expect.stringMatching(/^[A-Z2-7]{32}$/),
-      uri: expect.stringMatching(/^otpauth:\/\/totp\//),
-    })
+    const { id, secret } = await service.beginTotp({ token })
     expect((await list(token)).secondFactors).toEqual([])
     expect((await service.login(person)).status).toBe(200)
-    const wrong = await call(`${totp}/${added.id}/confirm`, { token, json: { code: '000000' } })
-    expectField(wrong, '/code')
-    const code = codeAt(added.secret, now())
-    // As a word processor writes it.
-    const typed = `${code.slice(0, 3)} — ${code.slice(3)}`
-    const { recoveryCodes } = await must(
-      call(`${totp}/${added.id}/confirm`, { token, json: { code: typed } }),
-    )
-    expect(recoveryCodes).toHaveLength(10)
+    const confirm = (code: string) => call(`${totp}/${id}/confirm`, { token, json: { code } })
+    expectField(await confirm('000000'), '/code')
+    const code = codeAt(secret, now())
+    expect((await must(confirm(code))).recoveryCodes).toHaveLength(10)
+    const createdAt = new Date(now()).toISOString()
     expect(await list(token)).toEqual({
-      secondFactors: [
-        {
-          id: added.id,
-          kind: 'totp',
-          name: 'Authenticator app',
-          createdAt: new Date(now()).toISOString(),
-          lastUsedAt: null,
-        },
-      ],
+      secondFactors: [{ id, kind: 'totp', name: 'Authenticator app', createdAt, lastUsedAt: null }],
       recoveryCodes: 10,
       required: false,
       enrolmentRequired: false,
       mailCodeRequired: false,
     })
     expect((await service.login(person)).body.code).toBe('second_factor_required')
-    expectProblem(await call(`${totp}/${added.id}/confirm`, { token, json: { code } }), [404, 'not_found'])
+    expectProblem(await confirm(code), [404, 'not_found'])
   })
 
-  test('that is begun again replaces the one that was begun', async () => {
+  test('replaces one whose setup was not finished', async () => {
     const { token } = await signedIn()
     const first = await service.beginTotp({ token })
     const second = await service.beginTotp({ token })
@@ -82,7 +66,7 @@ describe('an authenticator app', () => {
     expect((await confirm(second)).status).toBe(200)
   })
 
-  test('can be set up for an hour, by its owner alone', async () => {
+  test('can be confirmed for an hour, only by its owner', async () => {
     const person = await service.addUser(admin)
     const cookie = await service.cookieOf(person)
     const { id, secret } = await service.beginTotp({ cookie })
@@ -96,16 +80,16 @@ describe('an authenticator app', () => {
     expectProblem(await confirm({ cookie: cookieFrom(proven) }), [404, 'not_found'])
   })
 
-  test('of fifty confirmations at once one puts it in force, with one set of recovery codes (ASVS 2.3.4)', async () => {
+  test('is confirmed by one of ten concurrent requests, with one set of codes (ASVS 2.3.4)', async () => {
     const { person, token } = await signedIn()
     const { id, secret } = await service.beginTotp({ token })
     const code = codeAt(secret, now())
     const answers = await Promise.all(
-      times(50, (n) => call(`${totp}/${id}/confirm`, { token, json: { code }, at: n % 2 })),
+      times(10, (n) => call(`${totp}/${id}/confirm`, { token, json: { code }, at: n % 2 })),
     )
     const done = answers.filter(({ status }) => status === 200)
     expect(done).toHaveLength(1)
-    expect(answers.filter(({ status }) => status === 404)).toHaveLength(49)
+    expect(answers.filter(({ status }) => status === 404)).toHaveLength(9)
     service.clock.advance(30)
     const { challenge } = await service.begin(person)
     const [recoveryCode] = done[0]?.body.recoveryCodes ?? []
@@ -114,7 +98,7 @@ describe('an authenticator app', () => {
     )
   })
 
-  test('there are two at most, and both work', async () => {
+  test('can be added twice, and both work', async () => {
     const person = await service.personWithTotp(admin)
     const { secret } = await service.addTotp({ token: person.token })
     expectProblem(await call(totp, { token: person.token }), [409, 'quota_reached'])
@@ -124,7 +108,7 @@ describe('an authenticator app', () => {
 })
 
 describe('a passkey', () => {
-  test('has a name, and says when it was last used', async () => {
+  test('has a name and the time of its last use', async () => {
     const { person, token } = await signedIn()
     const authenticator = createAuthenticator(ORIGIN)
     const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, {
@@ -145,18 +129,22 @@ describe('a passkey', () => {
     ])
   })
 
-  test('is refused under a name that is none', async () => {
+  test('with an invalid name is rejected', async () => {
     const { token } = await signedIn()
-    for (const name of ['', ' ', 'a\nb', 'a'.repeat(101), 'zero\u200bwidth']) {
+    for (const name of [' ', 'a\nb', 'a'.repeat(101)]) {
       const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
       const response = createAuthenticator(ORIGIN).create(passkeyOptions)
       expectField(await call(passkeys, { token, json: { response, name } }), '/name')
     }
   })
 
-  test('there are twenty at most', async () => {
-    const { token } = await signedIn()
-    for (const _ of times(20, () => 0)) await service.addPasskey({ token })
+  test('can be added until there are twenty', async () => {
+    const { token, id } = await service.personWithPasskey(admin)
+    const one = service.db.selectFrom('second_factors').selectAll().where('factor_id', '=', id)
+    const row = await one.executeTakeFirstOrThrow()
+    const copies = times(18, () => ({ ...row, factor_id: randomUUID(), credential_id: randomBytes(32) }))
+    await service.db.insertInto('second_factors').values(copies).execute()
+    await service.addPasskey({ token })
     const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
     expect(passkeyOptions.excludeCredentials).toHaveLength(20)
     const response = createAuthenticator(ORIGIN).create(passkeyOptions)
@@ -165,12 +153,12 @@ describe('a passkey', () => {
   })
 })
 
-describe('a factor that is added or removed', () => {
-  test('ends the other sessions, and gives this one what it proves (ASVS 7.4.3)', async () => {
+describe('adding or removing a factor', () => {
+  test('ends the other sessions of the member (ASVS 7.4.3)', async () => {
     const { person, token } = await signedIn()
     const before = await service.loginAs(person)
     const cookie = await service.cookieOf(person)
-    // Another passkey or app that is only begun is none yet.
+    // An app whose setup has only begun ends nothing.
     await service.beginTotp({ token })
     expect((await service.getSession({ cookie })).status).toBe(200)
     await service.addTotp({ token })
@@ -182,14 +170,12 @@ describe('a factor that is added or removed', () => {
     expect((await service.getSession({ token, at: 1 })).status).toBe(200)
   })
 
-  test('changes amr of this session from its next tokens on, and no time of a proof (RFC 9068 section 2.2.1)', async () => {
+  test('changes amr with the next tokens, and not auth_time (RFC 9068 section 2.2.1)', async () => {
     const person = await service.addUser(admin)
     const first = await service.loginAs(person)
     const { auth_time: authTime } = claimsOf(first.accessToken)
     service.clock.advance(300)
     await service.addTotp({ token: first.accessToken })
-    // What the token in hand says, it goes on to say.
-    expect(claimsOf(first.accessToken)['amr']).toEqual(['pwd'])
     const next = await must(service.refresh(first.refreshToken))
     expect(claimsOf(next.accessToken)).toMatchObject({ amr: ['pwd', 'otp', 'mfa'], auth_time: authTime })
     await service.addPasskey({ token: next.accessToken })
@@ -197,7 +183,7 @@ describe('a factor that is added or removed', () => {
     expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa', 'swk', 'user'])
   })
 
-  test('is mailed and audited (ASVS 6.3.7)', async () => {
+  test('is emailed to the member and audited (ASVS 6.3.7)', async () => {
     const { person, token } = await signedIn()
     const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { name: 'Blue key' })
     const { email: added } = await service.mailbox.mailTo(person.email, 'A second factor was added')
@@ -216,7 +202,7 @@ describe('a factor that is added or removed', () => {
     ])
   })
 
-  test('needs a recent proof; the list needs none (ASVS 7.5.1)', async () => {
+  test('requires recent authentication; the list does not (ASVS 7.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const { refreshToken } = await must(service.signInByTotp(person))
     service.clock.advance(16 * 60)
@@ -234,7 +220,7 @@ describe('a factor that is added or removed', () => {
       expectProblem(await call(path, { method, token }), [403, 'reauthentication_required'])
   })
 
-  test('is one of the own: that of somebody else is not there', async () => {
+  test('works only with the factors of the member', async () => {
     const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
     const stranger = await service.personWithTotp(await service.addCompany())
     for (const { id } of [other, stranger]) expectProblem(await remove(id, one.token), [404, 'not_found'])
@@ -242,8 +228,8 @@ describe('a factor that is added or removed', () => {
   })
 })
 
-describe('the last factor', () => {
-  test('that is removed takes the recovery codes with it; a first one makes new ones', async () => {
+describe('removing the last factor', () => {
+  test('removes the recovery codes, and a new factor brings new ones', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     expect(passkey.recoveryCodes).toBeUndefined()
@@ -261,7 +247,7 @@ describe('the last factor', () => {
     expect(person.recoveryCodes?.some((code) => again.recoveryCodes?.includes(code))).toBe(false)
   })
 
-  test('that is removed takes `mfa` from the session that remains, and nothing else (RFC 8176)', async () => {
+  test('removes only mfa from the session that remains (RFC 8176)', async () => {
     const company = await service.addCompany()
     const person = await service.addUser(company)
     const first = await service.loginAs(person)
@@ -277,7 +263,7 @@ describe('the last factor', () => {
       ])
   })
 
-  test('of two that are removed at once on two instances, the codes go as well', async () => {
+  test('removes the codes even if two go at the same time on two instances', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     const answers = await Promise.all([remove(person.id, person.token), remove(passkey.id, person.token, 1)])
@@ -288,7 +274,7 @@ describe('the last factor', () => {
 })
 
 describe('recovery codes', () => {
-  test('can be made anew: the old ones are void, and the member is told (ASVS 6.3.7)', async () => {
+  test('can be replaced: the old ones stop working and the member gets an email (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
     const path = '/auth/second-factors/recovery-codes'
     const answer = await call(path, { token: person.token })
@@ -304,46 +290,44 @@ describe('recovery codes', () => {
     expect((await service.complete({ challenge, method: 'recovery_code', code: fresh })).status).toBe(200)
   })
 
-  test('come with a factor only', async () => {
+  test('require a factor', async () => {
     const { token } = await signedIn()
     expectProblem(await call('/auth/second-factors/recovery-codes', { token }), [409, 'factor_required'])
   })
 })
 
-describe('what a session does that ends meanwhile, comes to nothing:', () => {
-  test('an app that is confirmed, a passkey that is removed', async () => {
-    const { person, token } = await signedIn()
-    const { id, secret } = await service.beginTotp({ token })
-    const passkey = await service.addPasskey({ token })
-    const { userId } = person
-    const [confirming, removing] = await service.db.transaction().execute(async (tx) => {
-      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
-      const waiting = [
-        call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } }),
-        remove(passkey.id, token),
-      ]
-      await expect.poll(() => countWaiting(service.db)).toBe(2)
-      await tx
-        .updateTable('users')
-        .set(({ eb }) => ({
-          session_epoch: eb('session_epoch', '+', 1),
-          session_epoch_reason: 'ended_by_admin',
-        }))
-        .where('user_id', '=', userId)
-        .execute()
-      return [waiting[0], waiting[1]]
-    })
-    for (const answer of [await confirming, await removing]) expect(answer?.body.code).toBe('session_ended')
-    const kinds = await service.db
-      .selectFrom('users')
-      .select('second_factors')
+test('a change of factors by a session that ends in the meantime is rejected', async () => {
+  const { person, token } = await signedIn()
+  const { id, secret } = await service.beginTotp({ token })
+  const passkey = await service.addPasskey({ token })
+  const { userId } = person
+  const [confirming, removing] = await service.db.transaction().execute(async (tx) => {
+    await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
+    const waiting = [
+      call(`${totp}/${id}/confirm`, { token, json: { code: codeAt(secret, now()) } }),
+      remove(passkey.id, token),
+    ]
+    await expect.poll(() => countWaiting(service.db)).toBe(2)
+    await tx
+      .updateTable('users')
+      .set(({ eb }) => ({
+        session_epoch: eb('session_epoch', '+', 1),
+        session_epoch_reason: 'ended_by_admin',
+      }))
       .where('user_id', '=', userId)
-      .executeTakeFirst()
-    expect(kinds?.second_factors).toEqual(['passkey'])
+      .execute()
+    return [waiting[0], waiting[1]]
   })
+  for (const answer of [await confirming, await removing]) expect(answer?.body.code).toBe('session_ended')
+  const kinds = await service.db
+    .selectFrom('users')
+    .select('second_factors')
+    .where('user_id', '=', userId)
+    .executeTakeFirst()
+  expect(kinds?.second_factors).toEqual(['passkey'])
 })
 
-test('a password alone opens no session once there is a factor, however close they come (ASVS 15.4.2)', async () => {
+test('a sign-in that races with the first factor leaves no session (ASVS 15.4.2)', async () => {
   const { person, token } = await signedIn()
   const { id, secret } = await service.beginTotp({ token })
   const code = codeAt(secret, now())
@@ -356,7 +340,7 @@ test('a password alone opens no session once there is a factor, however close th
   expect((await service.login(person)).body.code).toBe('second_factor_required')
 })
 
-test('a server of the company has none, and is asked for none', async () => {
+test('a service account cannot have a factor and needs none', async () => {
   const { accessToken } = await service.loginAs(admin)
   const server = await must(
     call('/auth/members', { token: accessToken, json: { name: 'Billing', role: 'developer' } }),

@@ -5,7 +5,7 @@ import { createSealer } from '../../src/crypto/sealing.ts'
 import { rotateKeys } from '../../src/operator/keys.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 
-/** Second factors while a master key gives way to another (ASVS 11.2.2, 13.3.4). */
+/** Second factors while a new master key replaces the current one (ASVS 11.2.2, 13.3.4). */
 
 const [OLD, NEW] = ['old', 'new'].map((id) => `${id}:${randomBytes(32).toString('base64')}`)
 /** The first instance still uses the old key, the second the new one; both know both. */
@@ -16,7 +16,7 @@ const service = await openFactorService({
 })
 const admin = await service.addCompany()
 
-test('challenges, codes and secrets made under one key pass at an instance that uses the other', async () => {
+test('challenges, codes, and secrets under one key work on an instance with the other', async () => {
   const person = await service.personWithTotp(admin)
   for (const at of [0, 1]) {
     const { challenge } = await service.begin(person, { at })
@@ -36,7 +36,7 @@ test('challenges, codes and secrets made under one key pass at an instance that 
   }
 })
 
-test('the operator seals the secrets of authenticator apps anew', async () => {
+test('a rotation reseals the secrets of authenticator apps', async () => {
   const person = await service.personWithTotp(admin)
   const sealed = async () =>
     (

@@ -4,12 +4,12 @@ import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { voidPassword } from '../../src/sign-in/proofs.ts'
 import { useService } from '../support/onboarding.ts'
 import { releaseTogether as release } from '../support/races.ts'
-import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { codeAt, must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** What comes at the same moment as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
+/** What happens at the same time as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
 
-const service = await openFactorService({ instances: 2 })
+const service = await useFactorService()
 const admin = await service.addCompany()
 const { call, begin, complete, db } = service
 const { allSent } = useService(service, service.mailbox)
@@ -33,13 +33,13 @@ async function beginTwice() {
   return { person, finish }
 }
 
-describe('a sign-in and, at the same moment,', () => {
+describe('a sign-in', () => {
   const settle = async () => {
     await settleLapsedAcrossCompanies({ db, system: service.clock }, now())
     return 0
   }
 
-  test('the settlement of one that was abandoned', async () => {
+  test('completes while an abandoned one is settled', async () => {
     for (const isFirst of [true, false]) {
       const { person, finish } = await beginTwice()
       const acts = isFirst ? [settle, finish] : [finish, settle]
@@ -47,7 +47,7 @@ describe('a sign-in and, at the same moment,', () => {
     }
   })
 
-  test('a reset by an operator', async () => {
+  test('leaves no session after a concurrent reset by an operator', async () => {
     for (const isFirst of [true, false]) {
       const { person, finish } = await beginTwice()
       const reset = async () => {
@@ -69,7 +69,7 @@ describe('a sign-in and, at the same moment,', () => {
     }
   })
 
-  test('a deletion by an operator', async () => {
+  test('does not deadlock with a deletion by an operator', async () => {
     const { person, finish } = await beginTwice()
     const remove = async () => {
       await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
@@ -79,11 +79,11 @@ describe('a sign-in and, at the same moment,', () => {
   })
 })
 
-describe('a password that is made void by too many wrong codes', () => {
+describe('a password that too many wrong codes revoke', () => {
   const { signal } = new AbortController()
   const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
 
-  test('leaves one mail with a link, however close the last two came', async () => {
+  test('leaves one email with a link, even if two wrong codes come together', async () => {
     const person = await service.personWithTotp(admin)
     await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
     const context = { db, system: service.clock }
@@ -94,7 +94,7 @@ describe('a password that is made void by too many wrong codes', () => {
     expect((await call('/auth/password/reset', { json })).status).toBe(204)
   })
 
-  test('makes void what came after it: a proof that waits for its code', async () => {
+  test('also ends a re-authentication that waits for its code', async () => {
     const person = await service.personWithTotp(admin)
     const proof = await must(
       call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
@@ -110,7 +110,7 @@ describe('a password that is made void by too many wrong codes', () => {
     ])
   })
 
-  test('is not brought nearer by wrong codes from before a new one', async () => {
+  test('is a new one, without the wrong codes of the previous one', async () => {
     const person = await service.personWithTotp(admin)
     const { accessToken: token } = await must(service.signInByTotp(person))
     await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
@@ -123,7 +123,7 @@ describe('a password that is made void by too many wrong codes', () => {
   })
 })
 
-test('the notice of a reset by an admin comes, also if somebody asks for another link before it is sent', async () => {
+test('the notice of a reset by an admin survives a new reset request', async () => {
   const person = await service.personWithTotp(admin)
   await service.mailbox.stop()
   const { accessToken } = await service.loginAs(admin)

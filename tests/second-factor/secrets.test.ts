@@ -4,20 +4,20 @@ import { companySecurity } from '../../src/operator/companies.ts'
 import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, PASSWORD } from '../support/test-service.ts'
 
-/** What nobody learns: from the answers before the right password, from a copy of the database, from the log. */
+/** What stays secret: in responses before the password, in a copy of the database, and in the log. */
 
 const service = await openFactorService()
 const admin = await service.addCompany()
 const { call } = service
 
-/** What a client sees, without what differs between any two answers. */
+/** What a client sees, without what differs between any two responses. */
 function seen({ status, headers, body }: Answer) {
   const { date: _, 'x-request-id': __, ratelimit: ___, ...others } = headers
   const { requestId: ____, ...rest } = body
   return JSON.stringify([status, others, rest])
 }
 
-test('before the right password, nobody learns who has a second factor (ASVS 6.3.8)', async () => {
+test('responses before the password do not show who has a second factor (ASVS 6.3.8)', async () => {
   const [plain, byTotp, byPasskey] = [
     await service.addUser(admin),
     await service.personWithTotp(admin),
@@ -35,7 +35,7 @@ test('before the right password, nobody learns who has a second factor (ASVS 6.3
   expect(new Set(forgotten).size).toBe(1)
 })
 
-test('a sealed secret that is moved to another member does not open (ASVS 11.3.3, 11.2.5)', async () => {
+test('a sealed secret that was moved to a different member does not open (ASVS 11.3.3, 11.2.5)', async () => {
   const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
   const { sealed_secret } = await service.db
     .selectFrom('second_factors')
@@ -49,14 +49,14 @@ test('a sealed secret that is moved to another member does not open (ASVS 11.3.3
     .execute()
   const { challenge } = await service.begin(other)
   const code = codeAt(one.secret, service.clock.now())
-  // Somebody has changed the database: an operator finds it in the log, and nobody gets in.
+  // Someone has changed the database: an operator finds it in the log.
   const { status, body } = await service.complete({ challenge, method: 'totp', code })
   expect([status, body.code]).toEqual([500, 'internal_error'])
   const [recoveryCode] = other.recoveryCodes ?? []
   await must(service.complete({ challenge, method: 'recovery_code', code: recoveryCode }))
 })
 
-test('a copy of the database opens nothing: no secret, no recovery code, no challenge, no mailed code (ASVS 6.5.2)', async () => {
+test('a copy of the database contains no secret, recovery code, challenge, or emailed code (ASVS 6.5.2)', async () => {
   const person = await service.personWithTotp(admin)
   const { challenge } = await service.begin(person)
   const proof = await must(

@@ -1,6 +1,6 @@
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 
-/** A passkey in software, which can be made to say what is not true. */
+/** A passkey in software, whose responses can be falsified. */
 
 export interface Options {
   challenge: string
@@ -140,7 +140,7 @@ export function createAuthenticator(
       return {
         id: base64url(credentialId),
         rawId: base64url(credentialId),
-        type: 'public-key',
+        type: 'public-key' as const,
         authenticatorAttachment: 'platform',
         clientExtensionResults: { credProps: { rk: true } },
         response: {
@@ -161,7 +161,7 @@ export function createAuthenticator(
       return {
         id: base64url(credentialId),
         rawId: base64url(credentialId),
-        type: 'public-key',
+        type: 'public-key' as const,
         authenticatorAttachment: 'platform',
         clientExtensionResults: {},
         response: {

@@ -1,7 +1,7 @@
 import { TOTP } from 'otpauth'
 import { expect } from 'vitest'
 import { createAuthenticator } from './authenticator.ts'
-import { mailedCodeOf } from './mail-code.ts'
+import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import {
   type Answer,
@@ -93,17 +93,24 @@ function actsOn(service: TestService) {
     }
   }
 
+  /** A member without a factor, a session of theirs, and the code that their first factor needs. */
+  async function personWithCode(company: { companyId: string }, role: string) {
+    const person = await service.addUser(company, role)
+    const opened = await service.loginAs(person)
+    const mailCode = await mailedCodeIn(service, opened, 'mailbox_code')
+    return { person, token: opened.accessToken as string, mailCode }
+  }
+
   /** A member who signs in with an authenticator app, and a session of theirs. */
   async function personWithTotp(company: { companyId: string }, role = 'viewer') {
-    const person = await service.addUser(company, role)
-    const { accessToken: token } = await service.loginAs(person)
-    return { ...person, token, ...(await addTotp({ token })) }
+    const { person, token, mailCode } = await personWithCode(company, role)
+    return { ...person, token, ...(await addTotp({ token }, { mailCode })) }
   }
 
   async function personWithPasskey(company: { companyId: string }, role = 'viewer') {
-    const person = await service.addUser(company, role)
-    const { accessToken: token } = await service.loginAs(person)
-    const { id, recoveryCodes, authenticator } = await addPasskey({ token })
+    const { person, token, mailCode } = await personWithCode(company, role)
+    const added = await addPasskey({ token }, createAuthenticator(ORIGIN), { mailCode })
+    const { id, recoveryCodes, authenticator } = added
     return { ...person, token, id, recoveryCodes, authenticator }
   }
 

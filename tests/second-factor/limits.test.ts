@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import { expectProblem } from '../http/problem.ts'
+import { selectAudit } from '../support/audit.ts'
+import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { times } from '../support/test-service.ts'
+
+/** Limits of codes and passkeys, which are too high for tests elsewhere (ASVS 6.3.1, 6.6.3). */
+
+const SIGN_INS = 20
+const service = await openFactorService({
+  instances: 2,
+  env: {
+    RATE_LIMIT_SCALE: '1',
+    LIMIT_REFUSALS: '1000/60',
+    LIMIT_SIGN_IN_ATTEMPTS: `${SIGN_INS}/60`,
+    LIMIT_MAILBOX_CODES: '3/3600',
+    TRUST_PROXY: '127.0.0.1',
+  },
+})
+const admin = await service.addCompany()
+const { begin, complete, call } = service
+
+test('wrong codes are limited by member, across challenges and instances', async () => {
+  const person = await service.personWithTotp(admin)
+  const challenges: string[] = []
+  for (const _ of times(3, () => 0)) challenges.push((await begin(person)).challenge)
+  const guess = (n: number) =>
+    complete(
+      { challenge: challenges[n % 3], method: 'totp', code: String(n).padStart(6, '0') },
+      { at: n % 2 },
+    )
+  const answers = await Promise.all(times(12, guess))
+  const wrong = await selectAudit(service.db)
+    .select('outcome')
+    .where('action', '=', 'second_factor')
+    .where('actor', '=', person.userId)
+    .execute()
+  expect(wrong.length).toBeLessThanOrEqual(10)
+  expect(answers.some(({ status }) => status === 429)).toBe(true)
+  const { challenge } = await begin(person)
+  const code = codeAt(person.secret, service.clock.now())
+  const refused = await complete({ challenge, method: 'totp', code })
+  expectProblem(refused, [429, 'rate_limited'])
+  expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
+  service.clock.advance(901)
+  expect((await service.signInByTotp(person)).status).toBe(200)
+})
+
+test('correct codes do not consume the limit', async () => {
+  const person = await service.personWithTotp(admin)
+  for (const _ of times(12, () => 0)) {
+    expect((await service.signInByTotp(person)).status).toBe(200)
+    service.clock.advance(20)
+  }
+})
+
+test('sign-ins by passkey are limited by network, like other sign-ins', async () => {
+  const { authenticator } = await service.personWithPasskey(admin)
+  const { passkeyOptions, challenge } = await must(call('/auth/login/passkey/options', {}))
+  const json = { challenge, response: authenticator.get(passkeyOptions, { userVerified: false }) }
+  const headers = { 'x-forwarded-for': '203.0.113.5' }
+  for (const _ of times(SIGN_INS, () => 0))
+    expectProblem(await call('/auth/login/passkey', { json, headers }), [401, 'invalid_second_factor'])
+  expectProblem(await call('/auth/login/passkey', { json, headers }), [429, 'rate_limited'])
+})
+
+test('three codes an hour are emailed to prove a mailbox', async () => {
+  const { accessToken: token } = await service.loginAs(await service.addUser(admin))
+  const ask = () => call('/auth/second-factors/mail-code', { token })
+  for (const _ of times(3, () => 0)) expect((await ask()).status).toBe(202)
+  expectProblem(await ask(), [429, 'rate_limited'])
+})

@@ -1,0 +1,258 @@
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
+import { type NewPasskey, readAssertion, readRegistration } from '../../src/crypto/passkeys.ts'
+import { createAuthenticator, type Falsified, type KeyKind } from '../support/authenticator.ts'
+import { ORIGIN } from '../support/second-factors.ts'
+import { MASTER_KEYS } from '../support/test-service.ts'
+
+/**
+ * What browsers send for passkeys (WebAuthn level 3). Each field is falsified in turn, and the reader rejects it;
+ * passkeys.test.ts shows that the routes use the reader.
+ */
+
+const DASHBOARD = 'http://app.localhost:8080'
+const { passkeys } = loadConfig({ MASTER_KEYS, DASHBOARD_ORIGINS: `${DASHBOARD},https://app.example.com` })
+const [challenge, handle] = [randomBytes(32).toString('base64url'), randomBytes(64)]
+const options = {
+  challenge,
+  rpId: 'localhost',
+  rp: { id: 'localhost' },
+  user: { id: handle.toString('base64url') },
+}
+const authenticators = {
+  ES256: createAuthenticator(ORIGIN),
+  EdDSA: createAuthenticator(ORIGIN, { kind: 'EdDSA' }),
+  RS256: createAuthenticator(ORIGIN, { kind: 'RS256' }),
+}
+
+type Row = [what: string, falsified: Falsified]
+type RowOfKey = [what: string, kind: KeyKind, falsified: Falsified]
+
+const register = (falsified: Falsified, authenticator = authenticators.ES256) =>
+  readRegistration(passkeys, { response: authenticator.create(options, falsified), challenge })
+
+const use = (
+  passkey: NewPasskey,
+  falsified: Falsified,
+  { by = authenticators.ES256, isDiscovered = true } = {},
+) =>
+  readAssertion(passkeys, {
+    response: by.get(options, falsified),
+    challenge,
+    passkey: { ...passkey, handle },
+    isDiscovered,
+  })
+
+async function registered(
+  authenticator = authenticators.ES256,
+  falsified: Falsified = {},
+): Promise<NewPasskey> {
+  const passkey = await register(falsified, authenticator)
+  if (!passkey) throw new Error('the registration was rejected')
+  return passkey
+}
+
+/** What an authenticator or a browser can say that is not so. */
+const inBoth: Row[] = [
+  ['a different challenge', { challenge: Buffer.alloc(32, 1).toString('base64url') }],
+  ['an empty challenge', { challenge: '' }],
+  ['a different origin', { origin: 'https://evil.example' }],
+  ['an origin that begins like ours', { origin: `${ORIGIN}.evil.example` }],
+  ['our origin with another port', { origin: 'http://localhost:3999' }],
+  ['a dashboard outside the domain of the passkeys', { origin: 'https://app.example.com' }],
+  ['the origin null', { origin: 'null' }],
+  ['a different type of ceremony', { type: 'payment.get' }],
+  ['a page in a frame of another origin', { crossOrigin: true }],
+  ['such a frame with its top origin', { crossOrigin: true, topOrigin: 'https://evil.example' }],
+  ['only a top origin', { topOrigin: 'https://evil.example' }],
+  ['a different relying party', { rpId: 'evil.example' }],
+  ['no present user', { userPresent: false }],
+  ['no verified user', { userVerified: false }],
+  ['client data after a byte order mark', { clientBytes: (json) => `\ufeff${json}` }],
+  ['client data that is a list', { clientData: () => [] }],
+  ['client data without an origin', { clientData: ({ origin: _origin, ...data }) => data }],
+  ['client data whose challenge is a number', { clientData: (data) => ({ ...data, challenge: 1 }) }],
+  ['truncated authenticator data', { authenticatorData: (bytes) => bytes.subarray(0, 36) }],
+  ['no authenticator data', { authenticatorData: () => Buffer.alloc(1) }],
+  [
+    'authenticator data with a byte after it',
+    { authenticatorData: (bytes) => Buffer.concat([bytes, Buffer.from([1])]) },
+  ],
+]
+
+const registrations: Row[] = [
+  ...inBoth,
+  ['the type of a use', { type: 'webauthn.get' }],
+  ['an algorithm that was not offered', { algorithm: -38 }],
+  ['an algorithm that does not fit the key', { algorithm: -257 }],
+  ['an attestation of an unknown format', { format: 'made-up' }],
+  [
+    'an attestation that was not asked for',
+    { format: 'packed', statement: new Map([['x5c', [Buffer.from('x')]]]) },
+  ],
+  ['an attestation by a TPM', { format: 'tpm', statement: new Map() }],
+  ['an attestation of Android', { format: 'android-key', statement: new Map() }],
+  ['no attestation, with a statement', { statement: new Map([['alg', -7]]) }],
+  [
+    'an object without authenticator data',
+    { attestationObject: () => Buffer.from('a163666d74646e6f6e65', 'hex') },
+  ],
+  ['CBOR of a thousand nested lists', { attestationObject: () => Buffer.alloc(1_000, 0x81) }],
+  ['CBOR that promises four gigabytes', { attestationObject: () => Buffer.from('5affffffff00', 'hex') }],
+  ['something other than CBOR', { attestationObject: () => Buffer.from('{}') }],
+  ...[1, 10, 40, 100, 150].map((end): [string, Falsified] => [
+    `CBOR that ends after ${end} bytes`,
+    { attestationObject: (bytes) => bytes.subarray(0, end) },
+  ]),
+]
+
+test.for(registrations)(
+  'a registration is rejected that says %s (WebAuthn 7.1; ASVS 6.5.7)',
+  async ([, falsified]) => {
+    expect(await register(falsified)).toBeNull()
+  },
+)
+
+const uses: Row[] = [
+  ...inBoth,
+  ['the type of a registration', { type: 'webauthn.create' }],
+  ['the user handle of no user', { userHandle: Buffer.alloc(64).toString('base64url') }],
+  ['a different backup eligibility', { backupEligible: false }],
+  ['a signature with one bit changed', { signature: (bytes) => bytes.fill(bytes.readUInt8(9) ^ 1, 9, 10) }],
+  ['a truncated signature', { signature: (bytes) => bytes.subarray(0, 40) }],
+  ['a signature of one byte', { signature: () => Buffer.from([0]) }],
+]
+
+test.for(uses)('the use of a passkey is rejected that says %s (WebAuthn 7.2)', async ([, falsified]) => {
+  const passkey = await registered()
+  for (const isDiscovered of [true, false]) expect(await use(passkey, falsified, { isDiscovered })).toBeNull()
+})
+
+test('the use of a passkey without a user handle is accepted only if its user is known', async () => {
+  const passkey = await registered()
+  expect(await use(passkey, { userHandle: null })).toBeNull()
+  expect(await use(passkey, { userHandle: null }, { isDiscovered: false })).toEqual({
+    signCount: 0,
+    backupEligible: true,
+  })
+})
+
+test('a passkey works on a dashboard whose host is below that of the service', async () => {
+  expect(await use(await registered(), { origin: DASHBOARD })).not.toBeNull()
+})
+
+test.for([
+  [1023, true],
+  [1024, false],
+] as const)(
+  'a credential id of %i bytes is accepted: %s (WebAuthn 7.1, step 25)',
+  async ([idBytes, isGood]) => {
+    expect((await register({}, createAuthenticator(ORIGIN, { idBytes }))) !== null).toBe(isGood)
+  },
+)
+
+test('a registration is rejected whose id differs from that of its key', async () => {
+  const response = authenticators.ES256.create(options)
+  const other = Buffer.alloc(32, 7).toString('base64url')
+  for (const ids of [{ id: other, rawId: other }, { rawId: other }])
+    expect(await readRegistration(passkeys, { response: { ...response, ...ids }, challenge })).toBeNull()
+})
+
+/** Changes the bytes of one label of a key. */
+const withBytes =
+  (label: number, change: (bytes: Buffer) => Buffer): NonNullable<Falsified['key']> =>
+  (key) =>
+    new Map(key).set(label, change(bytesAt(key, label)))
+const bytesAt = (key: Map<number, unknown>, label: number) => {
+  const bytes = key.get(label)
+  if (!Buffer.isBuffer(bytes)) throw new Error(`there are no bytes at ${label}`)
+  return bytes
+}
+const without = (label: number) => (key: Map<number, unknown>) =>
+  new Map([...key].filter(([one]) => one !== label))
+const cut = (count: number) => (bytes: Buffer) => bytes.subarray(0, bytes.length - count)
+const added = (text: string) => (bytes: Buffer) => Buffer.concat([bytes, Buffer.from(text, 'hex')])
+const flipped = (bytes: Buffer) => Buffer.from(bytes.map((byte, at) => (at === 31 ? byte ^ 1 : byte)))
+/** Sets the flag of extensions, and appends what they say. */
+const extended = (extensions: string) => (bytes: Buffer) => {
+  const flags = bytes.readUInt8(32) | 0x80
+  return added(extensions)(Buffer.from(bytes.map((byte, at) => (at === 32 ? flags : byte))))
+}
+// { "credProtect": 2 }, as some authenticators say unasked.
+const PROTECT = `a16b${Buffer.from('credProtect').toString('hex')}02`
+
+/** An odd number of so many bits. */
+function randomModulus(bits: number): Buffer {
+  const bytes = randomBytes(Math.ceil(bits / 8))
+  const top = (bits - 1) % 8
+  bytes.writeUInt8((bytes.readUInt8(0) & (2 ** top - 1)) | (2 ** top), 0)
+  bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) | 1, bytes.length - 1)
+  return bytes
+}
+
+/** Whoever signs in with such a key would be locked out (RFC 9052, section 7). */
+const uselessKeys: RowOfKey[] = [
+  ['CBOR that is cut by a byte', 'ES256', { attestationObject: cut(1) }],
+  ['CBOR with a byte after it', 'ES256', { attestationObject: added('00') }],
+  ['CBOR that comes twice', 'ES256', { attestationObject: (bytes) => Buffer.concat([bytes, bytes]) }],
+  ['authenticator data that is cut by five bytes', 'ES256', { authenticatorData: cut(5) }],
+  ['authenticator data with a longer RSA key', 'RS256', { authenticatorData: cut(1) }],
+  [
+    'authenticator data that ends in the modulus',
+    'RS256',
+    { key: (key) => new Map([...without(-1)(key), [-1, randomModulus(4096)]]), authenticatorData: cut(5) },
+  ],
+  ['extensions that are cut', 'ES256', { authenticatorData: extended('a1617841') }],
+  ['extensions with a byte after them', 'ES256', { authenticatorData: extended(`${PROTECT}00`) }],
+  ['an x of 16 bytes', 'ES256', { key: withBytes(-2, cut(16)) }],
+  ['an x of 33 bytes', 'ES256', { key: withBytes(-2, (x) => Buffer.concat([Buffer.alloc(1), x])) }],
+  ['a y that is not on the curve', 'ES256', { key: withBytes(-3, flipped) }],
+  ['no y', 'ES256', { key: without(-3) }],
+  ['coordinates that are text', 'ES256', { key: (key) => new Map(key).set(-2, 'x').set(-3, 'y') }],
+  ['a type that is text', 'ES256', { key: (key) => new Map<number, unknown>(key).set(1, '2') }],
+  ['a different curve', 'ES256', { key: (key) => new Map(key).set(-1, 2) }],
+  ['an Ed25519 key of 31 bytes', 'EdDSA', { key: withBytes(-2, cut(1)) }],
+  // RFC 8032, section 5.1.3: there is no x for this y; and y is not below the prime.
+  ['an Ed25519 key that is not on the curve', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 2)) }],
+  ['an Ed25519 key out of range', 'EdDSA', { key: withBytes(-2, () => Buffer.alloc(32, 0xff)) }],
+  [
+    'the neutral point of Ed25519',
+    'EdDSA',
+    { key: withBytes(-2, () => added('00'.repeat(31))(Buffer.from([1]))) },
+  ],
+  ['an RSA key of 512 bits', 'RS256', { key: withBytes(-1, () => randomModulus(512)) }],
+  ['an RSA key of 2047 bits', 'RS256', { key: withBytes(-1, () => randomModulus(2047)) }],
+  ['an RSA key with an even modulus', 'RS256', { key: withBytes(-1, (n) => added('00')(n)) }],
+  ['an RSA key of 16,392 bits', 'RS256', { key: withBytes(-1, () => randomModulus(16_392)) }],
+  ...['', '00', '01', '02', '0100', '01'.repeat(9)].map(
+    (exponent): RowOfKey => [
+      `an RSA key with the exponent 0x${exponent}`,
+      'RS256',
+      { key: withBytes(-2, () => Buffer.from(exponent, 'hex')) },
+    ],
+  ),
+]
+
+test.for(uselessKeys)('a key is rejected that cannot verify: %s', async ([, kind, falsified]) => {
+  expect(await register(falsified, authenticators[kind])).toBeNull()
+})
+
+test.for<RowOfKey>([
+  ['ES256', 'ES256', {}],
+  ['ES256 with an extension', 'ES256', { authenticatorData: extended(PROTECT) }],
+  ['EdDSA', 'EdDSA', {}],
+  ['RS256', 'RS256', {}],
+])('a key of a supported kind is accepted and verifies: %s', async ([, kind, falsified]) => {
+  const by = authenticators[kind]
+  expect(await use(await registered(by, falsified), {}, { by })).not.toBeNull()
+})
+
+test.for([
+  ['not CBOR', 'ff'],
+  ['cut short', 'a501020326'],
+  ['an RSA key of modulus and exponent 1', 'a4010303390100204101214101'],
+])('a stored key that is %s verifies nothing', async ([, key = '']) => {
+  const publicKey = Buffer.from(key, 'hex')
+  expect(await use({ ...(await registered()), publicKey }, {})).toBeNull()
+})
