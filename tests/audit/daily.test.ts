@@ -25,7 +25,7 @@ const countRows = async (companyId: string) => {
   return rows.length
 }
 
-test('entries that are added at the same time all count, without a wait, and only if they are committed', async () => {
+test('concurrent audit entries count without waiting, only if committed', async () => {
   const companyId = randomUUID()
   const executors = service.connections.map((connection) => connection.db)
   await signInTo(companyId, db)
@@ -46,7 +46,7 @@ test('entries that are added at the same time all count, without a wait, and onl
   expect(days).toMatchObject([{ signIns: 42 }])
 })
 
-test('a day keeps its sums as long as it is shown, and loses them with its company', async () => {
+test('the sums of a day stay as long as it is shown and its company exists', async () => {
   const admin = await service.addCompany()
   await service.login({ ...admin, password: 'wrong' })
   const later = (days: number) => clock.now() + days * DAY_MS

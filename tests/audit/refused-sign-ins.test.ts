@@ -10,7 +10,7 @@ import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { codeAt, must, openFactorService } from '../support/second-factors.ts'
 import { type Answer, times } from '../support/test-service.ts'
 
-/** Why somebody could not sign in: what the log and the audit trail tell of it, and the answer does not. */
+/** Why a sign-in was refused: what the log and the audit trail show of it, and the response does not. */
 
 const service = await openFactorService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
 const { db, clock } = service
@@ -48,7 +48,7 @@ async function trailOf(admin: Parameters<typeof service.loginAs>[0], query = '')
 
 const refusedIn = (entries: Record<string, unknown>[]) => entries.filter(({ reason }) => reason !== undefined)
 
-describe('a refused sign-in leaves in the log which company, who and why, and never the address (ASVS 16.2.1, 16.2.5):', async () => {
+describe('the log has company, user, and reason of a sign-in refused for (ASVS 16.2.1, 16.2.5)', async () => {
   const admin = await service.addCompany()
   const { companyId } = admin
   const suspended = await service.addCompany()
@@ -78,7 +78,7 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
       { companyId: suspended.companyId, userId: suspended.userId, reason: 'company_suspended' },
     ],
     [
-      'an address that is not verified',
+      'an email that is not verified',
       unverified,
       { companyId, userId: unverified.userId, reason: 'email_not_verified', code: 'email_not_verified' },
     ],
@@ -92,7 +92,7 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
       expect(JSON.stringify(answer)).not.toContain(word)
   })
 
-  test('a member who is locked out: the network, and all networks that are not known', async () => {
+  test('a locked-out member, from one network and from all unknown ones', async () => {
     const limited = await openFactorService({
       env: {
         RATE_LIMIT_SCALE: '1',
@@ -130,7 +130,7 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
     expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
   })
 
-  test('a server that signs in as a browser does', async () => {
+  test('a service account in cookie mode', async () => {
     const { accessToken: token } = await service.loginAs(admin)
     const json = { name: 'Billing', role: 'viewer' }
     const { id, email, password } = await must(service.call('/auth/members', { token, json }))
@@ -140,7 +140,7 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
     expect(await lineOf(answer)).toMatchObject({ companyId, userId: id, reason: 'token_mode_only' })
   })
 
-  test('a second factor that is missing, wrong, or too late', async () => {
+  test('a second factor that is missing, wrong, or late', async () => {
     const { secret, ...person } = await service.personWithTotp(admin)
     const who = { companyId, userId: person.userId }
     const begun = await service.login(person)
@@ -161,7 +161,7 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
     expect(await lineOf(late)).toMatchObject({ code: 'invalid_second_factor', reason: 'challenge_void' })
   })
 
-  test('a passkey that nobody has, or whose owner is disabled', async () => {
+  test('an unknown passkey, or one whose owner is disabled', async () => {
     const person = await service.personWithPasskey(admin)
     const sign = async () => {
       const { challenge, passkeyOptions } = await must(service.call('/auth/login/passkey/options'))
@@ -189,8 +189,8 @@ describe('a refused sign-in leaves in the log which company, who and why, and ne
   })
 })
 
-describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', () => {
-  test('in sums by minute, network, reason and member, the newest first, each once in pages and exports', async () => {
+describe('the audit trail of a company (ASVS 16.3.1)', () => {
+  test('sums up refused sign-ins by minute, network, reason, and member', async () => {
     const admin = await service.addCompany()
     const member = await service.addUser(admin)
     const first = minute()
@@ -241,7 +241,7 @@ describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', ()
     expect(lines.map((line) => JSON.parse(line))).toMatchObject(seen)
   })
 
-  test('among those of their action, time and nobody as their actor', async () => {
+  test('filters refused sign-ins by action and time, and by no actor', async () => {
     const admin = await service.addCompany()
     await service.login({ ...admin, ...WRONG })
     clock.advance(60)
@@ -253,7 +253,7 @@ describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', ()
     expect([await count(`?to=${now}`), await count(`?from=${now}`)]).toEqual([1, 0])
   })
 
-  test('and those whose second factor never came, once that is known', async () => {
+  test('has sign-ins that stopped before the second factor, once settled', async () => {
     const admin = await service.addCompany()
     const person = await service.personWithTotp(admin)
     const at = minute().toISOString()
@@ -267,7 +267,7 @@ describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', ()
     ])
   })
 
-  test('and those that an instance of the last release writes, without a reason', async () => {
+  test('has refused sign-ins that an instance of the previous release stores', async () => {
     const admin = await service.addCompany()
     const insert = () =>
       sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
@@ -288,19 +288,19 @@ describe('the audit trail of the company has refused sign-ins (ASVS 16.3.1)', ()
   })
 })
 
-test('forty refused sign-ins of a minute are one row per network, on any number of instances', async () => {
+test('refused sign-ins of a minute are one row per network, across instances', async () => {
   const person = await service.addCompany()
   const first = minute()
   const guess = (i: number) =>
     service.login({ ...person, ...WRONG }, { at: i % 2, ...from(`192.0.2.${i % 2}`) })
-  const answers = await Promise.all(times(40, guess))
+  const answers = await Promise.all(times(20, guess))
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]))
   clock.advance(60)
   await guess(0)
   const row = { reason: 'wrong_password', userId: person.userId, lastEmail: person.email }
   expect(await refusals(person.companyId)).toEqual([
-    { ...row, minute: first, network: '192.0.2.0', count: 20 },
-    { ...row, minute: first, network: '192.0.2.1', count: 20 },
+    { ...row, minute: first, network: '192.0.2.0', count: 10 },
+    { ...row, minute: first, network: '192.0.2.1', count: 10 },
     { ...row, minute: minute(), network: '192.0.2.0', count: 1 },
   ])
 })
@@ -320,7 +320,7 @@ const attempt = (about: Partial<Parameters<typeof recordRefusedSignIns>[1][numbe
   ...about,
 })
 
-/** Refusals from 90 networks, on both instances at once. */
+/** Refusals from 90 networks, concurrently on both instances. */
 const flood = (companyId: string, reason: 'unknown_user' | 'unknown_company') =>
   Promise.all(
     times(6, (n) =>
@@ -333,25 +333,23 @@ const flood = (companyId: string, reason: 'unknown_user' | 'unknown_company') =>
 
 const total = (rows: { count: number }[]) => rows.reduce((sum, { count }) => sum + count, 0)
 
-test('a flood from many networks writes at most 20 rows a minute and company, on all instances, and hides no known client', async () => {
+test('a flood from many networks stores 20 rows a minute and company, known clients among them', async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
   await service.loginAs(member, from('198.51.100.1'))
-  for (let round = 0; round < 3; round += 1) {
-    clock.advance(60)
-    await flood(admin.companyId, 'unknown_user')
-    await service.login({ ...member, ...WRONG }, from('198.51.100.1'))
-    const rows = (await refusals(admin.companyId)).filter((row) => Number(row.minute) === Number(minute()))
-    expect(rows.length).toBeGreaterThan(2)
-    expect(rows.length).toBeLessThanOrEqual(20)
-    expect(total(rows)).toBe(181)
-    expect(rows[0]).toMatchObject({ network: '', reason: 'other', userId: null })
-    const known = { network: '198.51.100.1', reason: 'wrong_password', userId: member.userId, count: 1 }
-    expect(rows).toContainEqual(expect.objectContaining(known))
-  }
+  clock.advance(60)
+  await flood(admin.companyId, 'unknown_user')
+  await service.login({ ...member, ...WRONG }, from('198.51.100.1'))
+  const rows = await refusals(admin.companyId)
+  expect(rows.length).toBeGreaterThan(2)
+  expect(rows.length).toBeLessThanOrEqual(20)
+  expect(total(rows)).toBe(181)
+  expect(rows[0]).toMatchObject({ network: '', reason: 'other', userId: null })
+  const known = { network: '198.51.100.1', reason: 'wrong_password', userId: member.userId, count: 1 }
+  expect(rows).toContainEqual(expect.objectContaining(known))
 })
 
-test('companies that do not exist, or are being deleted, have no rows: there are some for all of them together (ASVS 6.3.8)', async () => {
+test('refused sign-ins at missing or deleted companies are summed up together (ASVS 6.3.8)', async () => {
   const person = await service.addCompany()
   const gone = await service.addCompany()
   await sql`update companies set status = 'deleting' where company_id = ${gone.companyId}`.execute(db)
@@ -371,16 +369,14 @@ test('companies that do not exist, or are being deleted, have no rows: there are
   expect((await sql`select count(*) from audit_events`.execute(db)).rows).toEqual(before)
 })
 
-test('guesses that lock out many users at once, on all instances, do not block each other', async () => {
+test('guesses that lock out many users concurrently do not deadlock', async () => {
   const admin = await service.addCompany()
   const users = await Promise.all(times(10, () => service.addUser(admin)))
   const items = users.map(({ companyId, userId, email }) =>
     attempt({ companyId, email, userId, isLockout: true }),
   )
-  for (let round = 0; round < 5; round += 1) {
-    await Promise.all(times(4, (i) => recordRefusedSignIns(db, i % 2 ? items : items.toReversed())))
-  }
-  expect(total(await refusals(admin.companyId))).toBe(200)
+  await Promise.all(times(8, (i) => recordRefusedSignIns(db, i % 2 ? items : items.toReversed())))
+  expect(total(await refusals(admin.companyId))).toBe(80)
   const locked = await db
     .selectFrom('users')
     .select('user_id')
@@ -390,19 +386,19 @@ test('guesses that lock out many users at once, on all instances, do not block e
   expect(locked).toHaveLength(10)
 })
 
-test('what an IPv6 /48 can write in an hour stays below 20 MB, and goes after 90 days', async () => {
+test('an IPv6 /48 cannot store 20 MB of refused sign-ins an hour, and they go after 90 days', async () => {
   await sql`truncate refused_sign_ins`.execute(db)
   clock.advance(3_600)
   const companies = await Promise.all(times(3, () => service.addCompany()))
+  const MINUTES = 15
   // 30 attempts a minute from a network, four times that from a /48, at companies that exist and at made-up ones.
-  for (let minute = 0; minute < 60; minute += 1) {
-    const at = new Date(clock.now() + minute * 60_000)
+  for (const minute of times(MINUTES, Number)) {
     const attempts = times(120, (i) =>
       attempt({
         companyId: companies[i % 6]?.companyId ?? randomUUID(),
         email: `${'x'.repeat(241)}${i}@x.example`.slice(-254),
         network: `2001:db8:1:${i}::/64`,
-        at,
+        at: new Date(clock.now() + minute * 60_000),
       }),
     )
     await recordRefusedSignIns(db, attempts)
@@ -411,9 +407,10 @@ test('what an IPv6 /48 can write in an hour stays below 20 MB, and goes after 90
     select pg_total_relation_size('refused_sign_ins')::int as bytes, count(*)::int from refused_sign_ins`.execute(
     db,
   )
-  expect(rows[0]?.bytes).toBeLessThan(20e6 / 4)
-  expect(rows[0]?.count).toBe(60 * 4 * 10)
+  // All that a network can send is four times this.
+  expect(rows[0]?.bytes).toBeLessThan(20e6 / 4 / (60 / MINUTES))
+  expect(rows[0]?.count).toBe(MINUTES * 4 * 10)
   const { refusedSignIns } = await pruneAcrossCompanies(service.context, clock.now() + 91 * 86_400_000)
   expect(refusedSignIns).toBe(rows[0]?.count)
-  expect((await db.selectFrom('refused_sign_ins').select('count').execute()).length).toBe(0)
+  expect(await db.selectFrom('refused_sign_ins').select('count').execute()).toEqual([])
 })

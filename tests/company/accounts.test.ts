@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { changeSubscription, createCompany } from '../../src/operator/companies.ts'
 import { createUser, invite, requireUser } from '../../src/operator/users.ts'
@@ -12,8 +13,8 @@ const admin = await service.addCompany()
 const usersOf = (companyId: string) =>
   service.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
 
-describe('an address', () => {
-  test('with a Unicode domain is one account to operators, admins, and the search for members', async () => {
+describe('an email', () => {
+  test('with a Unicode domain is one account to operators, admins, and search', async () => {
     const { companyId, ...admin } = await service.addCompany()
     const unicode = 'ida@bücher.example'
     const ascii = 'ida@xn--bcher-kva.example'
@@ -37,7 +38,7 @@ describe('an address', () => {
     expect(await usersOf(companyId)).toContainEqual({ user_id: userId, email: ascii })
   })
 
-  test('is one account, however often and however spelt it is added at once (ASVS 2.3.4)', async () => {
+  test('is one account, even if added concurrently in several spellings (ASVS 2.3.4)', async () => {
     const spellings = [
       'Kay@Company.Example',
       'KAY@company.example',
@@ -46,12 +47,12 @@ describe('an address', () => {
     ]
     const { companyId } = await service.addCompany()
     const outcomes = await Promise.allSettled(
-      times(20, (i) =>
+      times(8, (i) =>
         createUser(context, companyId, { email: spellings[i % 4] ?? '', role: 'viewer', password: PASSWORD }),
       ),
     )
     const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
-    expect(refused.length).toBe(19)
+    expect(refused.length).toBe(7)
     for (const { reason } of refused) {
       expect(reason).toMatchObject({ code: 'invalid_request', extras: { errors: [{ path: '/email' }] } })
     }
@@ -59,7 +60,7 @@ describe('an address', () => {
     expect(users.map(({ email }) => email)).toEqual(['kay@company.example'])
   })
 
-  test('is one account in each of several companies, with a password of its own (ASVS 8.4.1)', async () => {
+  test('has a separate account and password in each company (ASVS 8.4.1)', async () => {
     const email = 'consultant@company.example'
     const people = await Promise.all(
       times(3, async (i) =>
@@ -80,14 +81,14 @@ describe('an address', () => {
     'ｋim@company.example',
     'kim@company',
     'kim',
-  ])('that nobody could sign in with is not taken: %j (ASVS 2.2.1)', async (email) => {
+  ])('that cannot sign in is rejected: %j (ASVS 2.2.1)', async (email) => {
     const adding = createUser(context, admin.companyId, { email, role: 'viewer', password: PASSWORD })
     await expect(adding).rejects.toMatchObject({ code: 'invalid_request' })
   })
 })
 
 describe('a company', () => {
-  test('created several times under one id is one company, with one admin', async () => {
+  test('that is created several times under one id exists once, with one admin', async () => {
     const companyId = randomUUID()
     const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
     await Promise.all(times(8, () => createCompany(context, company)))
@@ -104,56 +105,44 @@ describe('a company', () => {
     ['starter', ['risk_assessment']],
     ['growth', ['analytics', 'event_ingest', 'reviews', 'risk_assessment']],
     ['enterprise', ['analytics', 'event_ingest', 'graph', 'policy', 'reviews', 'risk_assessment']],
-  ])('on plan %s has the features of the interface: %j', async (plan, features) => {
+  ])('on plan %s has its features', async (plan, features) => {
     const { subscription, planFeatures } = await service.loginAs(await service.addCompany({ plan }))
     expect(subscription).toMatchObject({ plan, status: 'trialing' })
     expect(planFeatures.toSorted()).toEqual(features)
   })
 })
 
-describe('what does not exist', () => {
+describe('operators', () => {
   const company = { name: 'New', adminEmail: 'new@company.example', password: PASSWORD }
   const user = { email: 'new@company.example', role: 'viewer', password: PASSWORD }
-  const attempts: [string, () => Promise<unknown>, object][] = [
-    [
-      'plan of a company',
-      () => createCompany(context, { ...company, plan: 'free' }),
-      { code: 'invalid_request' },
-    ],
-    [
-      'plan of a subscription',
-      () => changeSubscription(context, admin.companyId, { status: 'active', plan: 'free' }),
-      { code: 'invalid_request' },
-    ],
-    [
-      'role',
-      () => createUser(context, admin.companyId, { ...user, role: 'root' }),
-      { code: 'invalid_request' },
-    ],
-    ['company of a user', () => createUser(context, randomUUID(), user), { code: 'not_found' }],
-    [
-      'company of a subscription',
-      () => changeSubscription(context, randomUUID(), { status: 'active' }),
-      { code: 'not_found' },
-    ],
-  ]
+  const subscribe = (companyId: string, plan?: string) =>
+    changeSubscription(context, companyId, { status: 'active', ...(plan && { plan }) })
 
-  test.each(attempts)(
-    'is refused by name, and nothing is stored: %s (ASVS 2.3.3)',
-    async (_what, attempt, problem) => {
-      const count = async () => ({
-        companies: (await service.db.selectFrom('companies').select('company_id').execute()).length,
-        users: (await service.db.selectFrom('users').select('user_id').execute()).length,
-        audit: (await service.db.selectFrom('audit_events').select('audit_id').execute()).length,
-        subscriptions: await service.db
-          .selectFrom('subscriptions')
-          .selectAll()
-          .orderBy('company_id')
-          .execute(),
-      })
-      const before = await count()
-      await expect(attempt()).rejects.toMatchObject(problem)
-      expect(await count()).toEqual(before)
-    },
-  )
+  test.for<[what: string, attempt: () => Promise<unknown>, code: string]>([
+    [
+      'an unknown plan to a company',
+      () => createCompany(context, { ...company, plan: 'free' }),
+      'invalid_request',
+    ],
+    ['an unknown plan to a subscription', () => subscribe(admin.companyId, 'free'), 'invalid_request'],
+    [
+      'an unknown role to a user',
+      () => createUser(context, admin.companyId, { ...user, role: 'root' }),
+      'invalid_request',
+    ],
+    ['a user to an unknown company', () => createUser(context, randomUUID(), user), 'not_found'],
+    ['a subscription to an unknown company', () => subscribe(randomUUID()), 'not_found'],
+  ])('cannot give %s, and nothing is stored (ASVS 2.3.3)', async ([, attempt, code]) => {
+    const stored = async () => {
+      const { rows } = await sql`select (select count(*) from companies) as companies,
+        (select count(*) from users) as users, (select count(*) from audit_events) as entries,
+        (select status || plan from subscriptions where company_id = ${admin.companyId}) as plan`.execute(
+        service.db,
+      )
+      return rows
+    }
+    const before = await stored()
+    await expect(attempt()).rejects.toMatchObject({ code })
+    expect(await stored()).toEqual(before)
+  })
 })

@@ -8,12 +8,14 @@ import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
 import { openTestService, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** What people type in place of a company's id. */
+/** What people type instead of a company's id. */
 
 const DAY = 86_400
 const mailbox = await openMailbox()
 const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url, CELL: 'eu1' } })
 const { register, allSent } = useService(service, mailbox)
+/** With real limits. */
+const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' } })
 
 type Options = Parameters<typeof service.call>[1]
 
@@ -25,7 +27,7 @@ const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
 describe('a handle', () => {
-  test('signs in wherever the id does, in any case, on every instance', async () => {
+  test('signs in like the id, in any case, on every instance', async () => {
     const admin = await service.addCompany()
     const handle = await handleOf(admin)
     for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
@@ -37,7 +39,7 @@ describe('a handle', () => {
     }
   })
 
-  test('stands in place of the id, not beside it, and an id is none', async () => {
+  test('cannot be sent with an id, or be one', async () => {
     const { companyId, email } = await service.addCompany()
     const json = { email, password: PASSWORD }
     const answers = [
@@ -53,7 +55,7 @@ describe('a handle', () => {
     }
   })
 
-  test('is made of the name when the first address is verified, and ends in the cell', async () => {
+  test('is created from the name at verification, and ends in the cell', async () => {
     const { token, email, companyId } = await register()
     expect(await handleOf({ companyId })).toBe('')
     const { body } = await service.call('/auth/verify-email', { json: { token } })
@@ -70,13 +72,13 @@ describe('a handle', () => {
     ['42 Fish', /^fish-\d{4}-eu1$/],
     ['Ελληνική', /^company-\d{4}-eu1$/],
     ['A very long name of a company that nobody types', /^a-very-long-name-of-a-company-t-\d{4}-eu1$/],
-  ])('of %s is of Latin letters and digits, and of 40 characters at most', async (name, form) => {
+  ])('of %s has Latin letters and digits, 40 characters at most', async (name, form) => {
     const handle = await handleOf(await service.addCompany({ name }))
     expect(handle).toMatch(form)
     expect(handle.length).toBeLessThanOrEqual(40)
   })
 
-  test('is one that is free, with as many digits as that takes', async () => {
+  test('gets more digits until it is free', async () => {
     const same = { ...service.context, system: { ...service.context.system, randomBytes: Buffer.alloc } }
     const companies = await Promise.all(times(3, () => service.addCompany()))
     const given: (string | null)[] = []
@@ -96,7 +98,7 @@ describe('a handle', () => {
     expect(given).toEqual(['same-0000-eu1', 'same-00000-eu1', 'same-000000-eu1'])
   })
 
-  test('asks for mails, which name it, as every mail does', async () => {
+  test('works in requests for emails, and every email contains it', async () => {
     const person = await service.addCompany({ name: 'Mailed' })
     const { email } = person
     const handle = await handleOf(person)
@@ -120,20 +122,15 @@ describe('a handle', () => {
       expect(mail.email.text).not.toContain(person.companyId)
     }
     expect(remind.email.text).toContain(`/sign-in#company=${handle}`)
-    // A link is used up, and its preview with it.
+    // The link no longer works, nor does its preview.
     expectField(
       await service.call('/auth/password/reset/preview', { json: { token: reset.token } }),
       '/token',
     )
     await allSent()
   })
-})
 
-describe('a handle that no company has', () => {
-  const env = { RATE_LIMIT_SCALE: '1', LIMIT_SIGN_IN_ATTEMPTS: '1000/60' }
-
-  test('is answered as a company that does not exist: the same bytes, and the same limits (ASVS 6.3.8)', async () => {
-    const strict = await openTestService({ env })
+  test('of no company gets the same responses and limits as one of a company (ASVS 6.3.8)', async () => {
     const admin = await strict.addCompany()
     const email = 'nobody@company.example'
     const seen: unknown[][] = []
@@ -152,14 +149,13 @@ describe('a handle that no company has', () => {
     expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
   })
 
-  test('does not give a guesser more tries than the id does', async () => {
-    const strict = await openTestService({ env })
+  test('shares its limit of guesses with the id', async () => {
     const company = await strict.addCompany()
     const { companyId, email } = company
     const handle = await strict.handleOf(company)
     const guess = (company: object) =>
       strict.call('/auth/login', { json: { ...company, email, password: 'a wrong password' } })
-    for (const n of times(10, (index) => index)) await guess(n % 2 ? { companyId } : { company: handle })
+    for (const n of times(10, Number)) await guess(n % 2 ? { companyId } : { company: handle })
     expectProblem(await guess({ company: handle }), [429, 'rate_limited'])
     expectProblem(await guess({ companyId }), [429, 'rate_limited'])
   })
@@ -173,7 +169,7 @@ const changesOf = async ({ companyId }: Person) =>
     .execute()
 
 describe('an admin', () => {
-  test('changes name and handle, which holds at once on every instance, and a former handle signs nobody in', async () => {
+  test('can change name and handle, which takes effect immediately on every instance', async () => {
     const admin = await service.addCompany({ name: 'Before' })
     const former = await handleOf(admin)
     const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
@@ -191,12 +187,12 @@ describe('an admin', () => {
         },
       },
     ])
-    // The same again changes nothing.
+    // The same values change nothing.
     expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
     expect(await changesOf(admin)).toHaveLength(1)
   })
 
-  test('alone does so, and not without a recent proof', async () => {
+  test('needs permission and recent authentication to change the company', async () => {
     const admin = await service.addCompany()
     const analyst = await service.addUser(admin, 'analyst')
     expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
@@ -218,11 +214,11 @@ describe('an admin', () => {
     ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
     ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
     ['that could pass for the platform', 'support-eu1'],
-  ])('cannot choose one %s', async (_what, handle) => {
+  ])('cannot choose a handle %s', async (_what, handle) => {
     expectField(await change(await service.addCompany(), { handle }), '/handle')
   })
 
-  test('cannot take the handle of another company: of many at once, one has it', async () => {
+  test('cannot take the handle of a different company, even concurrently', async () => {
     const admins = await Promise.all(times(6, () => service.addCompany()))
     const tokens = await Promise.all(admins.map(tokenOf))
     const answers = await Promise.all(
@@ -240,8 +236,7 @@ describe('an admin', () => {
       expectProblem(answer, [409, 'handle_taken'])
   })
 
-  test('has five changes a day, refused ones among them', async () => {
-    const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
+  test('can change the handle five times a day, including refused changes', async () => {
     const [one, other] = [await strict.addCompany(), await strict.addCompany()]
     const { accessToken: token } = await strict.loginAs(one)
     const { accessToken: others } = await strict.loginAs(other)
@@ -250,20 +245,20 @@ describe('an admin', () => {
     expect((await rename(others, 'taken')).status).toBe(200)
     for (const _ of times(5, String)) expectProblem(await rename(token, 'taken'), [409, 'handle_taken'])
     expectProblem(await rename(token, 'free'), [429, 'rate_limited'])
-    // Another name is no other handle.
+    // A new name does not count as a new handle.
     expect(
       (await strict.call('/auth/company', { method: 'PATCH', token, json: { name: 'New' } })).status,
     ).toBe(200)
   })
 })
 
-describe('a former handle', () => {
+describe('a previous handle', () => {
   async function take(admin: Person, handle: string): Promise<number> {
     service.clock.advance(1)
     return (await change(admin, { handle })).status
   }
 
-  test('stays reserved for its company if it is one of the last two, and for 90 days otherwise', async () => {
+  test('stays reserved: the last two always, earlier ones for 90 days', async () => {
     const [one, other] = [await service.addCompany(), await service.addCompany()]
     for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'fourth-eu1'])
       expect(await take(one, handle)).toBe(200)
