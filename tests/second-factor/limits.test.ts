@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { expectProblem } from '../http/problem.ts'
-import { selectAudit } from '../support/audit.ts'
-import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { listAudit } from '../support/audit.ts'
+import { must, openFactorService } from '../support/second-factors.ts'
 import { times } from '../support/test-service.ts'
 
 /** Limits of codes and passkeys, which are too high for tests elsewhere (ASVS 6.3.1, 6.6.3). */
@@ -18,7 +18,7 @@ const service = await openFactorService({
   },
 })
 const admin = await service.addCompany()
-const { begin, complete, call } = service
+const { begin, complete, call, totpOf } = service
 
 test('wrong codes are limited by member, across challenges and instances', async () => {
   const person = await service.personWithTotp(admin)
@@ -30,16 +30,11 @@ test('wrong codes are limited by member, across challenges and instances', async
       { at: n % 2 },
     )
   const answers = await Promise.all(times(12, guess))
-  const wrong = await selectAudit(service.db)
-    .select('outcome')
-    .where('action', '=', 'second_factor')
-    .where('actor', '=', person.userId)
-    .execute()
+  const wrong = await listAudit(service.db, 'second_factor', person)
   expect(wrong.length).toBeLessThanOrEqual(10)
   expect(answers.some(({ status }) => status === 429)).toBe(true)
   const { challenge } = await begin(person)
-  const code = codeAt(person.secret, service.clock.now())
-  const refused = await complete({ challenge, method: 'totp', code })
+  const refused = await complete({ challenge, ...totpOf(person) })
   expectProblem(refused, [429, 'rate_limited'])
   expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
   service.clock.advance(901)

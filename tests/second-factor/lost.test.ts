@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { resetSecondFactors } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { expectProblem } from '../http/problem.ts'
-import { selectAudit } from '../support/audit.ts'
-import { COOKIE_MODE, codeAt, must, useFactorService } from '../support/second-factors.ts'
+import { listAudit } from '../support/audit.ts'
+import { COOKIE_MODE, must, useFactorService } from '../support/second-factors.ts'
 import { type Answer, PASSWORD, times } from '../support/test-service.ts'
 
 /** Lost factors, passwords that someone else knows, and guessed codes (ASVS 6.3.1, 6.4.4, 6.6.3). */
@@ -12,7 +12,7 @@ import { type Answer, PASSWORD, times } from '../support/test-service.ts'
 const service = await useFactorService()
 const admin = await service.addCompany()
 const { accessToken: byAdmin } = await service.loginAs(admin)
-const { call, begin, complete } = service
+const { call, begin, complete, totpOf } = service
 const now = () => service.clock.now()
 const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 
@@ -37,9 +37,7 @@ describe('a reset of lost factors by an admin (ASVS 6.4.4, 6.4.6)', () => {
 
     const { body } = await service.getSession({ token: cookie.accessToken })
     expect([body.code, body.reason]).toEqual(['session_ended', 'ended_by_admin'])
-    expectWrong(
-      await complete({ challenge: open.challenge, method: 'totp', code: codeAt(person.secret, now()) }),
-    )
+    expectWrong(await complete({ challenge: open.challenge, ...totpOf(person) }))
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
     await service.mailbox.mailTo(person.email, 'Your sign-in to')
     expect((await resetBy(await linkTo(person.email))).status).toBe(204)
@@ -74,12 +72,8 @@ describe('a reset of lost factors by an admin (ASVS 6.4.4, 6.4.6)', () => {
   test('is audited, and refused for oneself, service accounts, strangers, and without permission', async () => {
     const person = await service.personWithTotp(admin)
     await must(reset(person.userId))
-    const [entry] = await selectAudit(service.db)
-      .select(['actor', 'outcome'])
-      .where('action', '=', 'second_factors_reset')
-      .where('subject', '=', person.userId)
-      .execute()
-    expect(entry).toEqual({ actor: admin.userId, outcome: 'done' })
+    const [entry] = await listAudit(service.db, 'second_factors_reset', person)
+    expect(entry).toMatchObject({ actor: admin.userId, outcome: 'done' })
 
     expectProblem(await reset(admin.userId), [403, 'permission_denied'])
     const server = await must(
@@ -143,12 +137,8 @@ test('thirty wrong codes in a row revoke the password, which the guesser must kn
   const response = person.authenticator.get(passkeyOptions)
   expect((await call('/auth/login/passkey', { json: { challenge, response } })).status).toBe(200)
   expect((await resetBy(await linkTo(person.email))).status).toBe(204)
-  const [entry] = await selectAudit(service.db)
-    .select(['outcome', 'actor'])
-    .where('action', '=', 'password_void')
-    .where('subject', '=', person.userId)
-    .execute()
-  expect(entry).toEqual({ outcome: 'done', actor: null })
+  const [entry] = await listAudit(service.db, 'password_void', person)
+  expect(entry).toMatchObject({ outcome: 'done', actor: null })
   expect((await begin({ ...person, password: NEW_PASSWORD })).methods).toContain('totp')
 })
 

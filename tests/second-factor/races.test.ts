@@ -4,14 +4,14 @@ import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
 import { voidPassword } from '../../src/sign-in/proofs.ts'
 import { useService } from '../support/onboarding.ts'
 import { releaseTogether as release } from '../support/races.ts'
-import { codeAt, must, useFactorService } from '../support/second-factors.ts'
+import { must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
 /** What happens at the same time as a second factor: nothing deadlocks, and nothing is lost (ASVS 15.4.3). */
 
 const service = await useFactorService()
 const admin = await service.addCompany()
-const { call, begin, complete, db } = service
+const { call, begin, complete, db, totpOf } = service
 const { allSent } = useService(service, service.mailbox)
 const now = () => service.clock.now()
 
@@ -28,8 +28,7 @@ async function beginTwice() {
   await begin(person)
   service.clock.advance(301 + 900)
   const { challenge } = await begin(person)
-  const finish = async () =>
-    (await complete({ challenge, method: 'totp', code: codeAt(person.secret, now()) })).status
+  const finish = async () => (await complete({ challenge, ...totpOf(person) })).status
   return { person, finish }
 }
 
@@ -101,7 +100,7 @@ describe('a password that too many wrong codes revoke', () => {
     )
     await db.updateTable('users').set({ wrong_codes: 30 }).where('user_id', '=', person.userId).execute()
     await voidPassword({ db, system: service.clock }, person, 30, { ...received, now: now() })
-    const json = { challenge: proof.challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const json = { challenge: proof.challenge, ...totpOf(person) }
     const refused = await call('/auth/reauthenticate', { token: person.token, json })
     expect([refused.status, refused.body.code, refused.body.reason]).toEqual([
       401,

@@ -3,7 +3,7 @@ import { createDigests } from '../../src/crypto/digests.ts'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
-import { selectAudit } from '../support/audit.ts'
+import { listAudit } from '../support/audit.ts'
 import { COOKIE_MODE, codeAt, cookieFrom, must, useFactorService } from '../support/second-factors.ts'
 import { type Answer, PASSWORD, times } from '../support/test-service.ts'
 import { decode, partsOf } from '../token/forge.ts'
@@ -12,7 +12,7 @@ import { decode, partsOf } from '../token/forge.ts'
 
 const service = await useFactorService()
 const admin = await service.addCompany()
-const { begin, complete, call, db } = service
+const { begin, complete, call, db, totpOf, wrongCodesOf } = service
 
 const claimsOf = (token: string) => decode(partsOf(token)[1])
 const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
@@ -31,8 +31,7 @@ describe('a member with an authenticator app', () => {
       methods: ['totp', 'recovery_code'],
     })
     expect(answer.body).not.toHaveProperty('passkeyOptions')
-    const code = codeAt(person.secret, now())
-    const signedIn = await must(complete({ challenge: answer.body.challenge, method: 'totp', code }))
+    const signedIn = await must(complete({ challenge: answer.body.challenge, ...totpOf(person) }))
     expect(claimsOf(signedIn.accessToken)).toMatchObject({
       amr: ['pwd', 'otp', 'mfa'],
       auth_time: Math.floor(now() / 1000),
@@ -57,7 +56,7 @@ describe('a member with an authenticator app', () => {
   test('gets a cookie on pages of the service, if chosen with the password (ASVS 3.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person, { headers: COOKIE_MODE })
-    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const given = { challenge, ...totpOf(person) }
     const foreign = { headers: { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' } }
     expectProblem(await complete(given, foreign), [403, 'cross_site_request'])
     // The mode was chosen with the password.
@@ -76,7 +75,7 @@ describe('a member with an authenticator app', () => {
       headers: { ...COOKIE_MODE, cookie: `__Host-session=${first}` },
     })
     expect((await service.getSession({ cookie: first })).status).toBe(200)
-    const given = { challenge, method: 'totp', code: codeAt(person.secret, now()) }
+    const given = { challenge, ...totpOf(person) }
     const next = await complete(given, { headers: { cookie: `__Host-session=${first}` } })
     expect(next.status).toBe(200)
     const { body } = await service.getSession({ cookie: first })
@@ -100,9 +99,8 @@ describe('a member with an authenticator app', () => {
 
   test('cannot reuse a code or use an earlier one (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
     const person = await service.personWithTotp(admin)
-    const code = codeAt(person.secret, now())
     const first = await begin(person)
-    expect((await complete({ challenge: first.challenge, method: 'totp', code })).status).toBe(200)
+    expect((await complete({ challenge: first.challenge, ...totpOf(person) })).status).toBe(200)
     for (const shift of [0, -30]) {
       const { challenge } = await begin(person)
       const used = codeAt(person.secret, now() + shift * 1000)
@@ -121,55 +119,37 @@ describe('a member with an authenticator app', () => {
   })
 })
 
-/** The wrong codes of a member in a row. */
-async function guessesOf({ userId }: { userId: string }): Promise<number> {
-  const { wrong_codes: count } = await service.db
-    .selectFrom('users')
-    .select('wrong_codes')
-    .where('user_id', '=', userId)
-    .executeTakeFirstOrThrow()
-  return count
-}
-
-/** Challenges of five sign-ins, each of which has five tries. */
-const beginMany = async (person: Parameters<typeof begin>[0]) =>
-  await Promise.all(times(5, async () => (await begin(person)).challenge))
-
 describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4, 15.4.2)', () => {
+  async function expectOne(attempt: (n: number) => object) {
+    const answers = await Promise.all(times(10, (n) => complete(attempt(n), { at: n % 2 })))
+    const refused = answers.filter(({ status }) => status !== 200)
+    expect(refused).toHaveLength(9)
+    for (const answer of refused) expectWrong(answer)
+  }
+  /** Each has five tries. */
+  const beginFive = async (person: Parameters<typeof begin>[0]) =>
+    await Promise.all(times(5, async () => (await begin(person)).challenge))
+
   test('with one code and one challenge', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person)
-    const code = codeAt(person.secret, now())
-    const answers = await Promise.all(
-      times(10, (n) => complete({ challenge, method: 'totp', code }, { at: n % 2 })),
-    )
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-    for (const answer of answers.filter(({ status }) => status !== 200)) expectWrong(answer)
-    // Nobody guessed, so the password is not one guess nearer to its end.
-    expect(await guessesOf(person)).toBe(0)
+    await expectOne(() => ({ challenge, ...totpOf(person) }))
+    // Nobody guessed, so the password is not closer to being revoked.
+    expect(await wrongCodesOf(person)).toBe(0)
   })
 
   test('with one code and five challenges', async () => {
     const person = await service.personWithTotp(admin)
-    const challenges = await beginMany(person)
-    const code = codeAt(person.secret, now())
-    const answers = await Promise.all(
-      times(10, (n) => complete({ challenge: challenges[n % 5], method: 'totp', code }, { at: n % 2 })),
-    )
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    const challenges = await beginFive(person)
+    await expectOne((n) => ({ challenge: challenges[n % 5], ...totpOf(person) }))
   })
 
   test('with one recovery code and five challenges', async () => {
     const person = await service.personWithTotp(admin)
-    const [code] = person.recoveryCodes ?? []
-    const challenges = await beginMany(person)
-    const answers = await Promise.all(
-      times(10, (n) =>
-        complete({ challenge: challenges[n % 5], method: 'recovery_code', code }, { at: n % 2 }),
-      ),
-    )
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
-    expect(await guessesOf(person)).toBe(0)
+    const challenges = await beginFive(person)
+    const code = person.recoveryCodes?.[0]
+    await expectOne((n) => ({ challenge: challenges[n % 5], method: 'recovery_code', code }))
+    expect(await wrongCodesOf(person)).toBe(0)
     const { accessToken: token } = await must(service.signInByTotp(person))
     const { body } = await call('/auth/second-factors', { method: 'GET', token })
     expect(body.recoveryCodes).toBe(9)
@@ -179,10 +159,7 @@ describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4,
     const person = await service.personWithPasskey(admin)
     const { challenge, passkeyOptions } = await begin(person)
     const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
-    const answers = await Promise.all(
-      times(10, (n) => complete({ challenge, method: 'passkey', response }, { at: n % 2 })),
-    )
-    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1)
+    await expectOne(() => ({ challenge, method: 'passkey', response }))
   })
 })
 
@@ -233,96 +210,88 @@ describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
 })
 
 describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
-  async function begun() {
-    const person = await service.personWithTotp(admin)
+  async function begun(company = admin) {
+    const person = await service.personWithTotp(company)
     const { challenge } = await begin(person)
     return { person, challenge }
   }
-  const finish = (challenge: string, secret: string, at = 0) =>
-    complete({ challenge, method: 'totp', code: codeAt(secret, now()) }, { at })
+  const finish = (challenge: string, person: { secret: string }) => complete({ challenge, ...totpOf(person) })
 
   test('is void after five tries, even concurrent ones on two instances', async () => {
     const { person, challenge } = await begun()
-    for (const answer of await Promise.all(
-      times(20, (n) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })),
-    ))
-      expectWrong(answer)
-    expectWrong(await finish(challenge, person.secret))
-    const entries = await selectAudit(service.db)
-      .select('outcome')
-      .where('action', '=', 'second_factor')
-      .where('actor', '=', person.userId)
-      .execute()
-    expect(entries).toHaveLength(5)
+    const guess = (n: number) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })
+    for (const answer of await Promise.all(times(10, guess))) expectWrong(answer)
+    expectWrong(await finish(challenge, person))
+    expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
   })
 
   test('is valid after four wrong tries', async () => {
     const { person, challenge } = await begun()
     for (const code of ['000000', '000001', '12345', 'abcdef'])
       expectWrong(await complete({ challenge, method: 'totp', code }))
-    expect((await finish(challenge, person.secret)).status).toBe(200)
+    expect((await finish(challenge, person)).status).toBe(200)
   })
 
-  test('is void after five minutes', async () => {
+  type Begun = Awaited<ReturnType<typeof begun>>['person']
+  const tokenOf = async (person: Begun) => (await must(service.signInByTotp(person))).accessToken
+  test.for<[what: string, act: (person: Begun) => Promise<unknown>]>([
+    ['five minutes', async () => service.clock.advance(301)],
+    [
+      'a change of the password',
+      async (person) => {
+        const json = { currentPassword: PASSWORD, newPassword: 'another fine battery' }
+        await must(call('/auth/password/change', { token: await tokenOf(person), json }))
+      },
+    ],
+    ['a new factor', async (person) => await service.addPasskey({ token: await tokenOf(person) })],
+    ['a sign-in from the same network', tokenOf],
+  ])('is void after %s', async ([, act]) => {
     const { person, challenge } = await begun()
-    service.clock.advance(301)
-    expectWrong(await finish(challenge, person.secret))
+    await act(person)
+    expectWrong(await finish(challenge, person))
   })
 
-  test('is void after a change of the password', async () => {
+  test('is void after it was used', async () => {
     const { person, challenge } = await begun()
-    const session = await must(service.signInByTotp(person))
-    const change = { currentPassword: PASSWORD, newPassword: 'another fine battery' }
-    await must(call('/auth/password/change', { token: session.accessToken, json: change }))
-    expectWrong(await finish(challenge, person.secret))
+    expect((await finish(challenge, person)).status).toBe(200)
+    service.clock.advance(30)
+    expectWrong(await finish(challenge, person))
+  })
+
+  test('is void after a factor was removed', async () => {
+    const person = await service.personWithTotp(admin)
+    const { id } = await service.addPasskey({ token: person.token })
+    const { challenge } = await begin(person)
+    await must(call(`/auth/second-factors/${id}`, { method: 'DELETE', token: person.token }))
+    expectWrong(await finish(challenge, person))
   })
 
   test('is void after the user was disabled, even once enabled again', async () => {
     const { person, challenge } = await begun()
     for (const status of ['disabled', 'active'] as const) {
       await changeUserStatus(service.context, person.companyId, person, status)
-      expectWrong(await finish(challenge, person.secret))
+      expectWrong(await finish(challenge, person))
     }
   })
 
   test('is void after the company was suspended, even once resumed', async () => {
-    const person = await service.personWithTotp(await service.addCompany())
-    const { challenge } = await begin(person)
+    const { person, challenge } = await begun(await service.addCompany())
     for (const status of ['suspended', 'active'] as const) {
       await changeCompanyStatus(service.context, person.companyId, status)
-      expectWrong(await finish(challenge, person.secret))
+      expectWrong(await finish(challenge, person))
     }
-  })
-
-  test('is void after a factor was added or removed', async () => {
-    const { person, challenge } = await begun()
-    const { accessToken: token } = await must(service.signInByTotp(person))
-    const { id } = await service.addPasskey({ token })
-    expectWrong(await finish(challenge, person.secret))
-    const later = await begin(person)
-    await must(call(`/auth/second-factors/${id}`, { method: 'DELETE', token }))
-    expectWrong(await finish(later.challenge, person.secret))
-  })
-
-  test('is void once used, with others of its member and network', async () => {
-    const { person, challenge } = await begun()
-    const other = await begin(person)
-    expect((await finish(challenge, person.secret)).status).toBe(200)
-    service.clock.advance(30)
-    expectWrong(await finish(challenge, person.secret))
-    expectWrong(await finish(other.challenge, person.secret))
   })
 
   test('does not work for a different user, company, or purpose', async () => {
     const { challenge } = await begun()
     const other = await service.personWithTotp(await service.addCompany())
-    expectWrong(await finish(challenge, other.secret))
+    expectWrong(await finish(challenge, other))
     const { accessToken: token } = await must(service.signInByTotp(other))
-    const json = { challenge, method: 'totp', code: codeAt(other.secret, now()) }
+    const json = { challenge, ...totpOf(other) }
     expectProblem(await call('/auth/reauthenticate', { token, json }), [400, 'invalid_request'])
     // And that of a proof opens no session.
     const proof = await must(call('/auth/reauthenticate', { token, json: { password: PASSWORD } }))
-    expectWrong(await finish(proof.challenge, other.secret))
+    expectWrong(await finish(proof.challenge, other))
   })
 
   test('that is made up does not work', async () => {
@@ -347,8 +316,7 @@ test('invalid bodies of the second step return 400 and cost no try', async () =>
     { challenge: [challenge], method: 'totp', code: '123456' },
   ])
     expectProblem(await complete(json), [400, 'invalid_request'])
-  const code = codeAt(person.secret, now())
-  expect((await complete({ challenge, method: 'totp', code })).status).toBe(200)
+  expect((await complete({ challenge, ...totpOf(person) })).status).toBe(200)
 })
 
 test('a refresh of a session with two factors keeps amr and auth_time', async () => {
@@ -369,7 +337,7 @@ test('a network and a browser become known by the second factor, not by the pass
   }
   const { challenge } = await begin(person, { headers: COOKIE_MODE })
   expect(await known()).toEqual([])
-  await must(complete({ challenge, method: 'totp', code: codeAt(person.secret, now()) }))
+  await must(complete({ challenge, ...totpOf(person) }))
   expect(await known()).toEqual(['device', 'network'])
 })
 
@@ -378,21 +346,13 @@ test('the audit trail has the methods of a sign-in, and the use of a recovery co
   await must(service.signInByTotp(person))
   const { challenge } = await begin(person)
   await must(complete({ challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }))
-  const used = await selectAudit(service.db)
-    .select(['outcome', 'details'])
-    .where('action', '=', 'recovery_code')
-    .where('actor', '=', person.userId)
-    .execute()
-  expect(used).toEqual([{ outcome: 'done', details: { codesLeft: 9 } }])
-  const entries = await selectAudit(service.db)
-    .select(['outcome', 'details'])
-    .where('action', '=', 'sign_in')
-    .where('actor', '=', person.userId)
-    .orderBy('audit_id')
-    .execute()
-  expect(entries.map(({ outcome, details }) => [outcome, details])).toEqual([
-    ['done', null],
-    ['done', { methods: ['pwd', 'otp', 'mfa'] }],
-    ['done', { methods: ['pwd', 'otp', 'mfa'] }],
+  expect(await listAudit(db, 'recovery_code', person)).toMatchObject([
+    { outcome: 'done', details: { codesLeft: 9 } },
+  ])
+  const methods = ['pwd', 'otp', 'mfa']
+  expect(await listAudit(db, 'sign_in', person)).toMatchObject([
+    { outcome: 'done', details: null },
+    { outcome: 'done', details: { methods } },
+    { outcome: 'done', details: { methods } },
   ])
 })

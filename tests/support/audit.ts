@@ -24,3 +24,13 @@ export function selectAudit(db: TestService['db']) {
       .as('entry'),
   )
 }
+
+/** The entries of an action that a member did, or that are about them, oldest first. */
+export async function listAudit(db: TestService['db'], action: string, { userId }: { userId: string }) {
+  return await selectAudit(db)
+    .select(['actor', 'subject', 'outcome', 'details'])
+    .where('action', '=', action)
+    .where(({ or, eb }) => or([eb('actor', '=', userId), eb('subject', '=', userId)]))
+    .orderBy('audit_id')
+    .execute()
+}

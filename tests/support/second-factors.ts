@@ -53,6 +53,17 @@ export async function openFactorService(options: Parameters<typeof openTestServi
 function actsOn(service: TestService) {
   const { call } = service
 
+  /** The code that an authenticator app shows now. */
+  const totpOf = ({ secret }: { secret: string }) => {
+    return { method: 'totp', code: codeAt(secret, service.clock.now()) }
+  }
+
+  /** The wrong codes of a member in a row. */
+  async function wrongCodesOf({ userId }: { userId: string }): Promise<number> {
+    const users = service.db.selectFrom('users').select('wrong_codes').where('user_id', '=', userId)
+    return (await users.executeTakeFirstOrThrow()).wrong_codes
+  }
+
   /** What the first factor needs besides. */
   async function mailCodeIfNeeded(credential: Credential): Promise<{ mailCode?: string }> {
     const { mailCodeRequired } = await must(call('/auth/second-factors', { method: 'GET', ...credential }))
@@ -134,13 +145,14 @@ function actsOn(service: TestService) {
     options: Parameters<typeof service.login>[1] = {},
   ) {
     const { challenge } = await begin(person, options)
-    const code = codeAt(person.secret, service.clock.now())
-    const answer = await complete({ challenge, method: 'totp', code }, { at: options.at ?? 0 })
+    const answer = await complete({ challenge, ...totpOf(person) }, { at: options.at ?? 0 })
     service.clock.advance(30)
     return answer
   }
 
   return {
+    totpOf,
+    wrongCodesOf,
     mailCodeIfNeeded,
     beginTotp,
     addTotp,
