@@ -7,7 +7,7 @@ import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { settleLapsedAcrossCompanies } from '../../src/sign-in/lapsed.ts'
-import { codeAt, must, openFactorService } from '../support/second-factors.ts'
+import { COOKIE_MODE, codeAt, openFactorService } from '../support/second-factors.ts'
 import { type Answer, times } from '../support/test-service.ts'
 
 /** Why a sign-in was refused: what the log and the audit trail show of it, and the response does not. */
@@ -132,10 +132,8 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
 
   test('a service account in cookie mode', async () => {
     const { accessToken: token } = await service.loginAs(admin)
-    const json = { name: 'Billing', role: 'viewer' }
-    const { id, email, password } = await must(service.call('/auth/members', { token, json }))
-    const headers = { 'x-session-mode': 'cookie' }
-    const answer = await service.login({ companyId, email, password }, { headers })
+    const { id, ...account } = await service.addServiceAccount(admin, token)
+    const answer = await service.login(account, { headers: COOKIE_MODE })
     expect(answer.body.code).toBe('permission_denied')
     expect(await lineOf(answer)).toMatchObject({ companyId, userId: id, reason: 'token_mode_only' })
   })
@@ -163,11 +161,6 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
 
   test('an unknown passkey, or one whose owner is disabled', async () => {
     const person = await service.personWithPasskey(admin)
-    const sign = async () => {
-      const { challenge, passkeyOptions } = await must(service.call('/auth/login/passkey/options'))
-      const response = person.authenticator.get(passkeyOptions)
-      return await service.call('/auth/login/passkey', { json: { challenge, response } })
-    }
     await changeUserStatus(service.context, companyId, person, 'disabled')
     const refused = {
       code: 'invalid_second_factor',
@@ -175,14 +168,14 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
       userId: person.userId,
       reason: 'user_disabled',
     }
-    expect(await lineOf(await sign())).toMatchObject(refused)
+    expect(await lineOf(await service.signInByPasskey(person))).toMatchObject(refused)
     const [entry] = await trailOf(admin, `?action=second_factor&actor=${person.userId}`)
     expect(entry).toMatchObject({
       outcome: 'refused',
       details: { method: 'passkey', reason: 'user_disabled' },
     })
     await sql`delete from second_factors where user_id = ${person.userId}`.execute(db)
-    expect(await lineOf(await sign())).toMatchObject({
+    expect(await lineOf(await service.signInByPasskey(person))).toMatchObject({
       code: 'invalid_second_factor',
       reason: 'unknown_passkey',
     })

@@ -342,10 +342,8 @@ test('a sign-in that races with the first factor leaves no session (ASVS 15.4.2)
 
 test('a service account cannot have a factor and needs none', async () => {
   const { accessToken } = await service.loginAs(admin)
-  const server = await must(
-    call('/auth/members', { token: accessToken, json: { name: 'Billing', role: 'developer' } }),
-  )
-  const { accessToken: token } = await service.loginAs({ companyId: admin.companyId, ...server })
+  const account = await service.addServiceAccount(admin, accessToken)
+  const { accessToken: token } = await service.loginAs(account)
   expect(await list(token)).toMatchObject({ secondFactors: [], required: false })
   for (const path of [totp, `${passkeys}/options`])
     expectProblem(await call(path, { token }), [403, 'permission_denied'])

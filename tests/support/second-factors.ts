@@ -1,6 +1,6 @@
 import { TOTP } from 'otpauth'
 import { expect } from 'vitest'
-import { createAuthenticator } from './authenticator.ts'
+import { type Authenticator, createAuthenticator } from './authenticator.ts'
 import { mailedCodeIn, mailedCodeOf } from './mail-code.ts'
 import { openMailbox } from './mailbox.ts'
 import {
@@ -150,7 +150,26 @@ function actsOn(service: TestService) {
     return answer
   }
 
+  /** Signs in without a password, with options of instance `from`. */
+  async function signInByPasskey(
+    { authenticator }: { authenticator: Authenticator },
+    { from = 0, at = 0 } = {},
+  ) {
+    const { challenge, passkeyOptions } = await must(call('/auth/login/passkey/options', { at: from }))
+    const response = authenticator.get(passkeyOptions)
+    return await call('/auth/login/passkey', { json: { challenge, response }, at })
+  }
+
+  /** A service account, which the admin of a session creates. */
+  async function addServiceAccount({ companyId }: { companyId: string }, token: string) {
+    const json = { name: 'Billing', role: 'developer' }
+    const account = await must(call('/auth/members', { token, json }))
+    return { companyId, ...account } as { companyId: string; id: string; email: string; password: string }
+  }
+
   return {
+    addServiceAccount,
+    signInByPasskey,
     totpOf,
     wrongCodesOf,
     mailCodeIfNeeded,
