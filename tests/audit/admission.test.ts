@@ -36,7 +36,7 @@ async function whileReadsWait<Result>(service: TestService, act: () => Promise<R
 const untilWaiting = (service: TestService, count: number) =>
   expect.poll(() => countWaiting(service.db), { timeout: 100_000 }).toBe(count)
 
-test('two audit reads of a company run concurrently, eight wait, more get 429 (ASVS 15.2.2)', async () => {
+test('two audit reads of a company run, eight wait, more get 429 (ASVS 15.2.2)', async () => {
   const [one, other] = [await readerOf(service), await readerOf(service)]
   const answers: Promise<Answer>[] = []
   const refused = await whileReadsWait(service, async () => {
@@ -57,7 +57,7 @@ test('two audit reads of a company run concurrently, eight wait, more get 429 (A
   expect(statuses.toSorted()).toEqual([...times(11, () => 200), 429])
 })
 
-test('an audit read that has waited for the window of its limit gets 429', async () => {
+test('an audit read that waited too long gets 429', async () => {
   const service = await open(1)
   const { read } = await readerOf(service)
   const running: Promise<Answer>[] = []
@@ -70,7 +70,7 @@ test('an audit read that has waited for the window of its limit gets 429', async
   expect((await Promise.all(running)).map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('an audit read or export that runs into the statement timeout gets 503', async () => {
+test('an audit read that hits the statement timeout gets 503', async () => {
   const { auditDb, close } = connect({ url: service.url, poolSize: 1 })
   onTestFinished(close)
   const { rows } = await sql`show statement_timeout`.execute(auditDb)

@@ -46,7 +46,7 @@ test('concurrent audit entries count without waiting, only if committed', async 
   expect(days).toMatchObject([{ signIns: 42 }])
 })
 
-test('the sums of a day stay as long as it is shown and its company exists', async () => {
+test('daily sums stay while they are shown and their company exists', async () => {
   const admin = await service.addCompany()
   await service.login({ ...admin, password: 'wrong' })
   const later = (days: number) => clock.now() + days * DAY_MS

@@ -38,7 +38,7 @@ async function livelyCompany() {
 const lively = await livelyCompany()
 
 describe('the audit trail (ASVS 16.2.1)', () => {
-  test('shows actor, action, subject, time, IP address, and session, newest first', async () => {
+  test('the audit trail shows who did what, when, and from where', async () => {
     const { admin, token, member, at } = lively
     const { status, body } = await read(token)
     expect([status, body.nextCursor]).toEqual([200, null])
@@ -67,14 +67,14 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     })
   })
 
-  test('has the names of the members in it', async () => {
+  test('the audit trail has the names of the members in it', async () => {
     const { admin, token, member } = lively
     const { body } = await read(token, '?limit=3')
     expect(body.names).toEqual({ [admin.userId]: admin.email, [member.userId]: member.email })
     expect((await read(token, '?action=invite')).body.names).toEqual({})
   })
 
-  test('is available as CSV with names, in which no cell is a formula (RFC 4180)', async () => {
+  test('the audit trail comes as CSV without formulas (RFC 4180)', async () => {
     const { admin, token, member } = await livelyCompany()
     await service.call('/auth/account', {
       method: 'PATCH',
@@ -98,7 +98,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect(rest).toEqual([''])
   })
 
-  test('has the content type that Accept prefers (RFC 9110, 12.5.1)', async () => {
+  test('the audit trail has the content type that Accept prefers (RFC 9110, 12.5.1)', async () => {
     const { token } = lively
     const typeOf = async (accept: string) => {
       const { headers } = await read(token, '', { headers: { accept } })
@@ -125,7 +125,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect(await typeOf('application/json; q=0, */*')).toBe('application/x-ndjson')
   })
 
-  test('can be filtered by action, actor, and time', async () => {
+  test('the audit trail can be filtered by action, actor, and time', async () => {
     const { admin, token, at } = lively
     const count = async (query: string) => (await read(token, query)).body.entries.length
     expect(await count('?action=user_role')).toBe(2)
@@ -136,7 +136,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect(await count('?action=nothing')).toBe(0)
   })
 
-  test('has each entry once in its pages, even while new ones are added', async () => {
+  test('the audit trail has each entry once in its pages while others arrive', async () => {
     const { admin, token } = await livelyCompany()
     const seen: string[] = []
     let cursor: string | null = ''
@@ -149,7 +149,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect([seen.length, new Set(seen).size]).toEqual([6, 6])
   })
 
-  test('can be exported whole, one export at a time', async () => {
+  test('the audit trail can be exported whole, one export at a time', async () => {
     const { admin, token } = await livelyCompany()
     const at = new Date(service.clock.now())
     const about = { action: 'invite', outcome: 'done', actor: 'operator' }
@@ -179,7 +179,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect((await read(token, '', ndjson)).status).toBe(200)
   })
 
-  test('shows only the own company, and requires permission (ASVS 8.2.1, 8.2.2)', async () => {
+  test('the audit trail shows only the own company, and requires permission (ASVS 8.2.1, 8.2.2)', async () => {
     const other = await service.addCompany()
     service.clock.advance(1)
     const entries = (await read(await tokenOf(other))).body.entries
@@ -207,7 +207,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
       what,
       `cursor=${Buffer.from(JSON.stringify(place)).toString('base64url')}`,
     ]),
-  ])('rejects %s (ASVS 2.2.1)', async ([, query]) => {
+  ])('the audit trail rejects %s (ASVS 2.2.1)', async ([, query]) => {
     expectProblem(await read(lively.token, `?${query}`), [400, 'invalid_request'])
   })
 })

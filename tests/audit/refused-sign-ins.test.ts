@@ -48,7 +48,7 @@ async function trailOf(admin: Parameters<typeof service.loginAs>[0], query = '')
 
 const refusedIn = (entries: Record<string, unknown>[]) => entries.filter(({ reason }) => reason !== undefined)
 
-describe('the log has company, user, and reason of a sign-in refused for (ASVS 16.2.1, 16.2.5)', async () => {
+describe('the log (ASVS 16.2.1, 16.2.5)', async () => {
   const admin = await service.addCompany()
   const { companyId } = admin
   const suspended = await service.addCompany()
@@ -82,7 +82,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
       unverified,
       { companyId, userId: unverified.userId, reason: 'email_not_verified', code: 'email_not_verified' },
     ],
-  ])('%s', async (_cause, person, expected) => {
+  ])('the log names the reason of a sign-in refused for %s', async (_cause, person, expected) => {
     const answer = await service.login(person)
     const line = await lineOf(answer)
     expect(line).toMatchObject({ code: 'invalid_credentials', ...expected })
@@ -92,7 +92,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
       expect(JSON.stringify(answer)).not.toContain(word)
   })
 
-  test('a locked-out member, from one network and from all unknown ones', async () => {
+  test('the log names lockouts of one network and of unknown ones', async () => {
     const limited = await openFactorService({
       env: {
         RATE_LIMIT_SCALE: '1',
@@ -130,7 +130,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
     expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
   })
 
-  test('a service account in cookie mode', async () => {
+  test('the log names why a service account in cookie mode was refused', async () => {
     const { accessToken: token } = await service.loginAs(admin)
     const { id, ...account } = await service.addServiceAccount(admin, token)
     const answer = await service.login(account, { headers: COOKIE_MODE })
@@ -138,7 +138,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
     expect(await lineOf(answer)).toMatchObject({ companyId, userId: id, reason: 'token_mode_only' })
   })
 
-  test('a second factor that is missing, wrong, or late', async () => {
+  test('the log names a second factor that is missing, wrong, or late', async () => {
     const { secret, ...person } = await service.personWithTotp(admin)
     const who = { companyId, userId: person.userId }
     const begun = await service.login(person)
@@ -159,7 +159,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
     expect(await lineOf(late)).toMatchObject({ code: 'invalid_second_factor', reason: 'challenge_void' })
   })
 
-  test('an unknown passkey, or one whose owner is disabled', async () => {
+  test('the log names an unknown passkey, or one whose owner is disabled', async () => {
     const person = await service.personWithPasskey(admin)
     await changeUserStatus(service.context, companyId, person, 'disabled')
     const refused = {
@@ -183,7 +183,7 @@ describe('the log has company, user, and reason of a sign-in refused for (ASVS 1
 })
 
 describe('the audit trail of a company (ASVS 16.3.1)', () => {
-  test('sums up refused sign-ins by minute, network, reason, and member', async () => {
+  test('the audit trail sums up refused sign-ins, newest first', async () => {
     const admin = await service.addCompany()
     const member = await service.addUser(admin)
     const first = minute()
@@ -234,7 +234,7 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
     expect(lines.map((line) => JSON.parse(line))).toMatchObject(seen)
   })
 
-  test('filters refused sign-ins by action and time, and by no actor', async () => {
+  test('the audit trail filters refused sign-ins by action and time', async () => {
     const admin = await service.addCompany()
     await service.login({ ...admin, ...WRONG })
     clock.advance(60)
@@ -246,7 +246,7 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
     expect([await count(`?to=${now}`), await count(`?from=${now}`)]).toEqual([1, 0])
   })
 
-  test('has sign-ins that stopped before the second factor, once settled', async () => {
+  test('the audit trail has sign-ins that stopped before the second factor', async () => {
     const admin = await service.addCompany()
     const person = await service.personWithTotp(admin)
     const at = minute().toISOString()
@@ -260,7 +260,7 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
     ])
   })
 
-  test('has refused sign-ins that an instance of the previous release stores', async () => {
+  test('the audit trail has refused sign-ins that the previous release stores', async () => {
     const admin = await service.addCompany()
     const insert = () =>
       sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
@@ -326,7 +326,7 @@ const flood = (companyId: string, reason: 'unknown_user' | 'unknown_company') =>
 
 const total = (rows: { count: number }[]) => rows.reduce((sum, { count }) => sum + count, 0)
 
-test('a flood from many networks stores 20 rows a minute and company, known clients among them', async () => {
+test('a flood stores 20 rows a minute and company, including known clients', async () => {
   const admin = await service.addCompany()
   const member = await service.addUser(admin)
   await service.loginAs(member, from('198.51.100.1'))
@@ -379,7 +379,7 @@ test('guesses that lock out many users concurrently do not deadlock', async () =
   expect(locked).toHaveLength(10)
 })
 
-test('an IPv6 /48 cannot store 20 MB of refused sign-ins an hour, and they go after 90 days', async () => {
+test('an IPv6 /48 cannot store 20 MB of refused sign-ins an hour', async () => {
   await sql`truncate refused_sign_ins`.execute(db)
   clock.advance(3_600)
   const companies = await Promise.all(times(3, () => service.addCompany()))

@@ -47,8 +47,8 @@ const monthOf = (date: Date) => `audit_events_${date.toISOString().slice(0, 7).r
 const addPartition = (at: Date) =>
   sql`select add_audit_partition(date_trunc('month', ${at}::timestamptz, 'UTC'))`.execute(db)
 
-describe('IP addresses and emails of the audit trail', () => {
-  test('are stored apart, even by instances of the previous release (ASVS 14.2.7)', async () => {
+describe('addresses', () => {
+  test('IP addresses and emails are stored apart, even by the previous release (ASVS 14.2.7)', async () => {
     const companyId = await insertAsBefore(new Date(), { actor: 'eve@x.example' })
     const { rows } = await sql`
       select actor, subject, ip_address from audit_events where company_id = ${companyId}`.execute(db)
@@ -56,7 +56,7 @@ describe('IP addresses and emails of the audit trail', () => {
     expect(await entriesOf(companyId)).toMatchObject([{ ip_address: '192.0.2.1', email: 'eve@x.example' }])
   })
 
-  test('are deleted after 90 days, and the entries stay', async () => {
+  test('IP addresses and emails are deleted after 90 days; entries stay', async () => {
     const [old, young] = [await insertAsBefore(ago(91)), await insertAsBefore(ago(89))]
     const { auditAddresses } = await pruneAcrossCompanies(service.context, Date.now())
     expect(auditAddresses).toBe(1)
@@ -64,7 +64,7 @@ describe('IP addresses and emails of the audit trail', () => {
     expect(await entriesOf(young)).toMatchObject([{ actor: 'operator', ip_address: '192.0.2.1' }])
   })
 
-  test('are stored apart for invitations by operators', async () => {
+  test('IP addresses and emails are stored apart for invitations by operators', async () => {
     const { companyId } = await service.addCompany()
     await invite(service.context, companyId, { email: 'bob@new.example', role: 'viewer' })
     const entries = await entriesOf(companyId)
@@ -77,8 +77,8 @@ describe('IP addresses and emails of the audit trail', () => {
   })
 })
 
-describe('partitions of the audit trail', () => {
-  test('exist for this month and three more, and a lost one is created again', async () => {
+describe('partitions', () => {
+  test('audit partitions exist for four months; lost ones are created again', async () => {
     const now = new Date()
     const ahead = times(4, (n) => monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n, 1))))
     expect(await partitions()).toEqual(expect.arrayContaining(ahead))
@@ -87,7 +87,7 @@ describe('partitions of the audit trail', () => {
     expect(await partitions()).toEqual(expect.arrayContaining(ahead))
   })
 
-  test('are append-only, like the whole (ASVS 16.4.2)', async () => {
+  test('audit partitions are append-only, like the whole (ASVS 16.4.2)', async () => {
     await insertAsBefore(new Date('2090-01-01'))
     for (const partition of await partitions()) {
       for (const change of ['update % set outcome = outcome', 'delete from %', 'truncate %']) {
@@ -96,13 +96,16 @@ describe('partitions of the audit trail', () => {
     }
   })
 
-  test.each(['1970-01-01', '9999-12-31'])('accept entries even if the clock is wrong: %s', async (date) => {
-    expect(await entriesOf(await insertAsBefore(new Date(date)))).toMatchObject([
-      { occurred_at: new Date(date) },
-    ])
-  })
+  test.each(['1970-01-01', '9999-12-31'])(
+    'audit partitions accept entries even if the clock is wrong: %s',
+    async (date) => {
+      expect(await entriesOf(await insertAsBefore(new Date(date)))).toMatchObject([
+        { occurred_at: new Date(date) },
+      ])
+    },
+  )
 
-  test('are dropped when their last entry is older than the retention', async () => {
+  test('audit partitions are dropped when all entries exceed the retention', async () => {
     const [old, edge] = [ago(500), ago(399)]
     await addPartition(old)
     await addPartition(edge)
@@ -115,7 +118,7 @@ describe('partitions of the audit trail', () => {
     expect(await entriesOf(kept)).toHaveLength(1)
   })
 
-  test('do not keep entries of a missing month longer', async () => {
+  test('audit partitions do not keep entries of a missing month longer', async () => {
     const gone = await insertAsBefore(ago(700))
     const kept = await insertAsBefore(new Date('2090-01-01'))
     await maintainAuditTrail(db, 400)
@@ -124,7 +127,7 @@ describe('partitions of the audit trail', () => {
     await expect(sql`delete from audit_events_other`.execute(db)).rejects.toThrow('append-only')
   })
 
-  test('are not created for a month whose entries are stored elsewhere', async () => {
+  test('audit partitions are not created for months whose entries are elsewhere', async () => {
     const month = new Date('2077-05-01T00:00:00Z')
     const companyId = await insertAsBefore(month)
     await addPartition(month)
@@ -132,7 +135,7 @@ describe('partitions of the audit trail', () => {
     expect(await entriesOf(companyId)).toHaveLength(1)
   })
 
-  test('are created and dropped concurrently while entries are added', async () => {
+  test('audit partitions are created and dropped concurrently while entries are added', async () => {
     const now = new Date()
     const last = monthOf(new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 3, 1)))
     // Maintenance leaves to its next run what it cannot lock soon. Here the calls should wait for one another.
@@ -149,7 +152,7 @@ describe('partitions of the audit trail', () => {
   })
 })
 
-describe('a role that can only read and write rows (ASVS 13.2.2)', async () => {
+describe('database roles (ASVS 13.2.2)', async () => {
   const role = `gatehouse_${randomBytes(6).toString('hex')}`
   const open = (name: string) => {
     const url = new URL(service.url)
@@ -163,7 +166,7 @@ describe('a role that can only read and write rows (ASVS 13.2.2)', async () => {
   await sql.raw(`create role ${role}_other login password 'secret'`).execute(db)
   await sql.raw(`grant select, insert, update, delete on all tables in schema public to ${role}`).execute(db)
 
-  test('maintains the trail without permission to change tables', async () => {
+  test('a database role maintains the trail without permission to change tables', async () => {
     const restricted = open(role)
     await addPartition(ago(700))
     await insertAsBefore(new Date(), { executor: restricted })
@@ -173,7 +176,7 @@ describe('a role that can only read and write rows (ASVS 13.2.2)', async () => {
     await expect(sql`create table anything ()`.execute(restricted)).rejects.toThrow('permission denied')
   })
 
-  test.each([-1, 89, null])('cannot shorten the retention to %s days', async (days) => {
+  test.each([-1, 89, null])('a database role cannot shorten the retention to %s days', async (days) => {
     const restricted = open(role)
     const before = await partitions()
     const call = sql`select maintain_audit_trail(${days}::int)`.execute(restricted)
@@ -181,14 +184,14 @@ describe('a role that can only read and write rows (ASVS 13.2.2)', async () => {
     expect(await partitions()).toEqual(before)
   })
 
-  test('cannot create partitions, and one that cannot add entries can do nothing', async () => {
+  test('a database role cannot create partitions, or maintain without adding entries', async () => {
     const make = sql`select add_audit_partition(now())`.execute(open(role))
     await expect(make).rejects.toThrow('permission denied')
     await expect(maintainAuditTrail(open(`${role}_other`), 400)).rejects.toThrow('permission denied')
   })
 })
 
-describe('the audit migration', async () => {
+describe('migrations', async () => {
   const folder = new URL('../../migrations/', import.meta.url)
   const files = (await readdir(folder)).toSorted()
 
@@ -209,7 +212,7 @@ describe('the audit migration', async () => {
     await before.transaction().execute(up)
   }
 
-  test('to partitions moves each entry into its month, and recent addresses apart', async () => {
+  test('the migration to partitions moves entries into months, and recent addresses apart', async () => {
     await migrateUntil('0007')
     const companies = [
       await insertAsBefore(ago(120), { executor: before, actor: 'eve@x.example' }),
@@ -238,7 +241,7 @@ describe('the audit migration', async () => {
     expect(granted).toEqual([{ trail: true, addresses: true }])
   })
 
-  test('to indexes leaves those of existing months to be built beside requests', async () => {
+  test('the migration to audit indexes leaves existing months to the running service', async () => {
     await migrateUntil('0020')
     await insertAsBefore(ago(10), { executor: before })
     await migrate()
@@ -269,7 +272,7 @@ describe('the audit migration', async () => {
     expect(await stateOfIndexes()).toEqual(all(true))
   })
 
-  test('to daily sums counts earlier entries once, and those added in the meantime', async () => {
+  test('the migration to daily sums counts earlier and concurrent entries once', async () => {
     await migrateUntil('0027')
     const companyId = randomUUID()
     const add = (at: Date, count: number) =>

@@ -13,8 +13,8 @@ const admin = await service.addCompany()
 const usersOf = (companyId: string) =>
   service.db.selectFrom('users').select(['user_id', 'email']).where('company_id', '=', companyId).execute()
 
-describe('an email', () => {
-  test('with a Unicode domain is one account to operators, admins, and search', async () => {
+describe('emails', () => {
+  test('a Unicode email is one account to operators, admins, and search', async () => {
     const { companyId, ...admin } = await service.addCompany()
     const unicode = 'ida@bücher.example'
     const ascii = 'ida@xn--bcher-kva.example'
@@ -38,7 +38,7 @@ describe('an email', () => {
     expect(await usersOf(companyId)).toContainEqual({ user_id: userId, email: ascii })
   })
 
-  test('is one account, even if added concurrently in several spellings (ASVS 2.3.4)', async () => {
+  test('an email added concurrently in several spellings is one account (ASVS 2.3.4)', async () => {
     const spellings = [
       'Kay@Company.Example',
       'KAY@company.example',
@@ -60,7 +60,7 @@ describe('an email', () => {
     expect(users.map(({ email }) => email)).toEqual(['kay@company.example'])
   })
 
-  test('has a separate account and password in each company (ASVS 8.4.1)', async () => {
+  test('an email has a separate account and password in each company (ASVS 8.4.1)', async () => {
     const email = 'consultant@company.example'
     const people = await Promise.all(
       times(3, async (i) =>
@@ -81,14 +81,14 @@ describe('an email', () => {
     'ｋim@company.example',
     'kim@company',
     'kim',
-  ])('that cannot sign in is rejected: %j (ASVS 2.2.1)', async (email) => {
+  ])('an email that cannot sign in is rejected: %j (ASVS 2.2.1)', async (email) => {
     const adding = createUser(context, admin.companyId, { email, role: 'viewer', password: PASSWORD })
     await expect(adding).rejects.toMatchObject({ code: 'invalid_request' })
   })
 })
 
-describe('a company', () => {
-  test('that is created several times under one id exists once, with one admin', async () => {
+describe('companies', () => {
+  test('a company created several times under one id exists once', async () => {
     const companyId = randomUUID()
     const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
     await Promise.all(times(8, () => createCompany(context, company)))
@@ -105,7 +105,7 @@ describe('a company', () => {
     ['starter', ['risk_assessment']],
     ['growth', ['analytics', 'event_ingest', 'reviews', 'risk_assessment']],
     ['enterprise', ['analytics', 'event_ingest', 'graph', 'policy', 'reviews', 'risk_assessment']],
-  ])('on plan %s has its features', async (plan, features) => {
+  ])('a company on plan %s has its features', async (plan, features) => {
     const { subscription, planFeatures } = await service.loginAs(await service.addCompany({ plan }))
     expect(subscription).toMatchObject({ plan, status: 'trialing' })
     expect(planFeatures.toSorted()).toEqual(features)
@@ -132,7 +132,7 @@ describe('operators', () => {
     ],
     ['a user to an unknown company', () => createUser(context, randomUUID(), user), 'not_found'],
     ['a subscription to an unknown company', () => subscribe(randomUUID()), 'not_found'],
-  ])('cannot give %s, and nothing is stored (ASVS 2.3.3)', async ([, attempt, code]) => {
+  ])('operators cannot give %s, and nothing is stored (ASVS 2.3.3)', async ([, attempt, code]) => {
     const stored = async () => {
       const { rows } = await sql`select (select count(*) from companies) as companies,
         (select count(*) from users) as users, (select count(*) from audit_events) as entries,

@@ -26,8 +26,8 @@ const tokenOf = async (person: Person) => (await service.loginAs(person)).access
 const change = async (admin: Person, json: object, options: Options = {}) =>
   await service.call('/auth/company', { method: 'PATCH', token: await tokenOf(admin), json, ...options })
 
-describe('a handle', () => {
-  test('signs in like the id, in any case, on every instance', async () => {
+describe('handles', () => {
+  test('a handle signs in like the id, in any case', async () => {
     const admin = await service.addCompany()
     const handle = await handleOf(admin)
     for (const [at, text] of [handle, handle.toUpperCase()].entries()) {
@@ -39,7 +39,7 @@ describe('a handle', () => {
     }
   })
 
-  test('cannot be sent with an id, or be one', async () => {
+  test('a handle cannot be sent with an id, or be one', async () => {
     const { companyId, email } = await service.addCompany()
     const json = { email, password: PASSWORD }
     const answers = [
@@ -55,7 +55,7 @@ describe('a handle', () => {
     }
   })
 
-  test('is created from the name at verification, and ends in the cell', async () => {
+  test('a handle is created from the name when the email is verified', async () => {
     const { token, email, companyId } = await register()
     expect(await handleOf({ companyId })).toBe('')
     const { body } = await service.call('/auth/verify-email', { json: { token } })
@@ -72,13 +72,13 @@ describe('a handle', () => {
     ['42 Fish', /^fish-\d{4}-eu1$/],
     ['Ελληνική', /^company-\d{4}-eu1$/],
     ['A very long name of a company that nobody types', /^a-very-long-name-of-a-company-t-\d{4}-eu1$/],
-  ])('of %s has Latin letters and digits, 40 characters at most', async (name, form) => {
+  ])('a handle of %s has Latin letters and digits, at most 40', async (name, form) => {
     const handle = await handleOf(await service.addCompany({ name }))
     expect(handle).toMatch(form)
     expect(handle.length).toBeLessThanOrEqual(40)
   })
 
-  test('gets more digits until it is free', async () => {
+  test('a handle gets more digits until it is free', async () => {
     const same = { ...service.context, system: { ...service.context.system, randomBytes: Buffer.alloc } }
     const companies = await Promise.all(times(3, () => service.addCompany()))
     const given: (string | null)[] = []
@@ -98,7 +98,7 @@ describe('a handle', () => {
     expect(given).toEqual(['same-0000-eu1', 'same-00000-eu1', 'same-000000-eu1'])
   })
 
-  test('works in requests for emails, and every email contains it', async () => {
+  test('a handle works in requests for emails, and every email contains it', async () => {
     const person = await service.addCompany({ name: 'Mailed' })
     const { email } = person
     const handle = await handleOf(person)
@@ -130,7 +130,7 @@ describe('a handle', () => {
     await allSent()
   })
 
-  test('of no company gets the same responses and limits as one of a company (ASVS 6.3.8)', async () => {
+  test('an unknown handle gets the responses and limits of a known one (ASVS 6.3.8)', async () => {
     const admin = await strict.addCompany()
     const email = 'nobody@company.example'
     const seen: unknown[][] = []
@@ -149,7 +149,7 @@ describe('a handle', () => {
     expect(seen[0]?.at(-1)).toMatchObject([429, {}, { code: 'rate_limited' }])
   })
 
-  test('shares its limit of guesses with the id', async () => {
+  test('a handle shares its limit of guesses with the id', async () => {
     const company = await strict.addCompany()
     const { companyId, email } = company
     const handle = await strict.handleOf(company)
@@ -163,8 +163,8 @@ describe('a handle', () => {
 
 const changesOf = (admin: Person) => listAudit(service.db, 'company_change', admin)
 
-describe('an admin', () => {
-  test('can change name and handle, which takes effect immediately on every instance', async () => {
+describe('changes by admins', () => {
+  test('an admin changes name and handle with immediate effect on every instance', async () => {
     const admin = await service.addCompany({ name: 'Before' })
     const former = await handleOf(admin)
     const { status, body } = await change(admin, { name: 'After', handle: 'After-eu1' })
@@ -182,7 +182,7 @@ describe('an admin', () => {
     expect(await changesOf(admin)).toHaveLength(1)
   })
 
-  test('needs permission and recent authentication to change the company', async () => {
+  test('an admin needs permission and recent authentication to change the company', async () => {
     const admin = await service.addCompany()
     const analyst = await service.addUser(admin, 'analyst')
     expectProblem(await change(analyst, { name: 'Mine' }), [403, 'permission_denied'])
@@ -204,11 +204,11 @@ describe('an admin', () => {
     ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
     ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
     ['that could pass for the platform', 'support-eu1'],
-  ])('cannot choose a handle %s', async (_what, handle) => {
+  ])('an admin cannot choose a handle %s', async (_what, handle) => {
     expectField(await change(await service.addCompany(), { handle }), '/handle')
   })
 
-  test('cannot take the handle of a different company, even concurrently', async () => {
+  test('an admin cannot take the handle of a different company, even concurrently', async () => {
     const admins = await Promise.all(times(6, () => service.addCompany()))
     const tokens = await Promise.all(admins.map(tokenOf))
     const answers = await Promise.all(
@@ -226,7 +226,7 @@ describe('an admin', () => {
       expectProblem(answer, [409, 'handle_taken'])
   })
 
-  test('can change the handle five times a day, including refused changes', async () => {
+  test('an admin can try five changes of the handle a day', async () => {
     const [one, other] = [await strict.addCompany(), await strict.addCompany()]
     const { accessToken: token } = await strict.loginAs(one)
     const { accessToken: others } = await strict.loginAs(other)
@@ -242,13 +242,13 @@ describe('an admin', () => {
   })
 })
 
-describe('a previous handle', () => {
+describe('previous handles', () => {
   async function take(admin: Person, handle: string): Promise<number> {
     service.clock.advance(1)
     return (await change(admin, { handle })).status
   }
 
-  test('stays reserved: the last two always, earlier ones for 90 days', async () => {
+  test('previous handles stay reserved: two always, earlier ones for 90 days', async () => {
     const [one, other] = [await service.addCompany(), await service.addCompany()]
     for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'fourth-eu1'])
       expect(await take(one, handle)).toBe(200)
@@ -264,7 +264,7 @@ describe('a previous handle', () => {
     expect(await take(one, 'third-eu1')).toBe(200)
   })
 
-  test('of a deleted company is reserved for 90 days', async () => {
+  test('a previous handle of a deleted company is reserved for 90 days', async () => {
     const [gone, other] = [await service.addCompany(), await service.addCompany()]
     expect(await take(gone, 'gone-eu1')).toBe(200)
     await deleteCompany(service.context, gone.companyId, service.clock.now())

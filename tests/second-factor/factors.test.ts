@@ -33,8 +33,8 @@ const list = async (token: string) => await must(call('/auth/second-factors', { 
 const remove = (id: string, token: string, at = 0) =>
   call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
-describe('an authenticator app', () => {
-  test('takes effect only when its first code is confirmed', async () => {
+describe('authenticator apps', () => {
+  test('an authenticator app takes effect only when its first code is confirmed', async () => {
     const { person, token } = await signedIn()
     const { id, secret } = await service.beginTotp({ token })
     expect((await list(token)).secondFactors).toEqual([])
@@ -55,7 +55,7 @@ describe('an authenticator app', () => {
     expectProblem(await confirm(code), [404, 'not_found'])
   })
 
-  test('replaces one whose setup was not finished', async () => {
+  test('an authenticator app replaces one whose setup was not finished', async () => {
     const { token } = await signedIn()
     const first = await service.beginTotp({ token })
     const second = await service.beginTotp({ token })
@@ -66,7 +66,7 @@ describe('an authenticator app', () => {
     expect((await confirm(second)).status).toBe(200)
   })
 
-  test('can be confirmed for an hour, only by its owner', async () => {
+  test('only its owner confirms an authenticator app, for an hour', async () => {
     const person = await service.addUser(admin)
     const cookie = await service.cookieOf(person)
     const { id, secret } = await service.beginTotp({ cookie })
@@ -80,7 +80,7 @@ describe('an authenticator app', () => {
     expectProblem(await confirm({ cookie: cookieFrom(proven) }), [404, 'not_found'])
   })
 
-  test('is confirmed by one of ten concurrent requests, with one set of codes (ASVS 2.3.4)', async () => {
+  test('one of ten concurrent requests confirms an authenticator app (ASVS 2.3.4)', async () => {
     const { person, token } = await signedIn()
     const { id, secret } = await service.beginTotp({ token })
     const code = codeAt(secret, now())
@@ -98,7 +98,7 @@ describe('an authenticator app', () => {
     )
   })
 
-  test('can be added twice, and both work', async () => {
+  test('an authenticator app can be added twice, and both work', async () => {
     const person = await service.personWithTotp(admin)
     const { secret } = await service.addTotp({ token: person.token })
     expectProblem(await call(totp, { token: person.token }), [409, 'quota_reached'])
@@ -107,8 +107,8 @@ describe('an authenticator app', () => {
   })
 })
 
-describe('a passkey', () => {
-  test('has a name and the time of its last use', async () => {
+describe('passkeys', () => {
+  test('a passkey has a name and the time of its last use', async () => {
     const { person, token } = await signedIn()
     const authenticator = createAuthenticator(ORIGIN)
     const { id, recoveryCodes } = await service.addPasskey({ token }, authenticator, {
@@ -129,7 +129,7 @@ describe('a passkey', () => {
     ])
   })
 
-  test('with an invalid name is rejected', async () => {
+  test('a passkey with an invalid name is rejected', async () => {
     const { token } = await signedIn()
     for (const name of [' ', 'a\nb', 'a'.repeat(101)]) {
       const { passkeyOptions } = await must(call(`${passkeys}/options`, { token }))
@@ -138,7 +138,7 @@ describe('a passkey', () => {
     }
   })
 
-  test('can be added until there are twenty', async () => {
+  test('a passkey can be added until there are twenty', async () => {
     const { token, id } = await service.personWithPasskey(admin)
     const one = service.db.selectFrom('second_factors').selectAll().where('factor_id', '=', id)
     const row = await one.executeTakeFirstOrThrow()
@@ -153,8 +153,8 @@ describe('a passkey', () => {
   })
 })
 
-describe('adding or removing a factor', () => {
-  test('ends the other sessions of the member (ASVS 7.4.3)', async () => {
+describe('changes of factors', () => {
+  test('adding or removing a factor ends the other sessions of the member (ASVS 7.4.3)', async () => {
     const { person, token } = await signedIn()
     const before = await service.loginAs(person)
     const cookie = await service.cookieOf(person)
@@ -170,7 +170,7 @@ describe('adding or removing a factor', () => {
     expect((await service.getSession({ token, at: 1 })).status).toBe(200)
   })
 
-  test('changes amr with the next tokens, and not auth_time (RFC 9068 section 2.2.1)', async () => {
+  test('adding a factor changes amr with the next tokens, not auth_time (RFC 9068 section 2.2.1)', async () => {
     const person = await service.addUser(admin)
     const first = await service.loginAs(person)
     const { auth_time: authTime } = claimsOf(first.accessToken)
@@ -183,7 +183,7 @@ describe('adding or removing a factor', () => {
     expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa', 'swk', 'user'])
   })
 
-  test('is emailed to the member and audited (ASVS 6.3.7)', async () => {
+  test('adding or removing a factor is emailed to the member and audited (ASVS 6.3.7)', async () => {
     const { person, token } = await signedIn()
     const { id } = await service.addPasskey({ token }, createAuthenticator(ORIGIN), { name: 'Blue key' })
     const { email: added } = await service.mailbox.mailTo(person.email, 'A second factor was added')
@@ -202,7 +202,7 @@ describe('adding or removing a factor', () => {
     ])
   })
 
-  test('requires recent authentication; the list does not (ASVS 7.5.1)', async () => {
+  test('changes of factors require recent authentication; the list does not (ASVS 7.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const { refreshToken } = await must(service.signInByTotp(person))
     service.clock.advance(16 * 60)
@@ -220,7 +220,7 @@ describe('adding or removing a factor', () => {
       expectProblem(await call(path, { method, token }), [403, 'reauthentication_required'])
   })
 
-  test('works only with the factors of the member', async () => {
+  test('a member cannot remove the factors of others', async () => {
     const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
     const stranger = await service.personWithTotp(await service.addCompany())
     for (const { id } of [other, stranger]) expectProblem(await remove(id, one.token), [404, 'not_found'])
@@ -228,8 +228,8 @@ describe('adding or removing a factor', () => {
   })
 })
 
-describe('removing the last factor', () => {
-  test('removes the recovery codes, and a new factor brings new ones', async () => {
+describe('the last factor', () => {
+  test('removing the last factor removes the recovery codes', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     expect(passkey.recoveryCodes).toBeUndefined()
@@ -247,7 +247,7 @@ describe('removing the last factor', () => {
     expect(person.recoveryCodes?.some((code) => again.recoveryCodes?.includes(code))).toBe(false)
   })
 
-  test('removes only mfa from the session that remains (RFC 8176)', async () => {
+  test('removing the last factor removes only mfa from amr (RFC 8176)', async () => {
     const company = await service.addCompany()
     const person = await service.addUser(company)
     const first = await service.loginAs(person)
@@ -263,7 +263,7 @@ describe('removing the last factor', () => {
       ])
   })
 
-  test('removes the codes even if two go at the same time on two instances', async () => {
+  test('removing both factors concurrently on two instances removes the recovery codes', async () => {
     const person = await service.personWithTotp(admin)
     const passkey = await service.addPasskey({ token: person.token })
     const answers = await Promise.all([remove(person.id, person.token), remove(passkey.id, person.token, 1)])
@@ -274,7 +274,7 @@ describe('removing the last factor', () => {
 })
 
 describe('recovery codes', () => {
-  test('can be replaced: the old ones stop working and the member gets an email (ASVS 6.3.7)', async () => {
+  test('new recovery codes replace the old ones, and an email says so (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
     const path = '/auth/second-factors/recovery-codes'
     const answer = await call(path, { token: person.token })
@@ -290,13 +290,13 @@ describe('recovery codes', () => {
     expect((await service.complete({ challenge, method: 'recovery_code', code: fresh })).status).toBe(200)
   })
 
-  test('require a factor', async () => {
+  test('recovery codes require a factor', async () => {
     const { token } = await signedIn()
     expectProblem(await call('/auth/second-factors/recovery-codes', { token }), [409, 'factor_required'])
   })
 })
 
-test('a change of factors by a session that ends in the meantime is rejected', async () => {
+test('a session that ends in the meantime cannot change factors', async () => {
   const { person, token } = await signedIn()
   const { id, secret } = await service.beginTotp({ token })
   const passkey = await service.addPasskey({ token })

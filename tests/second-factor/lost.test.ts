@@ -23,11 +23,11 @@ const NEW_PASSWORD = 'another fine battery'
 const resetBy = (token: string, newPassword = NEW_PASSWORD) =>
   call('/auth/password/reset', { json: { token, newPassword } })
 
-describe('a reset of lost factors by an admin (ASVS 6.4.4, 6.4.6)', () => {
+describe('resets by admins (ASVS 6.4.4, 6.4.6)', () => {
   const reset = (id: string, token = byAdmin as string) =>
     call(`/auth/members/${id}/second-factors`, { method: 'DELETE', token })
 
-  test('removes factors, codes, and password, ends sessions, and emails a link', async () => {
+  test('a reset removes factors, codes, password, and sessions, and emails a link', async () => {
     const person = await service.personWithTotp(admin)
     const cookie = await must(service.signInByTotp(person))
     const open = await begin(person)
@@ -51,7 +51,7 @@ describe('a reset of lost factors by an admin (ASVS 6.4.4, 6.4.6)', () => {
     expectWrong(await complete({ challenge, method: 'recovery_code', code }))
   })
 
-  test('revokes earlier links and a pending change of email', async () => {
+  test('a reset of factors revokes earlier links and a pending email change', async () => {
     const person = await service.personWithTotp(admin)
     const session = await must(service.signInByTotp(person))
     const json = { newEmail: 'elsewhere@x.example' }
@@ -65,7 +65,7 @@ describe('a reset of lost factors by an admin (ASVS 6.4.4, 6.4.6)', () => {
     expect((await resetBy(await linkTo(person.email))).status).toBe(204)
   })
 
-  test('is audited, and refused for oneself, service accounts, strangers, and without permission', async () => {
+  test('a reset of factors is audited, and needs permission over the member', async () => {
     const person = await service.personWithTotp(admin)
     await must(reset(person.userId))
     const [entry] = await listAudit(service.db, 'second_factors_reset', person)
@@ -103,7 +103,7 @@ test('a password reset by email keeps the second factor required (ASVS 6.4.3)', 
   expect((await service.signInByTotp(after)).status).toBe(200)
 })
 
-test('thirty wrong codes in a row revoke the password, which the guesser must know (ASVS 6.6.3)', async () => {
+test('thirty wrong codes in a row revoke the password (ASVS 6.6.3)', async () => {
   const person = await service.personWithPasskey(admin)
   await service.addTotp({ token: person.token })
   const guess = async () => {
@@ -134,7 +134,7 @@ test('thirty wrong codes in a row revoke the password, which the guesser must kn
   expect((await begin({ ...person, password: NEW_PASSWORD })).methods).toContain('totp')
 })
 
-describe('a sign-in that stopped before the second factor (ASVS 6.3.5)', () => {
+describe('sign-ins that stop before the second factor (ASVS 6.3.5)', () => {
   const settle = () => settleLapsedAcrossCompanies({ db: service.db, system: service.clock }, now())
   /** Until a challenge has expired, and for another 15 minutes. */
   const LAPSED_SECONDS = 301 + 900
@@ -143,7 +143,7 @@ describe('a sign-in that stopped before the second factor (ASVS 6.3.5)', () => {
     return await mails.where('kind', '=', 'second_factor_missing').execute()
   }
 
-  test('is reported to the member by email once a day', async () => {
+  test('a sign-in without its second factor is emailed once a day', async () => {
     const person = await service.personWithTotp(admin)
     for (const _ of times(3, () => 0)) await begin(person)
     service.clock.advance(LAPSED_SECONDS - 2)
@@ -166,7 +166,7 @@ describe('a sign-in that stopped before the second factor (ASVS 6.3.5)', () => {
     expect(await left.select('purpose').execute()).toEqual([])
   })
 
-  test('is not reported if the member used a passkey instead', async () => {
+  test('a sign-in without its second factor is not reported after a passkey', async () => {
     const person = await service.personWithPasskey(admin)
     await begin(person)
     await must(service.signInByPasskey(person))
@@ -175,7 +175,7 @@ describe('a sign-in that stopped before the second factor (ASVS 6.3.5)', () => {
     expect(await missing(person.email)).toEqual([])
   })
 
-  test('is not reported if its network completes a later one', async () => {
+  test('a sign-in is not reported if its network completes a later one', async () => {
     const [person, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
     await begin(person)
     await begin(other)
@@ -192,7 +192,7 @@ describe('a sign-in that stopped before the second factor (ASVS 6.3.5)', () => {
     expect(await missing(other.email)).toHaveLength(1)
   })
 
-  test('is not reported if it was completed, or the password changed', async () => {
+  test('a sign-in is not reported if it completed or the password changed', async () => {
     const person = await service.personWithTotp(admin)
     await begin(person, { headers: COOKIE_MODE })
     const { refreshToken } = await must(service.signInByTotp(person))

@@ -16,7 +16,7 @@ const service = await openFactorService({
 })
 const admin = await service.addCompany()
 
-test('challenges, codes, and secrets under one key work on an instance with the other', async () => {
+test('challenges, codes, and secrets work on instances with either master key', async () => {
   const person = await service.personWithTotp(admin)
   for (const at of [0, 1]) {
     const { challenge } = await service.begin(person, { at })

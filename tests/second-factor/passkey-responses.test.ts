@@ -129,7 +129,7 @@ test.for(uses)('the use of a passkey is rejected that says %s (WebAuthn 7.2)', a
   for (const isDiscovered of [true, false]) expect(await use(passkey, falsified, { isDiscovered })).toBeNull()
 })
 
-test('the use of a passkey without a user handle is accepted only if its user is known', async () => {
+test('a passkey without user handle works only for a known user', async () => {
   const passkey = await registered()
   expect(await use(passkey, { userHandle: null })).toBeNull()
   expect(await use(passkey, { userHandle: null }, { isDiscovered: false })).toEqual({
@@ -138,7 +138,7 @@ test('the use of a passkey without a user handle is accepted only if its user is
   })
 })
 
-test('a passkey works on a dashboard whose host is below that of the service', async () => {
+test('a passkey works on dashboards below the host of the service', async () => {
   expect(await use(await registered(), { origin: DASHBOARD })).not.toBeNull()
 })
 

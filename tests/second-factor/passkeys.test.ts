@@ -37,8 +37,8 @@ const notAccepted = (answer: Answer) => {
   expect(answer.body.errors).toEqual([{ path: '/response', message: 'is not accepted' }])
 }
 
-describe('a registration is rejected', () => {
-  test('and stores nothing, if any field of it is wrong (WebAuthn 7.1; ASVS 6.5.7)', async () => {
+describe('registrations', () => {
+  test('a registration with a wrong field is rejected and stores nothing (WebAuthn 7.1; ASVS 6.5.7)', async () => {
     const { token } = await newMember()
     const asked = await creationOptions(token)
     notAccepted(await register(token, createAuthenticator(ORIGIN).create(asked, { userVerified: false })))
@@ -46,7 +46,7 @@ describe('a registration is rejected', () => {
     expect([body.secondFactors, body.recoveryCodes]).toEqual([[], 0])
   })
 
-  test('in a different session, by a different user or company, and when repeated', async () => {
+  test('a registration works once, for the session that requested it', async () => {
     const one = await newMember()
     const { accessToken: second } = await service.loginAs(one)
     const other = await newMember()
@@ -59,7 +59,7 @@ describe('a registration is rejected', () => {
     notAccepted(await register(one.token, response))
   })
 
-  test('if someone has the passkey already, even in a different company', async () => {
+  test('a registration is rejected if anyone has the passkey already', async () => {
     const one = await newMember()
     const authenticator = createAuthenticator(ORIGIN)
     await service.addPasskey({ token: one.token }, authenticator)
@@ -68,7 +68,7 @@ describe('a registration is rejected', () => {
       notAccepted(await register(token, authenticator.create(await creationOptions(token))))
   })
 
-  test('more than five minutes after its options', async () => {
+  test('a registration is rejected more than five minutes after its options', async () => {
     const { token } = await newMember()
     const response = createAuthenticator(ORIGIN).create(await creationOptions(token))
     service.clock.advance(301)
@@ -76,7 +76,7 @@ describe('a registration is rejected', () => {
   })
 })
 
-test('creation options require a discoverable passkey of a verified user, without attestation (ASVS 6.7.2)', async () => {
+test('creation options require a discoverable passkey and a verified user (ASVS 6.7.2)', async () => {
   const { token, email } = await newMember()
   const first = await creationOptions(token)
   expect(first).toMatchObject({
@@ -119,15 +119,15 @@ async function use(
 describe.each([
   { when: 'after the password', isSecond: true },
   { when: 'instead of the password', isSecond: false },
-])('a passkey $when is rejected', ({ isSecond }) => {
-  test('if any field of its response is wrong (WebAuthn 7.2)', async () => {
+])('a use $when', ({ isSecond }) => {
+  test('a passkey is rejected if any field of its response is wrong (WebAuthn 7.2)', async () => {
     const person = await service.personWithPasskey(admin)
     const falsified = { userVerified: false }
     expectWrong(await use(person, isSecond, (asked) => person.authenticator.get(asked, falsified)))
     expect((await use(person, isSecond, (asked) => person.authenticator.get(asked))).status).toBe(200)
   })
 
-  test('with the user handle or the credential of a different user', async () => {
+  test('a passkey is rejected under the handle or id of others', async () => {
     const [one, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
     const stranger = await service.personWithPasskey(await service.addCompany())
     for (const { authenticator } of [other, stranger]) {
@@ -140,7 +140,7 @@ describe.each([
     }
   })
 
-  test('with a response that was used before', async () => {
+  test('a passkey is rejected with a response that was used before', async () => {
     const person = await service.personWithPasskey(admin)
     let said: unknown
     const first = await use(person, isSecond, (asked) => {
@@ -151,7 +151,7 @@ describe.each([
     expectWrong(await use(person, isSecond, () => said))
   })
 
-  test('after it was removed, or its owner was disabled', async () => {
+  test('a passkey is rejected once removed, or its owner disabled', async () => {
     const person = await service.personWithPasskey(admin)
     const { authenticator } = await service.addPasskey({ token: person.token })
     const given = isSecond ? await begin(person) : await options()
@@ -176,8 +176,8 @@ test('a passkey is rejected whose counter has not grown (WebAuthn 6.1.1)', async
   expectWrong(await useWith())
 })
 
-describe('a sign-in by passkey', () => {
-  test('finds member and company, and counts as two factors (ASVS 6.3.3)', async () => {
+describe('sign-ins by passkey', () => {
+  test('a sign-in by passkey finds the member, and counts as two factors (ASVS 6.3.3)', async () => {
     for (const company of [admin, await service.addCompany()]) {
       const person = await service.personWithPasskey(company)
       const { challenge, passkeyOptions } = await options()
@@ -196,7 +196,7 @@ describe('a sign-in by passkey', () => {
     }
   })
 
-  test('with a key that cannot leave its device has hwk in amr (RFC 8176)', async () => {
+  test('a passkey that cannot leave its device has hwk in amr (RFC 8176)', async () => {
     const person = await newMember()
     const authenticator = createAuthenticator(ORIGIN, { backupEligible: false })
     await service.addPasskey({ token: person.token }, authenticator)
@@ -209,7 +209,7 @@ describe('a sign-in by passkey', () => {
     expect(claimsOf(both.accessToken)['amr']).toEqual(['pwd', 'hwk', 'user', 'mfa'])
   })
 
-  test('opens only the kind of session that its challenge was issued for', async () => {
+  test('a sign-in by passkey opens the kind of session of its challenge', async () => {
     const person = await service.personWithPasskey(admin)
     const asked = await options(COOKIE_MODE)
     const given = { challenge: asked.challenge, response: person.authenticator.get(asked.passkeyOptions) }
@@ -226,7 +226,7 @@ describe('a sign-in by passkey', () => {
     expectProblem(await call('/auth/login/passkey/options', foreign), [403, 'cross_site_request'])
   })
 
-  test('accepts each challenge of the service once, for five minutes, on any instance', async () => {
+  test('a challenge for passkeys works once, for five minutes, on any instance', async () => {
     const person = await service.personWithPasskey(admin)
     const fresh = await options()
     const answerTo = (challenge: string) => ({
@@ -258,7 +258,7 @@ describe('a sign-in by passkey', () => {
     expectWrong(await signIn(answerTo(old.challenge)))
   })
 
-  test('is rejected after the same work for known and unknown passkeys (ASVS 6.3.8)', async () => {
+  test('known and unknown passkeys are rejected after the same work (ASVS 6.3.8)', async () => {
     const person = await newMember()
     const authenticator = createAuthenticator(ORIGIN, { counts: true })
     await service.addPasskey({ token: person.token }, authenticator)
@@ -295,7 +295,7 @@ describe('a sign-in by passkey', () => {
     verifying.mockRestore()
   })
 
-  test('stores nothing when it asks for options', async () => {
+  test('options for a sign-in by passkey store nothing', async () => {
     const count = async () =>
       (await service.db.selectFrom('used_passkey_challenges').select('challenge_hash').execute()).length
     const before = await count()

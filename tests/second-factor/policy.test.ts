@@ -39,7 +39,7 @@ async function mailedCode(email: string): Promise<string> {
 }
 
 describe('the second-factor policy', () => {
-  test('is optional at first, and shows how many members each setting blocks', async () => {
+  test('the second-factor policy shows how many members each setting blocks', async () => {
     const admin = await newCompany()
     await service.addUser(admin, 'admin')
     await service.addUser(admin, 'viewer')
@@ -52,7 +52,7 @@ describe('the second-factor policy', () => {
     expect(changed).toEqual({ secondFactor: 'admins', concerned })
   })
 
-  test('requires the permission to manage members, and recent authentication to change (ASVS 8.2.1, 7.5.1)', async () => {
+  test('the second-factor policy needs permission and recent authentication (ASVS 8.2.1, 7.5.1)', async () => {
     const admin = await newCompany()
     const { accessToken } = await service.loginAs(await service.addUser(admin, 'developer'))
     expectProblem(await call(security, { method: 'GET', token: accessToken }), [403, 'permission_denied'])
@@ -67,7 +67,7 @@ describe('the second-factor policy', () => {
     expectProblem(await setPolicy('everyone', { token }), [403, 'reauthentication_required'])
   })
 
-  test('is audited and emailed to the admins when it changes (ASVS 6.3.7)', async () => {
+  test('a change of the second-factor policy is audited and emailed to admins (ASVS 6.3.7)', async () => {
     const admin = await newCompany()
     const other = await service.addUser(admin, 'admin')
     await service.addUser(admin, 'viewer')
@@ -85,7 +85,7 @@ describe('the second-factor policy', () => {
     expect(await listAudit(service.db, 'security_policy', admin)).toMatchObject([{ details }])
   })
 
-  test('can be set and relaxed by an operator', async () => {
+  test('the second-factor policy can be set and relaxed by an operator', async () => {
     const admin = await service.addCompany()
     const { accessToken: token } = await service.loginAs(admin)
     const changed = await companySecurity(service.context, admin.companyId, 'admins', now())
@@ -96,8 +96,8 @@ describe('the second-factor policy', () => {
   })
 })
 
-describe('a session that the policy blocks (ASVS 8.3.2)', () => {
-  test('is blocked on the next request on every instance, by token and cookie', async () => {
+describe('sessions that the policy blocks (ASVS 8.3.2)', () => {
+  test('the policy blocks sessions on the next request, on every instance', async () => {
     const admin = await newCompany()
     const person = await service.addUser(admin)
     const { accessToken: token } = await service.loginAs(person)
@@ -116,7 +116,7 @@ describe('a session that the policy blocks (ASVS 8.3.2)', () => {
     expect((await sessions({ token })).status).toBe(200)
   })
 
-  test('reaches only its own data and factors, re-authentication, and sign-out', async () => {
+  test('a blocked session reaches only its factors, re-authentication, and sign-out', async () => {
     const admin = await newCompany()
     const person = await service.addUser(admin, 'admin')
     const { accessToken: token, refreshToken } = await service.loginAs(person)
@@ -152,7 +152,7 @@ describe('a session that the policy blocks (ASVS 8.3.2)', () => {
     expect((await service.getSession({ token: next.accessToken })).body.code).toBe('session_ended')
   })
 
-  test('follows the role of its member if the policy is for admins', async () => {
+  test('a policy for admins follows the role of each member', async () => {
     const admin = await newCompany()
     const person = await service.addUser(admin, 'viewer')
     const { accessToken: token } = await service.loginAs(person)
@@ -164,7 +164,7 @@ describe('a session that the policy blocks (ASVS 8.3.2)', () => {
     expect((await sessions({ token })).status).toBe(200)
   })
 
-  test('is never that of a service account, and events continue', async () => {
+  test('the policy blocks neither service accounts nor events', async () => {
     const admin = await newCompany()
     const { body } = await call('/auth/webhook-secret/regenerate', { token: admin.token })
     const { accessToken: token } = await service.loginAs(await service.addServiceAccount(admin, admin.token))
@@ -175,7 +175,7 @@ describe('a session that the policy blocks (ASVS 8.3.2)', () => {
   })
 })
 
-describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
+describe('the first factor (ASVS 6.4.1, 6.5.4, 6.5.5, 6.6.2)', () => {
   async function held(policy = 'everyone') {
     const admin = await newCompany()
     const person = await service.addUser(admin)
@@ -191,7 +191,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
   const askForCode = (token: string) => call('/auth/second-factors/mail-code', { token })
 
   test.for(['optional', 'everyone'])(
-    'by an emailed code with an authenticator app, if the policy is %s',
+    'members add an app with an emailed code under policy %s',
     async (policy) => {
       const { person, token, refreshToken } = await held(policy)
       const isHeld = policy === 'everyone'
@@ -214,7 +214,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     },
   )
 
-  test('by a code with a passkey; separators are ignored, and other text costs no try', async () => {
+  test('an emailed code can have separators, and other text costs no try', async () => {
     const { person, token } = await held()
     await must(askForCode(token))
     const code = await mailedCode(person.email)
@@ -225,7 +225,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expect((await sessions({ token })).status).toBe(200)
   })
 
-  test('by a code that works until it has added one factor', async () => {
+  test('an emailed code works until it has added one factor', async () => {
     const { person, token } = await held()
     await must(askForCode(token))
     const mailCode = await mailedCode(person.email)
@@ -240,7 +240,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expect(body).toMatchObject({ secondFactors: [], required: true, mailCodeRequired: true })
   })
 
-  test('by a code with which one of ten concurrent requests adds the first factor (ASVS 2.3.4)', async () => {
+  test('one of ten requests with an emailed code adds the first factor (ASVS 2.3.4)', async () => {
     const { person, token } = await held()
     await must(askForCode(token))
     const mailCode = await mailedCode(person.email)
@@ -261,7 +261,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expect(answers.filter(({ status }) => status >= 500)).toEqual([])
   })
 
-  test('by the newest code, within ten minutes and five tries', async () => {
+  test('only the newest emailed code works, for ten minutes and five tries', async () => {
     const { person, token } = await held()
     const withCode = (mailCode: string) => call(totp, { token, json: { mailCode } })
     await must(askForCode(token))
@@ -279,7 +279,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expectField(await call(totp, { token: accessToken, json: { mailCode: third } }), '/mailCode')
   })
 
-  test('by a code that works only in the session that requested it (ASVS 6.6.2)', async () => {
+  test('an emailed code works only in the session that requested it (ASVS 6.6.2)', async () => {
     const { admin, person, token } = await held()
     const { accessToken: second } = await service.loginAs(person)
     const { accessToken: foreign } = await service.loginAs(await service.addUser(admin))
@@ -292,7 +292,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expect((await call(totp, { token, json: { mailCode } })).status).toBe(201)
   })
 
-  test('even if the last factor is removed while a new one is added (ASVS 15.4.2)', async () => {
+  test('a factor added while the last one is removed needs a code (ASVS 15.4.2)', async () => {
     const admin = await newCompany()
     const [one, other, third] = [
       await service.personWithPasskey(admin),
@@ -325,7 +325,7 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
     expect(answers).toHaveLength(3)
   })
 
-  test('only: members with a factor and service accounts get no code', async () => {
+  test('members with a factor and service accounts get no emailed code', async () => {
     const admin = await newCompany()
     expectProblem(await askForCode(admin.token), [403, 'permission_denied'])
     expectField(await call(totp, { token: admin.token, json: { mailCode: '12345678' } }), '/mailCode')
@@ -334,8 +334,8 @@ describe('members prove their mailbox for the first factor (ASVS 6.4.1, 6.5.4, 6
   })
 })
 
-describe('the last factor that the policy requires', () => {
-  test('cannot be removed, and an earlier one can', async () => {
+describe('removals', () => {
+  test('the last required factor cannot be removed, and an earlier one can', async () => {
     const admin = await newCompany()
     await must(setPolicy('admins', { token: admin.token }))
     const remove = (id: string) =>
@@ -348,7 +348,7 @@ describe('the last factor that the policy requires', () => {
     expect(body).toMatchObject({ secondFactors: [{ id }], recoveryCodes: 10 })
   })
 
-  test('cannot be removed by two concurrent requests on two instances', async () => {
+  test('two concurrent requests cannot remove the last required factor', async () => {
     const admin = await newCompany()
     const { id } = await service.addPasskey({ token: admin.token })
     await must(setPolicy('everyone', { token: admin.token }))

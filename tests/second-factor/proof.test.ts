@@ -54,8 +54,8 @@ const beginProof = async (credential: Credential) =>
     passkeyOptions?: { challenge: string }
   }
 
-describe('re-authentication with an authenticator app', () => {
-  test('needs the code after the password', async () => {
+describe('with an authenticator app', () => {
+  test('re-authentication needs the code after the password', async () => {
     const { person, token } = await staleByTotp()
     await expectOld({ token })
     const asked = await beginProof({ token })
@@ -77,7 +77,7 @@ describe('re-authentication with an authenticator app', () => {
     await expectRecent({ token: next.accessToken })
   })
 
-  test('replaces the cookie, and the old one no longer works', async () => {
+  test('re-authentication replaces the cookie, and the old one no longer works', async () => {
     const person = await service.personWithTotp(admin)
     const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
     service.clock.advance(16 * 60)
@@ -90,7 +90,7 @@ describe('re-authentication with an authenticator app', () => {
     expectProblem(await service.getSession({ cookie }), [401, 'invalid_token'])
   })
 
-  test('repeats a lost response for its idempotency key', async () => {
+  test('re-authentication repeats a lost response for its idempotency key', async () => {
     const { person, token } = await staleByTotp()
     const { challenge } = await beginProof({ token })
     const given = { challenge, ...totpOf(person) }
@@ -101,7 +101,7 @@ describe('re-authentication with an authenticator app', () => {
     expect((await service.refresh(again.body.refreshToken)).status).toBe(200)
   })
 
-  test('counts concurrent retries with one key as one try', async () => {
+  test('re-authentication counts concurrent retries with one key as one try', async () => {
     const { person, token } = await staleByTotp()
     const { challenge } = await beginProof({ token })
     const wrong = { challenge, method: 'totp', code: '000000' }
@@ -127,7 +127,7 @@ describe('re-authentication with an authenticator app', () => {
     expect((await prove({ token }, right, { key: 'fifth' })).status).toBe(200)
   })
 
-  test('is not repeated without its key, with a different code, or after a refresh', async () => {
+  test('re-authentication is repeated only with its key and code', async () => {
     const { person, token } = await staleByTotp()
     const { challenge } = await beginProof({ token })
     const given = { challenge, ...totpOf(person) }
@@ -144,7 +144,7 @@ describe('re-authentication with an authenticator app', () => {
     }
   })
 
-  test('succeeds once for ten concurrent requests with one cookie and code', async () => {
+  test('re-authentication succeeds once for ten concurrent requests with one cookie and code', async () => {
     const person = await service.personWithTotp(admin)
     const cookie = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
     const { challenge } = await beginProof({ cookie })
@@ -154,7 +154,7 @@ describe('re-authentication with an authenticator app', () => {
     expect(answers.filter(({ status }) => status >= 500)).toEqual([])
   })
 
-  test('rejects wrong codes at their field, five times at most', async () => {
+  test('re-authentication rejects wrong codes at their field, five times at most', async () => {
     const { person, token, refreshToken } = await staleByTotp()
     const { challenge } = await beginProof({ token })
     for (const _ of times(5, () => 0))
@@ -165,7 +165,7 @@ describe('re-authentication with an authenticator app', () => {
     expect((await service.refresh(refreshToken)).status).toBe(200)
   })
 
-  test('loses one try by a used code (RFC 6238 section 5.2)', async () => {
+  test('re-authentication with a used code costs one try (RFC 6238 section 5.2)', async () => {
     const person = await service.personWithTotp(admin)
     const used = codeAt(person.secret, now())
     const { challenge: first } = await service.begin(person)
@@ -176,7 +176,7 @@ describe('re-authentication with an authenticator app', () => {
     await must(prove({ token: body.accessToken }, { challenge, ...totpOf(person) }))
   })
 
-  test('issues one pair to concurrent requests with one key, and counts no guess', async () => {
+  test('concurrent re-authentication with one key issues one pair of tokens', async () => {
     const { person, token } = await staleByTotp()
     const { challenge } = await beginProof({ token })
     const given = { challenge, method: 'recovery_code', code: person.recoveryCodes?.[0] }
@@ -187,7 +187,7 @@ describe('re-authentication with an authenticator app', () => {
     expect(await listAudit(service.db, 'second_factor', person)).toEqual([])
   })
 
-  test('by password keeps the factor that a concurrent request confirms', async () => {
+  test('re-authentication by password keeps the factor that a concurrent request confirms', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token, refreshToken } = await service.loginAs(person)
     const { id, secret } = await service.beginTotp({ token })
@@ -201,7 +201,7 @@ describe('re-authentication with an authenticator app', () => {
     expect(claimsOf(last.accessToken)['amr']).toEqual(['pwd', 'otp', 'mfa'])
   })
 
-  test('works with a challenge of its session, for five minutes', async () => {
+  test('re-authentication works with a challenge of its session, for five minutes', async () => {
     const { person, token } = await staleByTotp()
     const other = await must(service.signInByTotp(person))
     const mine = await service.personWithTotp(admin)
@@ -214,10 +214,10 @@ describe('re-authentication with an authenticator app', () => {
   })
 })
 
-describe('re-authentication with a passkey', () => {
+describe('with a passkey', () => {
   const beginByPasskey = (credential: Credential) => call('/auth/reauthenticate/passkey/options', credential)
 
-  test('does not need the password', async () => {
+  test('re-authentication by passkey does not need the password', async () => {
     const person = await service.personWithPasskey(admin)
     const { body } = await beginByPasskey({ token: person.token })
     expect(body.passkeyOptions).toMatchObject({
@@ -235,7 +235,7 @@ describe('re-authentication with a passkey', () => {
     })
   })
 
-  test('after the password rejects the passkey of a different member', async () => {
+  test('re-authentication rejects the passkey of a different member', async () => {
     const [person, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
     const { challenge, passkeyOptions = { challenge: '' } } = await beginProof({ token: person.token })
     const wrong = other.authenticator.get(passkeyOptions)
@@ -246,7 +246,7 @@ describe('re-authentication with a passkey', () => {
     expect(claimsOf(answer.body.accessToken)['amr']).toEqual(['pwd', 'swk', 'user', 'mfa'])
   })
 
-  test('without the password accepts no recovery code', async () => {
+  test('re-authentication by passkey without the password accepts no recovery code', async () => {
     const person = await service.personWithPasskey(admin)
     const [code] = person.recoveryCodes ?? []
     const { body } = await beginByPasskey({ token: person.token })
@@ -254,13 +254,13 @@ describe('re-authentication with a passkey', () => {
     expectField(await prove({ token: person.token }, given), '/method')
   })
 
-  test('returns 409 to members without a passkey', async () => {
+  test('re-authentication by passkey returns 409 to members without a passkey', async () => {
     const { token } = await service.personWithTotp(admin)
     expectProblem(await beginByPasskey({ token }), [409, 'factor_required'])
   })
 })
 
-test('a session without the second factor is not a recent authentication of a member with one', async () => {
+test('a session without the second factor is not a recent authentication', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken: token, session } = await must(service.signInByTotp(person))
   await service.db

@@ -32,13 +32,13 @@ async function beginTwice() {
   return { person, finish }
 }
 
-describe('a sign-in', () => {
+describe('sign-ins', () => {
   const settle = async () => {
     await settleLapsedAcrossCompanies({ db, system: service.clock }, now())
     return 0
   }
 
-  test('completes while an abandoned one is settled', async () => {
+  test('a sign-in completes while an abandoned one is settled', async () => {
     for (const isFirst of [true, false]) {
       const { person, finish } = await beginTwice()
       const acts = isFirst ? [settle, finish] : [finish, settle]
@@ -46,7 +46,7 @@ describe('a sign-in', () => {
     }
   })
 
-  test('leaves no session after a concurrent reset by an operator', async () => {
+  test('a sign-in leaves no session after a concurrent reset by an operator', async () => {
     for (const isFirst of [true, false]) {
       const { person, finish } = await beginTwice()
       const reset = async () => {
@@ -68,7 +68,7 @@ describe('a sign-in', () => {
     }
   })
 
-  test('does not deadlock with a deletion by an operator', async () => {
+  test('a sign-in does not deadlock with a deletion by an operator', async () => {
     const { person, finish } = await beginTwice()
     const remove = async () => {
       await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
@@ -78,11 +78,11 @@ describe('a sign-in', () => {
   })
 })
 
-describe('a password that too many wrong codes revoke', () => {
+describe('passwords revoked for wrong codes', () => {
   const { signal } = new AbortController()
   const received = { client: { ipAddress: '192.0.2.1', network: '192.0.2.1', userAgent: undefined, signal } }
 
-  test('leaves one email with a link, even if two wrong codes come together', async () => {
+  test('a password revoked twice concurrently leaves one email with a link', async () => {
     const person = await service.personWithTotp(admin)
     await db.updateTable('users').set({ wrong_codes: 31 }).where('user_id', '=', person.userId).execute()
     const context = { db, system: service.clock }
@@ -93,7 +93,7 @@ describe('a password that too many wrong codes revoke', () => {
     expect((await call('/auth/password/reset', { json })).status).toBe(204)
   })
 
-  test('also ends a re-authentication that waits for its code', async () => {
+  test('a revoked password ends a re-authentication that waits for its code', async () => {
     const person = await service.personWithTotp(admin)
     const proof = await must(
       call('/auth/reauthenticate', { token: person.token, json: { password: PASSWORD } }),
@@ -109,7 +109,7 @@ describe('a password that too many wrong codes revoke', () => {
     ])
   })
 
-  test('is a new one, without the wrong codes of the previous one', async () => {
+  test('a new password starts without the wrong codes of the previous one', async () => {
     const person = await service.personWithTotp(admin)
     const { accessToken: token } = await must(service.signInByTotp(person))
     await db.updateTable('users').set({ wrong_codes: 29 }).where('user_id', '=', person.userId).execute()
@@ -122,7 +122,7 @@ describe('a password that too many wrong codes revoke', () => {
   })
 })
 
-test('the notice of a reset by an admin survives a new reset request', async () => {
+test('the notice of an admin reset survives a new reset request', async () => {
   const person = await service.personWithTotp(admin)
   await service.mailbox.stop()
   const { accessToken } = await service.loginAs(admin)

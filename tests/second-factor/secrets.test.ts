@@ -17,7 +17,7 @@ function seen({ status, headers, body }: Answer) {
   return JSON.stringify([status, others, rest])
 }
 
-test('responses before the password do not show who has a second factor (ASVS 6.3.8)', async () => {
+test('responses before the password do not reveal second factors (ASVS 6.3.8)', async () => {
   const [plain, byTotp, byPasskey] = [
     await service.addUser(admin),
     await service.personWithTotp(admin),
@@ -35,7 +35,7 @@ test('responses before the password do not show who has a second factor (ASVS 6.
   expect(new Set(forgotten).size).toBe(1)
 })
 
-test('a sealed secret that was moved to a different member does not open (ASVS 11.3.3, 11.2.5)', async () => {
+test('a sealed secret moved to a different member does not open (ASVS 11.3.3, 11.2.5)', async () => {
   const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
   const { sealed_secret } = await service.db
     .selectFrom('second_factors')
@@ -56,7 +56,7 @@ test('a sealed secret that was moved to a different member does not open (ASVS 1
   await must(service.complete({ challenge, method: 'recovery_code', code: recoveryCode }))
 })
 
-test('a copy of the database contains no secret, recovery code, challenge, or emailed code (ASVS 6.5.2)', async () => {
+test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)', async () => {
   const person = await service.personWithTotp(admin)
   const { challenge } = await service.begin(person)
   const proof = await must(

@@ -18,8 +18,8 @@ const claimsOf = (token: string) => decode(partsOf(token)[1])
 const expectWrong = (answer: Answer) => expectProblem(answer, [401, 'invalid_second_factor'])
 const now = () => service.clock.now()
 
-describe('a member with an authenticator app', () => {
-  test('needs a code after the password, and signs in with it', async () => {
+describe('authenticator apps', () => {
+  test('a member with an authenticator app signs in with password and code', async () => {
     const person = await service.personWithTotp(admin)
     const answer = await service.login(person)
     expect(answer.status).toBe(401)
@@ -39,7 +39,7 @@ describe('a member with an authenticator app', () => {
     expect((await service.getSession({ token: signedIn.accessToken, at: 1 })).status).toBe(200)
   })
 
-  test('signs in with codes as different keyboards and word processors write them', async () => {
+  test('codes work as different keyboards and word processors write them', async () => {
     const person = await service.personWithTotp(admin)
     const signIn = async (proof: { method: string; code: string }) => {
       const { challenge } = await begin(person)
@@ -53,7 +53,7 @@ describe('a member with an authenticator app', () => {
     expect(await signIn({ method: 'recovery_code', code: recoveryCode })).toBe(401)
   })
 
-  test('gets a cookie on pages of the service, if chosen with the password (ASVS 3.5.1)', async () => {
+  test('the second step sets a cookie if the first requested one (ASVS 3.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person, { headers: COOKIE_MODE })
     const given = { challenge, ...totpOf(person) }
@@ -68,7 +68,7 @@ describe('a member with an authenticator app', () => {
     expect((await service.getSession({ cookie: cookieFrom(answer) })).status).toBe(200)
   })
 
-  test('whose cookie is replaced loses the previous session (ASVS 7.2.4)', async () => {
+  test('a sign-in that replaces a cookie ends the previous session (ASVS 7.2.4)', async () => {
     const person = await service.personWithTotp(admin)
     const first = cookieFrom(await service.signInByTotp(person, { headers: COOKIE_MODE }))
     const { challenge } = await begin(person, {
@@ -82,7 +82,7 @@ describe('a member with an authenticator app', () => {
     expect([body.code, body.reason]).toEqual(['session_ended', 'logout'])
   })
 
-  test('signs in with codes of the steps around the current one only (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
+  test('only codes within 30 seconds of now work (RFC 6238 section 5.2; ASVS 6.5.8)', async () => {
     const person = await service.personWithTotp(admin)
     service.clock.advance(120)
     for (const [shift, status] of [
@@ -97,7 +97,7 @@ describe('a member with an authenticator app', () => {
     }
   })
 
-  test('cannot reuse a code or use an earlier one (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
+  test('used and earlier codes do not work (RFC 6238 section 5.2; ASVS 6.5.1)', async () => {
     const person = await service.personWithTotp(admin)
     const first = await begin(person)
     expect((await complete({ challenge: first.challenge, ...totpOf(person) })).status).toBe(200)
@@ -108,7 +108,7 @@ describe('a member with an authenticator app', () => {
     }
   })
 
-  test('cannot reuse the code that confirmed the app', async () => {
+  test('the code that confirmed an authenticator app does not sign in', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token } = await service.loginAs(person)
     const { id, secret } = await service.beginTotp({ token })
@@ -119,7 +119,7 @@ describe('a member with an authenticator app', () => {
   })
 })
 
-describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4, 15.4.2)', () => {
+describe('concurrent requests on two instances (ASVS 2.3.4, 15.4.2)', () => {
   async function expectOne(attempt: (n: number) => object) {
     const answers = await Promise.all(times(10, (n) => complete(attempt(n), { at: n % 2 })))
     const refused = answers.filter(({ status }) => status !== 200)
@@ -130,7 +130,7 @@ describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4,
   const beginFive = async (person: Parameters<typeof begin>[0]) =>
     await Promise.all(times(5, async () => (await begin(person)).challenge))
 
-  test('with one code and one challenge', async () => {
+  test('one of ten requests signs in with one code and one challenge', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person)
     await expectOne(() => ({ challenge, ...totpOf(person) }))
@@ -138,13 +138,13 @@ describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4,
     expect(await wrongCodesOf(person)).toBe(0)
   })
 
-  test('with one code and five challenges', async () => {
+  test('one of ten requests signs in with one code and five challenges', async () => {
     const person = await service.personWithTotp(admin)
     const challenges = await beginFive(person)
     await expectOne((n) => ({ challenge: challenges[n % 5], ...totpOf(person) }))
   })
 
-  test('with one recovery code and five challenges', async () => {
+  test('one of ten requests signs in with one recovery code', async () => {
     const person = await service.personWithTotp(admin)
     const challenges = await beginFive(person)
     const code = person.recoveryCodes?.[0]
@@ -155,7 +155,7 @@ describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4,
     expect(body.recoveryCodes).toBe(9)
   })
 
-  test('with a passkey', async () => {
+  test('one of ten requests signs in with one passkey response', async () => {
     const person = await service.personWithPasskey(admin)
     const { challenge, passkeyOptions } = await begin(person)
     const response = person.authenticator.get(passkeyOptions ?? { challenge: '' })
@@ -163,8 +163,8 @@ describe('of ten concurrent requests on two instances, one signs in (ASVS 2.3.4,
   })
 })
 
-describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
-  test('of 24 letters, from an earlier release, works', async () => {
+describe('recovery codes (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
+  test('a recovery code of 24 letters, from an earlier release, works', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person)
     const digests = createDigests(service.config.masterKeys)
@@ -175,7 +175,7 @@ describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
     await must(complete({ challenge, method: 'recovery_code', code }))
   })
 
-  test('is one of ten with 130 bits, and works once, in any spelling', async () => {
+  test('a recovery code has 130 bits, and works once, in any spelling', async () => {
     const person = await service.personWithTotp(admin)
     const codes = person.recoveryCodes ?? []
     expect(new Set(codes).size).toBe(10)
@@ -191,7 +191,7 @@ describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
     expect(body.recoveryCodes).toBe(9)
   })
 
-  test('is followed by an email with the number left (ASVS 6.3.7)', async () => {
+  test('the use of a recovery code is emailed to the member (ASVS 6.3.7)', async () => {
     const person = await service.personWithTotp(admin)
     const { challenge } = await begin(person)
     const [code] = person.recoveryCodes ?? []
@@ -201,7 +201,7 @@ describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
     expect(told.raw).not.toContain(code)
   })
 
-  test('of a different member does not work', async () => {
+  test('a recovery code of a different member does not work', async () => {
     const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
     const { challenge } = await begin(one)
     const [code] = other.recoveryCodes ?? []
@@ -209,7 +209,7 @@ describe('a recovery code (ASVS 6.5.1, 6.5.2, 6.5.3)', () => {
   })
 })
 
-describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
+describe('challenges (ASVS 6.6.2, 6.6.3)', () => {
   async function begun(company = admin) {
     const person = await service.personWithTotp(company)
     const { challenge } = await begin(person)
@@ -217,7 +217,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
   }
   const finish = (challenge: string, person: { secret: string }) => complete({ challenge, ...totpOf(person) })
 
-  test('is void after five tries, even concurrent ones on two instances', async () => {
+  test('a challenge is invalid after five tries, even concurrent ones', async () => {
     const { person, challenge } = await begun()
     const guess = (n: number) => complete({ challenge, method: 'totp', code: '000000' }, { at: n % 2 })
     for (const answer of await Promise.all(times(10, guess))) expectWrong(answer)
@@ -225,7 +225,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     expect(await listAudit(db, 'second_factor', person)).toHaveLength(5)
   })
 
-  test('is valid after four wrong tries', async () => {
+  test('a challenge is valid after four wrong tries', async () => {
     const { person, challenge } = await begun()
     for (const code of ['000000', '000001', '12345', 'abcdef'])
       expectWrong(await complete({ challenge, method: 'totp', code }))
@@ -245,20 +245,20 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     ],
     ['a new factor', async (person) => await service.addPasskey({ token: await tokenOf(person) })],
     ['a sign-in from the same network', tokenOf],
-  ])('is void after %s', async ([, act]) => {
+  ])('a challenge is invalid after %s', async ([, act]) => {
     const { person, challenge } = await begun()
     await act(person)
     expectWrong(await finish(challenge, person))
   })
 
-  test('is void after it was used', async () => {
+  test('a challenge is invalid after it was used', async () => {
     const { person, challenge } = await begun()
     expect((await finish(challenge, person)).status).toBe(200)
     service.clock.advance(30)
     expectWrong(await finish(challenge, person))
   })
 
-  test('is void after a factor was removed', async () => {
+  test('a challenge is invalid after a factor was removed', async () => {
     const person = await service.personWithTotp(admin)
     const { id } = await service.addPasskey({ token: person.token })
     const { challenge } = await begin(person)
@@ -266,7 +266,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     expectWrong(await finish(challenge, person))
   })
 
-  test('is void after the user was disabled, even once enabled again', async () => {
+  test('a challenge is invalid after its user was disabled, even temporarily', async () => {
     const { person, challenge } = await begun()
     for (const status of ['disabled', 'active'] as const) {
       await changeUserStatus(service.context, person.companyId, person, status)
@@ -274,7 +274,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     }
   })
 
-  test('is void after the company was suspended, even once resumed', async () => {
+  test('a challenge is invalid after its company was suspended, even temporarily', async () => {
     const { person, challenge } = await begun(await service.addCompany())
     for (const status of ['suspended', 'active'] as const) {
       await changeCompanyStatus(service.context, person.companyId, status)
@@ -282,7 +282,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     }
   })
 
-  test('does not work for a different user, company, or purpose', async () => {
+  test('a challenge does not work for a different user, company, or purpose', async () => {
     const { challenge } = await begun()
     const other = await service.personWithTotp(await service.addCompany())
     expectWrong(await finish(challenge, other))
@@ -294,7 +294,7 @@ describe('a challenge (ASVS 6.6.2, 6.6.3)', () => {
     expectWrong(await finish(proof.challenge, other))
   })
 
-  test('that is made up does not work', async () => {
+  test('a challenge that is made up does not work', async () => {
     for (const challenge of ['x', 'A'.repeat(43), '%00', "' or 1=1 --"])
       expectWrong(await complete({ challenge, method: 'totp', code: '123456' }))
   })
@@ -328,7 +328,7 @@ test('a refresh of a session with two factors keeps amr and auth_time', async ()
   expect(claimsOf(refreshed.accessToken)).toMatchObject({ amr, auth_time: authTime })
 })
 
-test('a network and a browser become known by the second factor, not by the password', async () => {
+test('networks and browsers become known by the second factor, not the password', async () => {
   const person = await service.personWithTotp(admin)
   await db.deleteFrom('known_clients').where('user_id', '=', person.userId).execute()
   const known = async () => {
@@ -341,7 +341,7 @@ test('a network and a browser become known by the second factor, not by the pass
   expect(await known()).toEqual(['device', 'network'])
 })
 
-test('the audit trail has the methods of a sign-in, and the use of a recovery code', async () => {
+test('the audit trail has sign-in methods and used recovery codes', async () => {
   const person = await service.personWithTotp(admin)
   await must(service.signInByTotp(person))
   const { challenge } = await begin(person)

@@ -10,9 +10,9 @@ import { times } from '../support/test-service.ts'
 
 const SECRET = Buffer.from('12345678901234567890')
 
-describe('codes of authenticator apps', () => {
+describe('authenticator apps', () => {
   /** Appendix D: HOTP of the counters 0 to 9. A counter is the step of a TOTP. */
-  test('match the vectors of RFC 4226', () => {
+  test('codes match the vectors of RFC 4226', () => {
     const codes = '755224 287082 359152 969429 338314 254676 287922 162583 399871 520489'.split(' ')
     expect(codes.map((code, counter) => matchTotp(SECRET, code, counter * 30_000))).toEqual(times(10, Number))
   })
@@ -26,16 +26,16 @@ describe('codes of authenticator apps', () => {
     [2000000000, '69279037'],
     [20000000000, '65353130'],
   ]
-  test.for(totp)('match the vector of RFC 6238 at %d s: %s', ([seconds, code]) => {
+  test.for(totp)('codes match the vector of RFC 6238 at %d s: %s', ([seconds, code]) => {
     expect(matchTotp(SECRET, code.slice(2), seconds * 1000)).toBe(Math.floor(seconds / 30))
   })
 
-  test('have exactly six digits', () => {
+  test('codes of authenticator apps have exactly six digits', () => {
     for (const code of ['75522', '7552240', '75522x', '', '0x75522', '-75522', '75522.4'])
       expect([code, matchTotp(SECRET, code, 0)]).toEqual([code, null])
   })
 
-  test('come from a secret of 160 bits, given as base32 and as a URI', () => {
+  test('the secret of an authenticator app has 160 bits, in a URI', () => {
     const secret = newTotpSecret(realSystem.randomBytes)
     expect(secret).toHaveLength(20)
     const { secret: text, uri } = describeTotp(secret, { issuer: 'A & B: Ltd', email: 'a+b@x.example' })
@@ -57,7 +57,7 @@ describe('codes of authenticator apps', () => {
     ['Acme: Risk', 'Acme Risk'],
     ['Acme:Risk :: EU', 'Acme Risk EU'],
     [' : ', 'gatehouse'],
-  ] as const)('have a label with one colon if the company is "%s"', ([companyName, issuer]) => {
+  ] as const)('the label of an authenticator app has one colon for company "%s"', ([companyName, issuer]) => {
     const secret = newTotpSecret(realSystem.randomBytes)
     const { pathname, searchParams } = new URL(
       describeTotp(secret, { issuer: companyName, email: 'ada@acme.example' }).uri,
@@ -67,7 +67,7 @@ describe('codes of authenticator apps', () => {
   })
 })
 
-describe('a typed code', () => {
+describe('typed codes', () => {
   test.for([
     ['full-width digits', '７５５２２４'],
     ['Arabic digits', '٧٥٥٢٢٤'],
@@ -82,13 +82,13 @@ describe('a typed code', () => {
     ['a hyphen that does not break, a soft one, and a minus', '7\u20115\u00ad5\u2212224'],
     ['a full-width hyphen, and that of a Japanese keyboard', '755－224ー'],
     ['a zero-width space and a direction mark', '\u200e755\u200b224'],
-  ] as const)('with %s is normalized', ([, typed]) => {
+  ] as const)('a typed code with %s is normalized', ([, typed]) => {
     expect(normalizeCode(typed)).toBe('755224')
     expect(matchTotp(SECRET, typed, 0)).toBe(0)
     expect(normalizeCode(`AbCd${typed}`)).toBe('AbCd755224')
   })
 
-  test('with decimal digits of any script is normalized', () => {
+  test('a typed code with decimal digits of any script is normalized', () => {
     const rows = times(0x2000, (row) => String.fromCodePoint(...times(16, (column) => row * 16 + column)))
     const digits = rows.join('').match(/\p{Nd}/gu) ?? []
     expect(digits.length).toBeGreaterThan(600)
@@ -101,13 +101,13 @@ describe('recovery codes', () => {
   const member = { companyId: 'c', userId: 'u' }
   const digestOf = (code: string, of = member) => digestsOfCode(digests, of, code)[0]?.digest.toString('hex')
 
-  test('are ten without letters that look alike', () => {
+  test('recovery codes are ten without letters that look alike', () => {
     const codes = newRecoveryCodes(realSystem)
     expect(new Set(codes).size).toBe(10)
     expect(codes.join('')).not.toMatch(/[ILOU]/)
   })
 
-  test('match in any spelling, for one member only', () => {
+  test('recovery codes match in any spelling, for one member only', () => {
     const [code = ''] = newRecoveryCodes({ randomBytes: (size) => Buffer.from([...Array(size).keys()]) })
     expect(code).toBe('0123-4567-89AB-CDEF-GHJK-MNPQ-RS')
     const same = [
@@ -129,7 +129,7 @@ describe('recovery codes', () => {
       expect(digestOf(other)).toBeUndefined()
   })
 
-  test('are found by every configured master key, and stored by the first', () => {
+  test('recovery codes are found by any master key, stored by the first', () => {
     const keys = [2, 1].map((fill) => ({ id: `k${fill}`, key: Buffer.alloc(32, fill) }))
     const both = digestsOfCode(createDigests(keys), member, 'A'.repeat(24))
     expect(both.map(({ keyId }) => keyId)).toEqual(['k2', 'k1'])

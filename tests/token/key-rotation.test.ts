@@ -50,8 +50,8 @@ test('instances that start together on a new database share one key (ASVS 15.4.2
   expect(other).toEqual(one)
 })
 
-describe('a rotation', () => {
-  test('of keys reaches all instances without a token that fails (ASVS 11.2.2)', async () => {
+describe('rotations', () => {
+  test('a key rotation reaches all instances without breaking a token (ASVS 11.2.2)', async () => {
     const [old] = await publishedAt(service, 0)
     expect((await issueAt(service, 0, admin)).kid).toBe(old)
 
@@ -91,7 +91,7 @@ describe('a rotation', () => {
     }
   })
 
-  test('of keys can follow another before that has ended', async () => {
+  test('a key rotation can start before the previous one has ended', async () => {
     const [first] = await publishedAt(service, 0)
     const second = await rotate(service)
     service.clock.advance(300)
@@ -105,7 +105,7 @@ describe('a rotation', () => {
     for (const at of both) expect(await publishedAt(service, at)).toEqual([third.keyId])
   })
 
-  test('of keys that runs several times in parallel adds only whole keys (ASVS 15.4.2)', async () => {
+  test('concurrent key rotations add only whole keys (ASVS 15.4.2)', async () => {
     const listStored = () =>
       service.db.selectFrom('signing_keys').select(['key_id', 'sequence']).orderBy('sequence').execute()
     const before = await listStored()
@@ -148,8 +148,8 @@ test('an instance that cannot read the keys continues with those it has (ASVS 16
   expect(await publishedAt(service, 0)).toEqual([...before, keyId])
 })
 
-describe('a leaked key', () => {
-  test('and its tokens are revoked immediately on every instance (ASVS 11.2.2)', async () => {
+describe('leaked keys', () => {
+  test('a leaked key and its tokens are revoked immediately on every instance (ASVS 11.2.2)', async () => {
     const { token, kid } = await issueAt(service, 0, admin)
     const { refreshToken } = await service.loginAs(admin)
     const { replacedBy } = await retire(service, kid)
@@ -164,7 +164,7 @@ describe('a leaked key', () => {
     for (const at of both) expect((await issueAt(service, at, admin)).kid).toBe(replacedBy)
   })
 
-  test('that does not sign yet is not replaced', async () => {
+  test('a leaked key that does not sign yet is not replaced', async () => {
     const { token, kid } = await issueAt(service, 0, admin)
     const { keyId: next } = await rotate(service)
     expect(await retire(service, next)).toEqual({ keyId: next, replacedBy: null })
@@ -175,7 +175,7 @@ describe('a leaked key', () => {
   })
 })
 
-describe('on instances whose clocks are a minute late and early,', async () => {
+describe('instances whose clocks are a minute late and early', async () => {
   const clocks = [-60, 60].map((seconds) => {
     const clock = createClock()
     clock.advance(seconds)
@@ -210,7 +210,7 @@ describe('on instances whose clocks are a minute late and early,', async () => {
   })
 })
 
-test('the id of a key begins with a letter, so command lines do not read it as an option', () => {
+test('the id of a key never looks like a command-line option', () => {
   const system = { ...createClock(), randomBytes: (size: number) => Buffer.alloc(size, 0xff) }
   const sealer = createSealer([{ id: 'test', key: Buffer.alloc(32) }], system.randomBytes)
   const at = new Date(0)

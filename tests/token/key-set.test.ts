@@ -25,12 +25,12 @@ const PINNED = {
 } satisfies JWTVerifyOptions
 
 describe('the key set', () => {
-  test('can be cached for five minutes (RFC 9111, section 5.2.2)', async () => {
+  test('the key set can be cached for five minutes (RFC 9111, section 5.2.2)', async () => {
     const { headers } = await keySet()
     expect(headers['cache-control']).toBe('public, max-age=300')
   })
 
-  test('has public members only (RFC 7517, section 9.2; ASVS 13.3.1)', () => {
+  test('the key set has public members only (RFC 7517, section 9.2; ASVS 13.3.1)', () => {
     const base64url = (bytes: number) =>
       expect.stringMatching(new RegExp(`^[\\w-]{${Math.ceil((bytes * 4) / 3)}}$`))
     expect(keys).toStrictEqual({
@@ -48,7 +48,7 @@ describe('the key set', () => {
     })
   })
 
-  test('verifies access tokens offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
+  test('the key set verifies access tokens offline (RFC 8725, section 3; ASVS 9.1.3)', async () => {
     const [address] = service.addresses
     const remote = createRemoteJWKSet(new URL(`${address}/api/.well-known/jwks.json`))
     const { payload } = await jwtVerify(accessToken, remote, PINNED)
@@ -61,13 +61,13 @@ describe('the key set', () => {
     ['another type', { typ: 'rt+jwt' }],
     ['another algorithm', { algorithms: ['HS256'] }],
     ['a time after its end', { currentDate: new Date((nowSeconds + 900) * 1000) }],
-  ])('does not verify an access token against %s (ASVS 9.2.1, 9.2.3)', async (_, difference) => {
+  ])('the key set does not verify access tokens against %s (ASVS 9.2.1, 9.2.3)', async (_, difference) => {
     await expect(
       jwtVerify(accessToken, createLocalJWKSet(keys), { ...PINNED, ...difference }),
     ).rejects.toThrow()
   })
 
-  test('does not verify refresh tokens (ASVS 9.2.2)', async () => {
+  test('the key set does not verify refresh tokens (ASVS 9.2.2)', async () => {
     await expect(jwtVerify(refreshToken, createLocalJWKSet(keys))).rejects.toThrow(/alg/i)
     const [{ x, y, kid }] = keys.keys
     const publicKey = createPublicKey({ key: keys.keys[0], format: 'jwk' })

@@ -28,11 +28,11 @@ async function storedKeys(): Promise<string[]> {
   return rows.map(({ sealed }) => sealed)
 }
 
-describe('while a master key is changed', () => {
+describe('changes of the master key', () => {
   test.each([
     { from: 0, to: 1, kid: 'old' },
     { from: 1, to: 0, kid: 'new' },
-  ])('tokens of the instance with the $kid one pass at the other', async ({ from, to, kid }) => {
+  ])('tokens of the instance with the $kid master key pass at the other', async ({ from, to, kid }) => {
     const { accessToken, refreshToken } = await service.loginAs(admin, { at: from })
     expect(kidOf(refreshToken)).toBe(kid)
     expect((await service.getSession({ token: accessToken, at: to })).status).toBe(200)
@@ -51,7 +51,7 @@ describe('while a master key is changed', () => {
     expect((await service.refresh(body.refreshToken, { at: 0 })).status).toBe(200)
   })
 
-  test('secrets sealed under the old one open, and are resealed under the new one', async () => {
+  test('secrets under the old master key open, and are resealed', async () => {
     // Newest key and signing secret sealed under the old key, whichever instance was first here.
     await rotateKeys({ db, sealer: sealerOf(OLD, NEW), system: clock })
     const secret = await service.newSecret(admin)
@@ -93,7 +93,7 @@ describe('while a master key is changed', () => {
   })
 })
 
-test('a rotation with a different master key under the same id changes nothing and names it', async () => {
+test('a rotation with a wrong master key changes nothing', async () => {
   await rotateKeys({ db, sealer: sealerOf(OLD, NEW), system: clock })
   const impostor = NEW?.replace('new:', 'old:')
   const before = await storedKeys()
