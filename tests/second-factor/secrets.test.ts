@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { Secret } from 'otpauth'
 import { expect, test } from 'vitest'
 import { companySecurity } from '../../src/operator/companies.ts'
 import { COOKIE_MODE, codeAt, must, openFactorService } from '../support/second-factors.ts'
@@ -37,16 +38,8 @@ test('responses before the password do not reveal second factors (ASVS 6.3.8)', 
 
 test('a sealed secret moved to a different member does not open (ASVS 11.3.3, 11.2.5)', async () => {
   const [one, other] = [await service.personWithTotp(admin), await service.personWithTotp(admin)]
-  const { sealed_secret } = await service.db
-    .selectFrom('second_factors')
-    .select('sealed_secret')
-    .where('factor_id', '=', one.id)
-    .executeTakeFirstOrThrow()
-  await service.db
-    .updateTable('second_factors')
-    .set({ sealed_secret })
-    .where('factor_id', '=', other.id)
-    .execute()
+  await sql`update second_factors set sealed_secret = one.sealed_secret from second_factors one
+    where second_factors.factor_id = ${other.id} and one.factor_id = ${one.id}`.execute(service.db)
   const { challenge } = await service.begin(other)
   const code = codeAt(one.secret, service.clock.now())
   // Someone has changed the database: an operator finds it in the log.
@@ -86,7 +79,8 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
     ...(person.recoveryCodes ?? []).flatMap((text) => [text, text.replaceAll('-', '')]),
   ]
   const raw = secrets.flatMap((text) => {
-    const bytes = [Buffer.from(text), Buffer.from(text, 'base64url'), fromBase32(text)]
+    const bytes = [Buffer.from(text), Buffer.from(text, 'base64url')]
+    if (/^[A-Z2-7]+$/.test(text)) bytes.push(Buffer.from(Secret.fromBase32(text).bytes))
     return bytes.filter(({ length }) => length >= 8).map((form) => form.toString('hex'))
   })
   const { rows: tables } = await sql<{ name: string }>`
@@ -110,12 +104,3 @@ test('a copy of the database contains no secret, code, or challenge (ASVS 6.5.2)
   for (const secret of [...secrets, code]) expect(log.includes(`"${secret}`)).toBe(false)
   for (const secret of secrets) expect(log.includes(secret)).toBe(false)
 })
-
-/** Of letters and digits alone; other texts give few bytes. */
-function fromBase32(text: string): Buffer {
-  const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
-  const bits = [...text].map((letter) => alphabet.indexOf(letter).toString(2).padStart(5, '0'))
-  if (![...text].every((letter) => alphabet.includes(letter))) return Buffer.alloc(0)
-  const bytes = bits.join('').match(/.{8}/g) ?? []
-  return Buffer.from(bytes.map((byte) => Number.parseInt(byte, 2)))
-}
