@@ -20,7 +20,7 @@ import { decode, partsOf } from '../token/forge.ts'
 
 const service = await useFactorService()
 const admin = await service.addCompany()
-const { call } = service
+const { call, removeFactor: remove } = service
 const now = () => service.clock.now()
 const claimsOf = (token: string) => decode(partsOf(token)[1])
 const totp = '/auth/second-factors/totp'
@@ -31,8 +31,6 @@ async function signedIn(role = 'viewer') {
   return { person, token: (await service.loginAs(person)).accessToken as string }
 }
 const list = async (token: string) => await must(call('/auth/second-factors', { method: 'GET', token }))
-const remove = (id: string, token: string, at = 0) =>
-  call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
 
 describe('authenticator apps', () => {
   test('an authenticator app takes effect only when its first code is confirmed', async () => {

@@ -263,11 +263,7 @@ describe('with a passkey', () => {
 test('a session without the second factor is not a recent authentication', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken: token, session } = await must(service.signInByTotp(person))
-  await service.db
-    .updateTable('sessions')
-    .set({ amr: ['pwd'] })
-    .where('session_id', '=', session.id)
-    .execute()
+  await service.forgetFactorIn(session)
   await expectOld({ token })
   expect((await service.getSession({ token })).status).toBe(200)
 })

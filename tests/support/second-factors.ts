@@ -160,6 +160,15 @@ function actsOn(service: TestService) {
     return await call('/auth/login/passkey', { json: { challenge, response }, at })
   }
 
+  const removeFactor = (id: string, token: string, at = 0) =>
+    call(`/auth/second-factors/${id}`, { method: 'DELETE', token, at })
+
+  /** Makes a session one that began before its member had a factor. */
+  async function forgetFactorIn({ id }: { id: string }) {
+    const session = service.db.updateTable('sessions').where('session_id', '=', id)
+    await session.set({ amr: ['pwd'] }).execute()
+  }
+
   /** A service account, which the admin of a session creates. */
   async function addServiceAccount({ companyId }: { companyId: string }, token: string) {
     const json = { name: 'Billing', role: 'developer' }
@@ -168,6 +177,8 @@ function actsOn(service: TestService) {
   }
 
   return {
+    removeFactor,
+    forgetFactorIn,
     addServiceAccount,
     signInByPasskey,
     totpOf,
