@@ -1,7 +1,5 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { newEntry } from '../../src/audit/entry.ts'
-import { appendAudit } from '../../src/audit/repository.ts'
 import { changeUserRole, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'
@@ -40,16 +38,10 @@ const lively = await livelyCompany()
 describe('the audit trail (ASVS 16.2.1)', () => {
   test('the audit trail shows who did what, when, and from where', async () => {
     const { admin, token, member, at } = lively
-    const { status, body } = await read(token)
-    expect([status, body.nextCursor]).toEqual([200, null])
-    expect(body.entries.map(({ action }: { action: string }) => action)).toEqual([
-      'invite',
-      'user_role',
-      'user_role',
-      'user_create',
-      'sign_in',
-      'company_create',
-    ])
+    const { body } = await read(token)
+    expect(body.nextCursor).toBeNull()
+    const actions = body.entries.map(({ action }: { action: string }) => action)
+    expect(actions.join(' ')).toBe('invite user_role user_role user_create sign_in company_create')
     const [invited, byOperator, byAdmin] = body.entries
     expect(invited).toMatchObject({ actor: 'operator', subject: 'bob@else.example', ipAddress: null })
     expect(byOperator.details).toEqual({ before: { role: 'analyst' }, after: { role: 'viewer' } })
@@ -76,14 +68,11 @@ describe('the audit trail (ASVS 16.2.1)', () => {
 
   test('the audit trail comes as CSV without formulas (RFC 4180)', async () => {
     const { admin, token, member } = await livelyCompany()
-    await service.call('/auth/account', {
-      method: 'PATCH',
-      token,
-      json: { name: '=1+1, "quoted";-2;"@3"' },
-    })
+    const json = { name: '=1+1, "quoted";-2;"@3"' }
+    await service.call('/auth/account', { method: 'PATCH', token, json })
     const csv = { headers: { accept: 'text/csv' } }
-    const { status, headers, body } = await read(token, '?action=user_role', csv)
-    expect([status, headers['content-type']]).toEqual([200, 'text/csv; charset=utf-8'])
+    const { headers, body } = await read(token, '?action=user_role', csv)
+    expect(headers['content-type']).toBe('text/csv; charset=utf-8')
     expect(headers['content-disposition']).toBe('attachment; filename="audit.csv"')
     const [header, byOperator, byAdmin, ...rest] = String(body).split('\r\n')
     expect(header).toBe(
@@ -115,13 +104,13 @@ describe('the audit trail (ASVS 16.2.1)', () => {
       'x/y;z=",text/csv,"',
     ])
       expect([accept, await typeOf(accept)]).toEqual([accept, 'application/json'])
-    for (const accept of [
+    const csv = [
       'TEXT/CSV',
       'text/*',
       'text/csv; charset=utf-8, */*',
       'application/json;q=0.5,text/csv;q=0.6',
-    ])
-      expect([accept, await typeOf(accept)]).toEqual([accept, 'text/csv'])
+    ]
+    for (const accept of csv) expect([accept, await typeOf(accept)]).toEqual([accept, 'text/csv'])
     expect(await typeOf('application/json; q=0, */*')).toBe('application/x-ndjson')
   })
 
@@ -151,21 +140,17 @@ describe('the audit trail (ASVS 16.2.1)', () => {
 
   test('the audit trail can be exported whole, one export at a time', async () => {
     const { admin, token } = await livelyCompany()
-    const at = new Date(service.clock.now())
-    const about = { action: 'invite', outcome: 'done', actor: 'operator' }
-    for (const _ of times(600, () => 0))
-      await appendAudit(service.db, admin.companyId, newEntry(service.clock, at, about))
+    await sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor)
+      select ${admin.companyId}::uuid, gen_random_uuid(), ${new Date(service.clock.now())}, 'invite', 'done', 'operator'
+      from generate_series(1, 600)`.execute(service.db)
     const ndjson = { headers: { accept: 'application/x-ndjson' } }
-    const { status, headers, body } = await read(token, '?action=invite', ndjson)
-    expect([status, headers['content-type']]).toEqual([200, 'application/x-ndjson'])
+    const { headers, body } = await read(token, '?action=invite', ndjson)
+    expect(headers['content-type']).toBe('application/x-ndjson')
     expect(headers['content-disposition']).toBe('attachment; filename="audit.ndjson"')
     const lines = String(body).trim().split('\n')
     expect(lines).toHaveLength(601)
-    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
-      action: 'invite',
-      subject: 'bob@else.example',
-      actorName: null,
-    })
+    const oldest = { action: 'invite', subject: 'bob@else.example', actorName: null }
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject(oldest)
     // The export that comes first cannot read on before the other has its answer.
     const exports: ReturnType<typeof read>[] = []
     const refused = await service.db.transaction().execute(async (tx) => {

@@ -20,7 +20,7 @@ const { db } = service
 const DAY_MS = 86_400_000
 const ago = (days: number) => new Date(Date.now() - days * DAY_MS)
 
-/** An insert with the columns that instances of earlier versions write. */
+/** An insert with the columns that instances of earlier releases write. */
 async function insertAsBefore(at: Date, { actor = 'operator', ip = '192.0.2.1', executor = db } = {}) {
   const companyId = randomUUID()
   await sql`insert into audit_events
@@ -67,11 +67,8 @@ describe('addresses', () => {
   test('IP addresses and emails are stored apart for invitations by operators', async () => {
     const { companyId } = await service.addCompany()
     await invite(service.context, companyId, { email: 'bob@new.example', role: 'viewer' })
-    const entries = await entriesOf(companyId)
-    expect(entries.find(({ action }) => action === 'invite')).toMatchObject({
-      subject: null,
-      email: 'bob@new.example',
-    })
+    const invitation = (await entriesOf(companyId)).find(({ action }) => action === 'invite')
+    expect(invitation).toMatchObject({ subject: null, email: 'bob@new.example' })
     const { rows } = await sql`select from audit_events e where e::text like '%@%'`.execute(db)
     expect(rows).toEqual([])
   })
@@ -219,10 +216,7 @@ describe('migrations', async () => {
       await insertAsBefore(ago(30), { executor: before, actor: 'eve@x.example' }),
       await insertAsBefore(new Date('2090-01-01'), { executor: before }),
     ]
-    await sql
-      .raw('create role gatehouse_migrated')
-      .execute(before)
-      .catch(() => {})
+    await sql`create role gatehouse_migrated`.execute(before).catch(() => {})
     await sql`grant insert on audit_events to gatehouse_migrated`.execute(before)
     await migrate()
     const entries = await selectAudit(before).selectAll().orderBy('occurred_at').execute()
