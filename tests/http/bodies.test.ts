@@ -57,14 +57,7 @@ const routes: Record<string, Send> = {
   ...bodyless,
 }
 
-/** One for each way in which a body is read: as JSON, as nothing, and as signed events. */
-const readers = [sender('/auth/login'), sender('/auth/logout', accessToken), sendEvents] as Send[]
-const byEachReader = (body: string | Buffer, headers?: Record<string, string>) =>
-  readers.map((send) => () => send(body, headers))
-
-async function expectProblems(expected: readonly [number, string], requests: (() => Promise<Answer>)[]) {
-  for (const request of requests) expectProblem(await request(), expected)
-}
+const logIn = sender('/auth/login')
 
 /** Everything that the database holds, digested; but for the sums of refused events, which are there to change. */
 async function contents(): Promise<unknown> {
@@ -82,120 +75,44 @@ async function contents(): Promise<unknown> {
   return await Promise.all(digests)
 }
 
-/** Holds that each is refused as expected, that nothing of it is stored, and that others are still served. */
-async function expectRefused(expected: readonly [number, string], requests: (() => Promise<Answer>)[]) {
+test('every route reads its body strictly, and stores nothing of a refused one', async () => {
+  // The secret's use is noted once a minute, and time stands still here.
+  await sendEvents('{}')
   const before = await contents()
-  await expectProblems(expected, requests)
+  for (const send of Object.values(routes)) {
+    expectProblem(await send('{"a":1,"a":1}'), [400, 'malformed_body'])
+    expectProblem(await send('[{}]'), [400, 'invalid_request'])
+    expectProblem(await send('{}', { 'content-type': 'text/plain' }), [415, 'unsupported_media_type'])
+  }
   expect(await contents()).toEqual(before)
-  const [next] = await exchange(
-    address,
-    'GET /api/.well-known/jwks.json HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
-  )
-  expect(next?.status).toBe(200)
-}
-
-// The secret's use is noted once a minute, and time stands still here.
-await sendEvents('{}')
-
-const malformed: Record<string, string | Buffer> = {
-  __proto__: '{"__proto__":{"admin":true}}',
-  '__proto__ in escapes': '{"\\u005f_proto_\\u005F":{}}',
-  '__proto__ further in': '{"data":[{"__proto__":1}]}',
-  'constructor.prototype': '{"constructor":{"prototype":{"admin":true}}}',
-  'constructor.prototype in escapes': '{"\\u0063onstructor":{"prototyp\\u0065":{}}}',
-  'a name twice': '{"email":"a@x.example","email":"b@x.example"}',
-  'a name twice, once in escapes': '{"a":1,"\\u0061":1}',
-  'a name twice, further in': '{"data":[{},{"a":[{"b":1,"b":1}]}]}',
-  'a byte that UTF-8 has not': Buffer.from('{"a":"\xff"}', 'latin1'),
-  'an overlong form in UTF-8': Buffer.from('{"a":"\xc0\xaf"}', 'latin1'),
-  'a surrogate in UTF-8': Buffer.from('{"a":"\xed\xa0\x80"}', 'latin1'),
-  'half a character in UTF-8': Buffer.from('{"a":"\xe2\x82"}', 'latin1'),
-  'UTF-16': Buffer.from('{"a":1}', 'utf16le'),
-  'a byte order mark': '\ufeff{}',
-  'a lone surrogate': '{"a":"\\ud800"}',
-  'surrogates in the wrong order': '{"a":"\\udc00\\ud800"}',
-  'a lone surrogate in a name': '{"\\ud800":1}',
-  'U+0000': '{"a":"\\u0000"}',
-  'U+0000 in a name': '{"\\u0000":1}',
-  'a raw NUL': '{"a":"\0"}',
-  'a raw line feed in a string': '{"a":"\n"}',
-  'trailing bytes': '{} {}',
-  'a trailing NUL': '{}\0',
-  'a trailing comma': '{"a":1,}',
-  'a comment': '{/* */}',
-  'single quotes': "{'a':1}",
-  'a name without quotes': '{a:1}',
-  'half an object': '{"a":',
-  'nothing but a space': ' ',
-  NaN: '{"a":NaN}',
-  'a leading zero': '{"a":01}',
-  'a hexadecimal number': '{"a":0x1}',
-  'arrays 8 000 deep': `${'['.repeat(8_000)}${']'.repeat(8_000)}`,
-  'objects 33 deep': `${'{"a":'.repeat(33)}1${'}'.repeat(33)}`,
-}
-
-test('every endpoint reads its body by these readers, and stores nothing of a refused one', async () => {
-  const all = (body: string, headers?: Record<string, string>) =>
-    Object.values(routes).map((send) => () => send(body, headers))
-  await expectRefused([400, 'malformed_body'], all('{"a":1,"a":1}'))
-  await expectRefused([400, 'invalid_request'], all('{"a":9007199254740993}'))
-  await expectRefused([415, 'unsupported_media_type'], all('{}', { 'content-type': 'text/plain' }))
 })
 
-describe('a body that parsers could read differently is answered 400 (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493):', () => {
-  test.for(Object.entries(malformed))('%s', ([, body]) =>
-    expectProblems([400, 'malformed_body'], byEachReader(body)),
-  )
+test.for(['"text"', '1', 'true', '[]', 'null'])(
+  'a JSON body that is not an object is refused: %s',
+  async (body) => {
+    expectProblem(await logIn(body), [400, 'invalid_request'])
+    expectProblem(await sendEvents(body), [400, 'invalid_request'])
+  },
+)
 
-  test('30 000 and 250 000 levels, where bodies may be larger', async () => {
-    const requests = [30_000, 250_000].flatMap((depth) => [
-      () => sendEvents(`${'['.repeat(depth)}${']'.repeat(depth)}`),
-      () => sendEvents(`{"type":"a","data":${'{"a":'.repeat(depth / 5)}1${'}'.repeat(depth / 5)}}`),
-    ])
-    await expectRefused([400, 'malformed_body'], requests)
-  })
-
-  test('JSON that is no object', async () => {
-    const bodies = ['[{}]', '"text"', '1', 'true']
-    // Endpoints without a body take these.
-    const withBody = Object.values(routes).filter((send) => !Object.values(bodyless).includes(send))
-    await expectRefused(
-      [400, 'invalid_request'],
-      [
-        ...Object.values(routes).flatMap((send) => bodies.map((body) => () => send(body))),
-        ...withBody.flatMap((send) => ['[]', 'null'].map((body) => () => send(body))),
-      ],
-    )
-  })
-})
-
-describe('a number that a double cannot hold as written is answered 400 with its path (ASVS 1.4.2):', () => {
-  test.for([
-    ['9007199254740993', '2^53 + 1'],
-    ['-9007199254740993', '-(2^53 + 1)'],
-    ['1e400', 'too large'],
-    ['1e-400', 'too small'],
-    ['0.1000000000000000055511151231257827', 'too many digits'],
-  ] as const)('%s, %s', async ([number]) => {
-    const body = `{"a":[{"b/c":${number}}]}`
-    const requests = byEachReader(body)
-    await expectProblems([400, 'invalid_request'], requests)
-    for (const request of requests) {
-      const { errors } = (await request()).body
-      expect(errors).toEqual([{ path: '/a/0/b~1c', message: expect.stringContaining('64-bit float') }])
+describe('numbers:', () => {
+  test('a number that a double cannot hold as written is refused with its path (ASVS 1.4.2)', async () => {
+    for (const send of [logIn, sender('/auth/logout', accessToken), sendEvents]) {
+      const answer = await send('{"a":[{"b/c":9007199254740993}]}')
+      expectProblem(answer, [400, 'invalid_request'])
+      const message = expect.stringContaining('64-bit float')
+      expect(answer.body.errors).toEqual([{ path: '/a/0/b~1c', message }])
     }
   })
 
-  test('but in the data of an event, only one beyond the range of a double or of more than 400 characters', async () => {
+  test('the data of an event keeps every digit within the range of a double', async () => {
     const event = (amount: string) => `{"id":"amount","type":"a","data":{"amounts":[${amount}]}}`
-    for (const amount of ['1e-20000', '1e-20000', '1e400', '-1e309', `1.${'0'.repeat(399)}`]) {
-      const requests = [() => sendEvents(event(amount)), () => sendEvents(`{"events":[${event(amount)}]}`)]
-      await expectRefused([400, 'invalid_request'], requests)
-      for (const [index, prefix] of ['', '/events/0'].entries()) {
-        const { errors } = (await requests[index]?.())?.body ?? {}
-        const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
-        expect(errors).toEqual([{ path: `${prefix}/data/amounts/0`, message }])
-      }
+    const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
+    for (const amount of ['1e-20000', '-1e309', `1.${'0'.repeat(399)}`]) {
+      const alone = await sendEvents(event(amount))
+      expect(alone.body.errors).toEqual([{ path: '/data/amounts/0', message }])
+      const inBatch = await sendEvents(`{"events":[${event(amount)}]}`)
+      expect(inBatch.body.errors).toEqual([{ path: '/events/0/data/amounts/0', message }])
     }
     expect((await sendEvents(event('0.10000000000000001'))).body).toMatchObject({ accepted: 1 })
     expect((await sendEvents(event('0.1'))).body.code).toBe('event_id_conflict')
@@ -203,40 +120,38 @@ describe('a number that a double cannot hold as written is answered 400 with its
   })
 })
 
-describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):', () => {
+describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):', () => {
   const login = { companyId, email, password }
-  const wrong = [1, 0, true, null, [], ['x'], {}, '']
 
-  test.for(Object.keys(login))('sign-in takes %s as a string alone', async (name) => {
-    const bodies: object[] = wrong.map((value) => ({ ...login, [name]: value }))
-    const { [name]: _, ...without } = { ...login } as Record<string, unknown>
-    const lists = { ...login, [name]: [login[name as keyof typeof login]] }
-    await expectRefused(
-      [400, 'invalid_request'],
-      [...bodies, without, lists].map((json) => () => service.call('/auth/login', { json })),
-    )
+  test.for([1, 0, true, null, [], [password], {}, ''])('a sign-in refuses the password %j', async (wrong) => {
+    const answer = await service.call('/auth/login', { json: { ...login, password: wrong } })
+    expectProblem(answer, [400, 'invalid_request'])
   })
 
-  test('an unknown field is refused, and named', async () => {
+  test.for(Object.keys(login))('a sign-in without %s is refused', async (name) => {
+    const json = { ...login, [name]: undefined }
+    expectProblem(await service.call('/auth/login', { json }), [400, 'invalid_request'])
+  })
+
+  test('an unknown field is refused by its name', async () => {
     const event = { type: 'a', data: {} }
     const rows: [Send, object, string][] = [
-      [sender('/auth/login'), { ...login, role: 'admin' }, '/role'],
-      [sender('/auth/login'), { ...login, Email: email }, '/Email'],
+      [logIn, { ...login, role: 'admin' }, '/role'],
+      [logIn, { ...login, Email: email }, '/Email'],
       [sender('/auth/webhook-secret/regenerate', accessToken), { version: 1 }, '/version'],
       [sendEvents, { ...event, companyId }, '/companyId'],
       [sendEvents, { events: [event], type: 'a' }, '/type'],
       [sendEvents, { events: [event, { ...event, at: 1 }] }, '/events/1/at'],
-      ...Object.values(bodyless).map((send): [Send, object, string] => [send, { a: 1 }, '/a']),
+      [sender('/auth/logout', accessToken), { a: 1 }, '/a'],
     ]
     for (const [send, json, path] of rows) {
-      await expectRefused([400, 'invalid_request'], [() => send(JSON.stringify(json))])
       const { body } = await send(JSON.stringify(json))
       expect(body.errors).toContainEqual({ path, message: 'is not known here' })
       expect(JSON.stringify(body.errors)).not.toMatch(/anyOf|null/)
     }
   })
 
-  test('a wrong event is told by its field, alone and in a batch', async () => {
+  test('the field of a wrong event is named, alone and in a batch', async () => {
     const good = { type: 'a', data: {} }
     const rows: [wrong: object, path: string, message: RegExp][] = [
       [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
@@ -270,33 +185,28 @@ describe('nothing is coerced, dropped or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):
   })
 
   test('numbers and objects keep their types', async () => {
-    const regenerate = ['1', 1.5, -1, 2 ** 31, true, null, [1]].map((expectedVersion) => ({
-      expectedVersion,
-    }))
-    const events = [
-      { type: 1, data: {} },
-      { type: ['a'], data: {} },
-      { type: 'a', data: '{}' },
-      { type: 'a', data: null },
-      { type: 'a', data: [] },
-      { type: 'a', data: {}, id: 1 },
-      { type: 'a', data: {}, occurredAt: 1 },
-      { events: { type: 'a', data: {} } },
-      { events: [] },
-    ]
-    await expectRefused(
-      [400, 'invalid_request'],
-      [
-        ...regenerate.map(
-          (json) => () => service.call('/auth/webhook-secret/regenerate', { json, token: accessToken }),
-        ),
-        ...events.map((json) => () => sendEvents(JSON.stringify(json))),
-      ],
-    )
+    for (const expectedVersion of ['1', 1.5, -1, 2 ** 31, true, null, [1]]) {
+      const options = { json: { expectedVersion }, token: accessToken }
+      const answer = await service.call('/auth/webhook-secret/regenerate', options)
+      expectProblem(answer, [400, 'invalid_request'])
+    }
+    for (const wrong of [
+      { type: ['a'] },
+      { data: '{}' },
+      { data: null },
+      { data: [] },
+      { id: 1 },
+      { occurredAt: 1 },
+    ]) {
+      const answer = await sendEvents(JSON.stringify({ type: 'a', data: {}, ...wrong }))
+      expectProblem(answer, [400, 'invalid_request'])
+    }
+    const events = { type: 'a', data: {} }
+    expectProblem(await sendEvents(JSON.stringify({ events })), [400, 'invalid_request'])
   })
 })
 
-describe('a body of a different kind is answered 415 (ASVS 4.1.1):', () => {
+describe('the type of a body (ASVS 4.1.1):', () => {
   const types: Record<string, Record<string, string>> = {
     'no type': {},
     'text/plain': { 'content-type': 'text/plain' },
@@ -309,17 +219,17 @@ describe('a body of a different kind is answered 415 (ASVS 4.1.1):', () => {
     'a parameter without a value': { 'content-type': 'application/json; version' },
     'a tab in the type': { 'content-type': 'application/\tjson' },
     'a list of types': { 'content-type': 'application/json, text/plain' },
-    'another JSON': { 'content-type': 'application/problem+json' },
-    'no type at all': { 'content-type': 'json' },
+    'a different JSON type': { 'content-type': 'application/problem+json' },
+    'a type without a subtype': { 'content-type': 'json' },
     gzip: { ...JSON_TYPE, 'content-encoding': 'gzip' },
     'an unknown encoding': { ...JSON_TYPE, 'content-encoding': 'x' },
   }
-  test.for(Object.entries(types))('%s', async ([name, headers]) => {
-    const body = name === 'gzip' ? gzipSync('{}') : '{}'
-    await expectProblems([415, 'unsupported_media_type'], byEachReader(body, headers))
+  test.for(Object.entries(types))('a body is answered 415 with %s', async ([name, headers]) => {
+    const answer = await logIn(name === 'gzip' ? gzipSync('{}') : '{}', headers)
+    expectProblem(answer, [415, 'unsupported_media_type'])
   })
 
-  test('but every spelling of JSON in UTF-8 is taken', async () => {
+  test('every spelling of JSON in UTF-8 is accepted', async () => {
     for (const type of [
       'application/json',
       'Application/JSON',
@@ -331,41 +241,30 @@ describe('a body of a different kind is answered 415 (ASVS 4.1.1):', () => {
     ]) {
       const json = JSON.stringify({ companyId, email, password })
       const headers = { 'content-type': type, 'content-encoding': 'Identity' }
-      expect([type, (await sender('/auth/login')(json, headers)).status]).toEqual([type, 200])
-      expect([type, (await sendEvents('{"id":"a","type":"a","data":{}}', headers)).status]).toEqual([
-        type,
-        202,
-      ])
+      expect([type, (await logIn(json, headers)).status]).toEqual([type, 200])
     }
   })
 })
 
-describe('a body past the limit is answered 413 (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
+describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
   const padded = (bytes: number) => {
     const event = { type: 'padded', data: { padding: '' } }
     event.data.padding = 'x'.repeat(bytes - JSON.stringify(event).length)
     return JSON.stringify(event)
   }
 
-  test('16 KB, and 512 KB for events', async () => {
-    const small = Object.entries(routes).filter(([path]) => path !== '/events/ingest')
-    await expectRefused(
-      [413, 'payload_too_large'],
-      [
-        ...small.map(
-          ([, send]) =>
-            () =>
-              send(padded(16 * 1024 + 1)),
-        ),
-        () => sendEvents(padded(512 * 1024 + 1)),
-      ],
-    )
-    // To the byte: what is just small enough is read.
-    for (const [, send] of small) expect((await send(padded(16 * 1024))).body.code).toBe('invalid_request')
-    expect((await sendEvents(padded(512 * 1024))).status).toBe(202)
+  test('every route refuses a byte more than 16 KB, and ingest than 512 KB', async () => {
+    const limits = Object.entries(routes).map(([path, send]) => {
+      const isIngest = path === '/events/ingest'
+      return { send, limit: (isIngest ? 512 : 16) * 1024, accepted: isIngest ? 202 : 400 }
+    })
+    for (const { send, limit, accepted } of limits) {
+      expectProblem(await send(padded(limit + 1)), [413, 'payload_too_large'])
+      expect((await send(padded(limit))).status).toBe(accepted)
+    }
   })
 
-  test('of unknown length', async () => {
+  test('a chunked body is refused at its limit, and the connection closed', async () => {
     const chunk = `4000\r\n${' '.repeat(16 * 1024)}\r\n`
     const [answer] = await exchange(
       address,
@@ -376,120 +275,116 @@ describe('a body past the limit is answered 413 (ASVS 2.4.1, RFC 9110 section 15
   })
 })
 
-describe('a request', () => {
-  test('for a path with a broken %-escape is answered 400', async () => {
-    const paths = ['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff']
-    await expectRefused(
-      [400, 'invalid_request'],
-      paths.map((path) => () => service.call(path, { method: 'GET' })),
-    )
+test.for(['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff'])(
+  'a path with a broken escape is answered 400: %s',
+  async (path) => {
+    expectProblem(await service.call(path, { method: 'GET' }), [400, 'invalid_request'])
+  },
+)
+
+describe('queries:', () => {
+  const get = (path: string) => service.call(path, { method: 'GET', token: accessToken })
+  const json = { companyId, email, password }
+  /** Routes that read a query, and ones that do not. */
+  const withQuery: ((query: string) => Promise<Answer>)[] = [
+    (query) => get(`/auth/audit${query}`),
+    (query) => get(`/auth/session${query}`),
+    (query) => get(`/.well-known/jwks.json${query}`),
+    (query) => get(`/openapi.json${query}`),
+    (query) => service.call(`/auth/login${query}`, { json }),
+    (query) => service.call(`/auth/refresh${query}`, { token: refreshToken }),
+    (query) => service.call(`/auth/logout${query}`, { token: accessToken }),
+    (query) => service.call(`/auth/webhook-secret/status${query}`, { token: accessToken }),
+    (query) => service.call(`/auth/webhook-secret/regenerate${query}`, { token: accessToken }),
+    (query) => sendEvents('{"type":"a","data":{}}', JSON_TYPE, query),
+  ]
+
+  test('every route refuses a query with a broken escape, or an unknown parameter (ASVS 15.3.7)', async () => {
+    for (const send of withQuery) {
+      const broken = await send('?a=%ff')
+      const message = expect.stringMatching(/percent-escapes/)
+      expect(broken.body.errors).toEqual([{ path: '/querystring', message }])
+      expectProblem(await send('?a=1'), [400, 'invalid_request'])
+    }
+    expectProblem(await get('/../sign-in?%ff'), [400, 'invalid_request'])
   })
 
-  test('with a broken %-escape in its query, or one that is no UTF-8, is answered 400 by every endpoint', async () => {
-    const queries = ['%', '%z', '%zz', '%e', '%ff', '%c3', '%c3&%a9', '%c0%af', '%ed%a0%80', '%u0041']
-    const requests = queries.flatMap((query) => [
-      () => service.call(`/auth/members?search=${query}`, { method: 'GET', token: accessToken }),
-      () => service.call(`/auth/audit?action=${query}`, { method: 'GET', token: accessToken }),
-      () => service.call(`/auth/session?${query}`, { method: 'GET', token: accessToken }),
-      () => service.call(`/auth/logout?scope=all&${query}`, { token: accessToken }),
-      () => service.call(`/.well-known/jwks.json?${query}`, { method: 'GET' }),
-      () => service.call(`/../sign-in?${query}`, { method: 'GET' }),
-      () => sendEvents('{"type":"a","data":{}}', JSON_TYPE, `?${query}`),
-    ])
-    await expectRefused([400, 'invalid_request'], requests)
-    for (const request of requests) {
-      expect((await request()).body.errors).toEqual([
-        { path: '/querystring', message: expect.stringMatching(/percent-escapes/) },
-      ])
-    }
-    const { status, body } = await service.call('/auth/members?search=%c3%89%F0%9F%98%80%25&limit=5', {
-      method: 'GET',
-      token: accessToken,
-    })
+  const escapes = ['%', '%z', '%zz', '%e', '%c3', '%c3&%a9', '%c0%af', '%ed%a0%80', '%u0041']
+  test.for(escapes)('a search for %s is refused, since it is not UTF-8', async (text) => {
+    const { body } = await get(`/auth/members?search=${text}`)
+    expect(body.errors).toEqual([{ path: '/querystring', message: expect.stringMatching(/percent-escapes/) }])
+  })
+
+  test('a search for escaped UTF-8 finds it', async () => {
+    const { status, body } = await get('/auth/members?search=%c3%89%F0%9F%98%80%25&limit=5')
     expect([status, body.members]).toEqual([200, []])
   })
 
-  test('for an unknown path is answered 404, whatever its body', async () => {
-    const paths = [
-      '',
-      '/',
-      '/nothing',
-      '/auth',
-      '/auth/login/',
-      '/auth//login',
-      '/AUTH/login',
-      '/auth/login%2f',
-    ]
-    await expectRefused(
-      [404, 'not_found'],
-      [
-        ...paths.map((path) => () => service.call(path)),
-        () => service.call('/nothing', { method: 'GET' }),
-        () => service.call('/nothing', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
-        () => service.call('/nothing', { body: '{', headers: JSON_TYPE }),
-        () => service.call('/../livez', { method: 'GET' }),
-      ],
-    )
+  const refused = [
+    'a',
+    'a=1&a=2',
+    '__proto__=1',
+    'constructor[prototype]=1',
+    'scope=all&scope=all',
+    'scope=all&a=1',
+  ]
+  const scopes = ['scope=', 'scope', 'scope=ALL', 'scope[]=all', 'scope=all%00']
+  test.for([...refused, ...scopes])('a logout with the query %s is refused (ASVS 15.3.7)', async (query) => {
+    const answer = await service.call(`/auth/logout?${query}`, { token: accessToken })
+    expectProblem(answer, [400, 'invalid_request'])
   })
+})
 
-  test('with a method that the path does not take is answered 405 with Allow (ASVS 4.1.4, RFC 9110 section 15.5.6)', async () => {
-    const rows: [path: string, allow: string][] = [
-      // An invitation is deleted by its id, which is in the same place.
-      ...Object.keys(routes).map((path): [string, string] => [
-        path,
-        path.startsWith('/auth/invitations/') ? 'DELETE, POST' : 'POST',
-      ]),
-      ['/auth/session', 'GET, HEAD'],
-      ['/openapi.json', 'GET, HEAD'],
-      ['/.well-known/jwks.json', 'GET, HEAD'],
-    ]
-    for (const [path, allow] of rows) {
-      for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
-        if (allow.includes(method)) continue
-        const answer = await service.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
-        expectProblem(answer, [405, 'method_not_allowed'])
-        expect([path, method, answer.headers['allow']]).toEqual([path, method, allow])
-      }
+test('an unknown path is answered 404, whatever its body', async () => {
+  for (const path of [
+    '',
+    '/',
+    '/nothing',
+    '/auth',
+    '/auth/login/',
+    '/auth//login',
+    '/AUTH/login',
+    '/auth/login%2f',
+  ])
+    expectProblem(await service.call(path), [404, 'not_found'])
+  for (const options of [
+    { method: 'GET' },
+    { body: 'a=1', headers: { 'content-type': 'text/plain' } },
+    { body: '{', headers: JSON_TYPE },
+  ])
+    expectProblem(await service.call('/nothing', options), [404, 'not_found'])
+  expectProblem(await service.call('/../livez', { method: 'GET' }), [404, 'not_found'])
+})
+
+test.for([
+  ['/auth/login', 'POST'],
+  ['/auth/members', 'GET, HEAD, POST'],
+  // An invitation is deleted by its ID, which is in the same position.
+  ['/auth/invitations/preview', 'DELETE, POST'],
+  ['/auth/session', 'GET, HEAD'],
+  ['/openapi.json', 'GET, HEAD'],
+  ['/.well-known/jwks.json', 'GET, HEAD'],
+] as const)(
+  '%s allows %s, and answers 405 to other methods (ASVS 4.1.4, RFC 9110 section 15.5.6)',
+  async ([path, allow]) => {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      if (allow.includes(method)) continue
+      const answer = await service.call(path, { method, ...(method === 'PUT' && { body: 'x' }) })
+      expectProblem(answer, [405, 'method_not_allowed'])
+      expect([method, answer.headers['allow']]).toEqual([method, allow])
     }
-  })
+  },
+)
 
-  test('TRACE is answered 405 and nothing of it comes back (ASVS 13.4.4)', async () => {
-    for (const [path, allow] of [
-      ['/api/auth/login', 'POST'],
-      ['/api/auth/session', 'GET, HEAD'],
-      ['/api/nothing', ''],
-    ]) {
-      const [answer] = await exchange(
-        address,
-        `TRACE ${path} HTTP/1.1\r\nHost: x\r\nX-Canary: canary\r\nConnection: close\r\n\r\n`,
-      )
-      expect([answer?.status, answer?.headers['allow']]).toEqual([405, allow])
-      expect(JSON.stringify(answer)).not.toContain('canary')
-    }
-  })
-
-  test('with an unknown or repeated query parameter is answered 400 by every endpoint (ASVS 15.3.7)', async () => {
-    const queries = ['?a=1', '?a', '?a=1&a=2', '?__proto__=1', '?constructor[prototype]=1', '?%zz=%zz']
-    const json = { companyId, email, password }
-    await expectRefused(
-      [400, 'invalid_request'],
-      queries.flatMap((query) => [
-        () => service.call(`/auth/login${query}`, { json }),
-        () => service.call(`/auth/refresh${query}`, { token: refreshToken }),
-        () => service.call(`/auth/logout${query}`, { token: accessToken }),
-        () => service.call(`/auth/logout?scope=all&${query.slice(1)}`, { token: accessToken }),
-        () => service.call(`/auth/session${query}`, { method: 'GET', token: accessToken }),
-        () => service.call(`/auth/webhook-secret/status${query}`, { token: accessToken }),
-        () => service.call(`/auth/webhook-secret/regenerate${query}`, { token: accessToken }),
-        () => service.call(`/.well-known/jwks.json${query}`, { method: 'GET' }),
-        () => service.call(`/openapi.json${query}`, { method: 'GET' }),
-        () => sendEvents('{"type":"a","data":{}}', JSON_TYPE, query),
-      ]),
-    )
-    const scopes = ['scope=all&scope=all', 'scope=', 'scope', 'scope=ALL', 'scope[]=all', 'scope=all%00']
-    await expectRefused(
-      [400, 'invalid_request'],
-      scopes.map((query) => () => service.call(`/auth/logout?${query}`, { token: accessToken })),
-    )
-  })
+test.for([
+  ['/api/auth/login', 'POST'],
+  ['/api/auth/session', 'GET, HEAD'],
+  ['/api/nothing', ''],
+])('TRACE %s is answered 405 and echoes nothing (ASVS 13.4.4)', async ([path, allow]) => {
+  const [answer] = await exchange(
+    address,
+    `TRACE ${path} HTTP/1.1\r\nHost: x\r\nX-Canary: canary\r\nConnection: close\r\n\r\n`,
+  )
+  expect([answer?.status, answer?.headers['allow']]).toEqual([405, allow])
+  expect(JSON.stringify(answer)).not.toContain('canary')
 })

@@ -1,19 +1,18 @@
-import { expect, test } from 'vitest'
+import { expect, inject, test } from 'vitest'
 import { addClient, basic, FORM } from '../support/platform.ts'
 import { useSharedService } from '../support/test-service.ts'
 
-/** The OpenAPI document of the platform listener. */
+/** The platform listener's OpenAPI document. Every response is compared with it in `support/contract.ts`. */
 
-const { service } = await useSharedService()
-const { body: document } = await service.ask('/openapi.json', { method: 'GET' })
+const document = JSON.parse(inject('openapi').platform)
+const { introspect, verify, events } = {
+  introspect: document.paths['/introspect'].post,
+  verify: document.paths['/verify'].get,
+  events: document.paths['/events'].get,
+}
 
 test('the platform document describes its endpoints, without limits or the public API', () => {
   expect(Object.keys(document.paths).sort()).toEqual(['/events', '/introspect', '/openapi.json', '/verify'])
-  const { introspect, verify, events } = {
-    introspect: document.paths['/introspect'].post,
-    verify: document.paths['/verify'].get,
-    events: document.paths['/events'].get,
-  }
   expect(Object.keys(introspect.requestBody.content)).toEqual(['application/x-www-form-urlencoded'])
   expect([introspect.security, events.security]).toEqual([[{ platformClient: [] }], [{ platformClient: [] }]])
   expect(verify.security).toEqual([{ accessToken: [] }, { sessionCookie: [] }])
@@ -21,25 +20,31 @@ test('the platform document describes its endpoints, without limits or the publi
   expect(JSON.stringify(document)).not.toMatch(/ratelimit|429|x-session-id|webhook/i)
 })
 
-test('the platform endpoints accept the examples of their document', async () => {
-  const authorization = basic(await addClient(service))
-  const form = document.paths['/introspect'].post.requestBody.content['application/x-www-form-urlencoded']
-  const body = new URLSearchParams(form.example).toString()
-  expect((await service.ask('/introspect', { headers: { ...FORM, authorization }, body })).status).toBe(200)
-
-  const parameters: { in: string; name: string; example: string }[] = document.paths['/verify'].get.parameters
-  const ofHeaders = parameters.filter((one) => one.in === 'header' && one.name !== 'upgrade')
-  const headers = Object.fromEntries(ofHeaders.map(({ name, example }) => [name, example]))
+test('platform endpoints take their own examples', async () => {
+  const { service } = await useSharedService()
+  const authorization = basic(await addClient(service, ['introspect']))
+  const form = introspect.requestBody.content['application/x-www-form-urlencoded']
+  const introspected = await service.ask('/introspect', {
+    headers: { ...FORM, authorization },
+    body: new URLSearchParams(form.example).toString(),
+  })
+  expect(introspected.status).toBe(200)
+  const parameters: { in: string; name: string; example: string }[] = verify.parameters
+  const { upgrade: _, ...headers } = Object.fromEntries(
+    parameters.filter((one) => one.in === 'header').map(({ name, example }) => [name, example]),
+  )
   const { accessToken: token } = await service.loginAs(await service.addCompany())
   expect((await service.ask('/verify', { method: 'GET', token, headers })).status).toBe(200)
 })
 
-test('the platform document shows each problem with the status that it has there', () => {
-  for (const operations of Object.values<Record<string, { responses: object }>>(document.paths)) {
-    for (const { responses } of Object.values(operations)) {
-      for (const [status, { content }] of Object.entries(responses)) {
-        const examples = content?.['application/problem+json']?.examples ?? {}
-        for (const { $ref } of Object.values<{ $ref: string }>(examples)) {
+test('every problem example has the status of its response', () => {
+  for (const path of Object.values<Record<string, typeof verify>>(document.paths)) {
+    for (const { responses } of Object.values(path)) {
+      for (const [status, { content }] of Object.entries<typeof verify>(responses)) {
+        const examples: { $ref: string }[] = Object.values(
+          content?.['application/problem+json']?.examples ?? {},
+        )
+        for (const { $ref } of examples) {
           const { value } = document.components.examples[$ref.split('/').at(-1) ?? '']
           expect(value.status).toBe(Number(status))
         }
