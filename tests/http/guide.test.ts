@@ -30,7 +30,7 @@ async function run(title: string) {
 const admin = await service.addCompany()
 
 describe('the code for access tokens', () => {
-  test('verifies one offline, with the claims that the document lists (RFC 9068, section 4)', async () => {
+  test('the code for access tokens verifies one offline, with all listed claims (RFC 9068, section 4)', async () => {
     const { verifyAccessToken } = await run('Access tokens')
     const { accessToken, session, user } = await service.loginAs(admin)
     const claims = await verifyAccessToken(accessToken)
@@ -47,7 +47,7 @@ describe('the code for access tokens', () => {
     expect(chapterOf('Access tokens')).toContain(`the audience: \`${claims.aud}\``)
   })
 
-  test('refuses all else', async () => {
+  test('the code for access tokens refuses all other tokens', async () => {
     const { verifyAccessToken } = await run('Access tokens')
     const { access, accessToken, refreshToken } = await openForge(service, admin)
     const { header, claims } = access
@@ -70,7 +70,7 @@ describe('the code for access tokens', () => {
   })
 })
 
-test('the code for signed events makes signatures that hold', async () => {
+test('the code for signed events creates valid signatures', async () => {
   const { sign } = await run('Signed events')
   const secret = await service.newSecret(admin)
   const body = '{"type":"a","data":{"name":"Zoë"}}'

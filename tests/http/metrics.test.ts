@@ -32,13 +32,13 @@ async function read(name: string): Promise<Record<string, number>> {
   )
 }
 
-describe('the metrics count', () => {
+describe('counted:', () => {
   let secret: string
   beforeAll(async () => {
     secret = await service.newSecret(admin)
   })
 
-  test('sign-ins by outcome, and why they were refused', async () => {
+  test('metrics count sign-ins by outcome and reason', async () => {
     const before = await read('gatehouse_sign_ins_total')
     await service.loginAs(admin)
     await service.login({ ...admin, password: 'a wrong password' })
@@ -52,7 +52,7 @@ describe('the metrics count', () => {
       })
   })
 
-  test('refreshes by outcome, theft apart', async () => {
+  test('metrics count refreshes by outcome, and theft by itself', async () => {
     const { refreshToken } = await service.loginAs(admin)
     const { body: second } = await service.refresh(refreshToken)
     const { body: third } = await service.refresh(second.refreshToken)
@@ -71,14 +71,14 @@ describe('the metrics count', () => {
       })
   })
 
-  test('limits hit by name', async () => {
+  test('metrics count refusals of each limit', async () => {
     for (let sent = 0; sent < 5; sent += 1) {
       await service.call('/auth/verify-email', { json: { token: `verify_${'x'.repeat(43)}` } })
     }
     await expect.poll(() => read('gatehouse_limits_hit_total')).toEqual({ 'limit="one-time-tokens"': 2 })
   })
 
-  test('events, and those that were there before', async () => {
+  test('metrics count accepted and duplicate events', async () => {
     const event = (id: string, data = {}) => ({ id, type: 'a.b', data })
     const send = (payload: object) => service.send(admin.companyId, secret, payload)
     await send({ events: [event('one'), event('two')] })
@@ -91,7 +91,7 @@ describe('the metrics count', () => {
     })
   })
 
-  test('how many requests share a statement', async () => {
+  test('metrics show how many requests share a statement', async () => {
     await Promise.all(
       Array.from({ length: 40 }, () => service.send(admin.companyId, secret, { type: 'a.b', data: {} })),
     )
@@ -105,17 +105,17 @@ describe('the metrics count', () => {
   })
 })
 
-describe('the metrics show', () => {
-  test('which version runs', async () => {
+describe('shown:', () => {
+  test('metrics show the version', async () => {
     const { version } = JSON.parse(await readFile(resolve(import.meta.dirname, '../../package.json'), 'utf8'))
     expect(await read('gatehouse_build_info')).toEqual({ [`version="${version}"`]: 1 })
   })
 
-  test('how many connections to Postgres can be open', async () => {
+  test('metrics show how many connections to Postgres can be open', async () => {
     expect(await read('gatehouse_database_connections_max')).toEqual({ '': service.config.databasePoolSize })
   })
 
-  test('the memory of the process, and how near its heap is to its bound', async () => {
+  test('metrics show the memory of the process, and how full its heap is', async () => {
     const { 'role="primary"': bytes = 0, ...others } = await read('gatehouse_resident_memory_bytes')
     expect(others).toEqual({})
     expect(bytes / process.memoryUsage.rss()).toBeGreaterThan(0.5)
@@ -124,7 +124,7 @@ describe('the metrics show', () => {
     expect(ratio).toBeLessThan(1)
   })
 
-  test('how old the key is that signs, and not the one that is published before it signs', async () => {
+  test('metrics show the age of the signing key, not of the next one', async () => {
     const age = async () => Math.round((await read('gatehouse_signing_key_age_seconds'))[''] ?? Number.NaN)
     const first = await age()
     service.clock.advance(1_000)
@@ -138,7 +138,7 @@ describe('the metrics show', () => {
     expect(await age()).toBe(600)
   })
 
-  test('when housekeeping last succeeded, and a failure in part is no success', async () => {
+  test('metrics show when housekeeping last succeeded as a whole', async () => {
     // The first run comes after a random part of an hour: with such bytes, at once.
     const system = { ...service.clock, randomBytes: (size: number) => Buffer.alloc(size) }
     /** Runs the background until its log has the line, and returns the metric. */
@@ -161,7 +161,7 @@ describe('the metrics show', () => {
   })
 })
 
-test('of several workers, amounts are added up, and what is no amount is not', async () => {
+test('metrics of several workers add amounts, and nothing else', async () => {
   const one = await registry.getMetricsAsJSON()
   const summed = (await AggregatorRegistry.aggregate([one, one]).getMetricsAsJSON()) as typeof one
   const amountOf = (metrics: typeof one, name: string) =>
@@ -173,7 +173,7 @@ test('of several workers, amounts are added up, and what is no amount is not', a
     expect([name, factor(name)]).toEqual([name, 1])
 })
 
-test('every metric is named as Prometheus asks, and those of ours begin with gatehouse_', async () => {
+test('every metric has a name by the rules of Prometheus', async () => {
   const text = (await registry.metrics()).split('\n')
   const types = text.flatMap((line) => {
     const [, name = '', type] = /^# TYPE (\S+) (\S+)$/.exec(line) ?? []

@@ -131,7 +131,7 @@ const malformed: Record<string, string | Buffer> = {
 }
 
 describe('the strict parser', () => {
-  test('reads what is acceptable exactly as JSON.parse does', () => {
+  test('the parser reads valid JSON exactly as JSON.parse does', () => {
     const writer = createWriter(1)
     for (let round = 0; round < ROUNDS; round += 1) {
       const text = writer.value()
@@ -139,7 +139,7 @@ describe('the strict parser', () => {
     }
   })
 
-  test('refuses every text in which one name stands twice, however each is spelled (RFC 7493, section 2.3)', () => {
+  test('the parser refuses a repeated name, however it is escaped (RFC 7493, section 2.3)', () => {
     const writer = createWriter(2)
     for (let round = 0; round < ROUNDS; round += 1) {
       const name: string = JSON.parse(writer.string())
@@ -155,7 +155,7 @@ describe('the strict parser', () => {
     }
   })
 
-  test('refuses what JSON.parse refuses, of texts with a byte changed, and throws nothing but its own error', () => {
+  test('the parser refuses changed bytes as JSON.parse does, by its own error', () => {
     const writer = createWriter(3)
     let refused = 0
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -175,7 +175,7 @@ describe('the strict parser', () => {
     expect(refused).toBeLessThan(ROUNDS)
   })
 
-  test('refuses U+0000 and lone surrogates, and takes every pair, however they are spelled (RFC 7493, section 2.1)', () => {
+  test('the parser refuses U+0000 and lone surrogates, not pairs (RFC 7493, section 2.1)', () => {
     const random = createRandom(5)
     const pieces = [
       '\\ud83d',
@@ -220,16 +220,19 @@ describe('the strict parser', () => {
     ['{"a":"\ufeff"}', { a: '\ufeff' }],
     ['[9007199254740991,1e15,0.1,-0]', [9007199254740991, 1e15, 0.1, -0]],
     [`${'['.repeat(32)}${']'.repeat(32)}`, JSON.parse(`${'['.repeat(32)}${']'.repeat(32)}`)],
-  ] as const)('takes %s', ([text, value]) => {
+  ] as const)('the parser accepts %s', ([text, value]) => {
     expect(parse(text)).toStrictEqual(value)
   })
 
-  test.for(Object.entries(malformed))('refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)', ([, body]) => {
-    expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
-    expect(() => keep(body)).toThrow(isMalformed)
-  })
+  test.for(Object.entries(malformed))(
+    'the parser refuses %s (ASVS 1.1.1, 1.5.2, 1.5.3, RFC 7493)',
+    ([, body]) => {
+      expect(() => parseStrictJson(Buffer.from(body))).toThrow(isMalformed)
+      expect(() => keep(body)).toThrow(isMalformed)
+    },
+  )
 
-  test('takes names in any number, and refuses one that stands twice among many', () => {
+  test('the parser accepts many names, and refuses one repeated among them', () => {
     const members = Array.from({ length: 20 }, (_, index) => `"${index}":${index}`)
     expect(parse(`{${members.join(',')}}`)).toEqual({ ...Array.from({ length: 20 }, (_, index) => index) })
     for (const name of ['0', '8', '19']) {
@@ -237,7 +240,7 @@ describe('the strict parser', () => {
     }
   })
 
-  test('says what is wrong without quoting any of it (ASVS 16.2.5)', () => {
+  test('a refusal does not quote the body (ASVS 16.2.5)', () => {
     const canary = 'c4n4ry'
     for (const text of [
       `{"${canary}":1,"${canary}":2}`,
@@ -299,7 +302,7 @@ describe('a number', () => {
     '0.30000000000000004',
     '5e-324',
     '0.000000000000000000000000000000000000000000000000000000000000001',
-  ])('that a double holds as written is taken: %s', (number) => {
+  ])('a number that a double holds as written is accepted: %s', (number) => {
     expect(parse(`[${number}]`)).toStrictEqual([Number(number)])
   })
 
@@ -316,7 +319,7 @@ describe('a number', () => {
     '1e-400',
     '4e-324',
     '1.79769313486231571e308',
-  ])('that a double cannot hold as written is refused: %s', (number) => {
+  ])('a number that a double cannot hold as written is refused: %s', (number) => {
     expect(inexactAt(`[${number}]`)).toBe('/0')
     // In every position in which a number can stand.
     expect(inexactAt(` ${number}\n`)).toBe('')
@@ -324,13 +327,13 @@ describe('a number', () => {
     expect(inexactAt(`{"a":"${number}"}`)).toBeUndefined()
   })
 
-  test('can have 400 characters, and is judged by its value', () => {
+  test('a number can have 400 characters, and is judged by its value', () => {
     expect(parse(`[1.${'0'.repeat(398)}]`)).toEqual([1])
     for (const number of [`1.${'0'.repeat(399)}`, `1${'0'.repeat(398)}`, `1.${'0'.repeat(390)}1`])
       expect(inexactAt(`[${number}]`)).toBe('/0')
   })
 
-  test('is named by its path when it is refused (RFC 6901)', () => {
+  test('a refused number is named by its path (RFC 6901)', () => {
     const bad = '1e-400'
     expect(inexactAt(`{"events":[{"data":{}},{"data":{"a/b":{"~":[1.5,2.5,${bad},3]}}}]}`)).toBe(
       '/events/1/data/a~1b/~0/2',
@@ -344,7 +347,7 @@ describe('a number', () => {
     expect(inexactAt(`{"a":[[1,2],{"b":3,"c":4},${bad},${bad}]}`)).toBe('/a/2')
   })
 
-  test('is named wherever it stands, the first of several', () => {
+  test('the first refused number of a random text is named', () => {
     const writer = createWriter(6, ['1', '-2.5', '3e1', '4', INEXACT])
     let named = 0
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -357,7 +360,7 @@ describe('a number', () => {
     expect(named).toBeLessThan((ROUNDS * 9) / 10)
   })
 
-  test('is named without parsing the text again: its refusal costs what taking it would', () => {
+  test('naming a refused number does not parse the text again', () => {
     const parsing = vi.spyOn(JSON, 'parse')
     expect(inexactAt(`{"a":[${'1,'.repeat(10_000)}1e400]}`)).toBe('/a/10000')
     const lengths = parsing.mock.calls.map(([text]) => text.length)
@@ -365,13 +368,13 @@ describe('a number', () => {
     expect(lengths).toEqual(['"a"'.length])
   })
 
-  test('is named as far as the names are short, so that no answer repeats a body', () => {
+  test('the path of a refused number leaves out long names', () => {
     const long = '/'.repeat(100_000)
     expect(inexactAt(`{"a":[{"${long}":[{"b":1e400}]}]}`)).toBe('/a/0')
     expect(inexactAt(`{"a":[{"${long}":1,"b":1e400}]}`)).toBe('/a/0/b')
   })
 
-  test('is taken if and only if writing it again gives the same value', () => {
+  test('a number is accepted only if writing it again gives its value', () => {
     const random = createRandom(4)
     const below = (limit: number) => Math.floor(random() * limit)
     let taken = 0
@@ -392,7 +395,7 @@ describe('a number', () => {
 })
 
 describe('a kept object', () => {
-  test('is written as JSON.stringify writes what was sent', () => {
+  test('a kept object is written as JSON.stringify would', () => {
     const writer = createWriter(7)
     for (let round = 0; round < ROUNDS; round += 1) {
       const text = writer.value()
@@ -400,7 +403,7 @@ describe('a kept object', () => {
     }
   })
 
-  test('is read with the digits of each number, and without white space', () => {
+  test('a kept object is read with the digits of each number', () => {
     const writer = createWriter(8, ['1.0', '-0', '1E5', '12.50', INEXACT, '1e20', '99.989999999999995', '7'])
     const compact = (text: string) =>
       text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, (_, string?: string) =>
@@ -422,13 +425,13 @@ describe('a kept object', () => {
     ['99.989999999999995', '99.9899999999999950', '99989999999999995E-15'],
     ['1.234567890123456789012345e+29', '123456789012345678901234500000', '123456789012345678901234.5e6'],
     ['5e-324', '0.05e-322'],
-  ])('has one spelling for a value: %j', ([canonical = '', ...others]) => {
+  ])('a kept number has one spelling for a value: %j', ([canonical = '', ...others]) => {
     for (const number of [canonical, ...others]) {
       expect(keep(number)).toEqual({ kept: canonical, read: number })
     }
   })
 
-  test('has different spellings for different values', () => {
+  test('kept numbers of different values are spelled differently', () => {
     const random = createRandom(9)
     const below = (limit: number) => Math.floor(random() * limit)
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -449,19 +452,19 @@ describe('a kept object', () => {
     `1${'0'.repeat(399)}`,
     `0.${'0'.repeat(397)}1`,
     `1.${'0'.repeat(399)}`,
-  ])('must not have a number beyond the range of a double, or of more than 400 characters: %s', (number) => {
+  ])('a kept object refuses a number that is too large or long: %s', (number) => {
     for (const text of [number, `[1,{"a":${number}}]`, `[${number},1e309]`]) {
       expect(() => keep(text)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
     }
     expect(keep(`"${number}"`).read).toBe(`"${number}"`)
   })
 
-  test('can be changed in thousands of places', () => {
+  test('a kept object can change in thousands of places', () => {
     const list = (number: string, separator: string) => `[${Array(5_000).fill(number).join(separator)}]`
     expect(keep(list('1.0', ' , '))).toEqual({ kept: list('1', ','), read: list('1.0', ',') })
   })
 
-  test('may have the largest and the longest numbers', () => {
+  test('a kept object accepts the largest and the longest numbers', () => {
     for (const number of [
       '1.7976931348623157e308',
       '-5e-324',

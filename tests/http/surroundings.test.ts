@@ -39,7 +39,7 @@ describe('an address that a trusted proxy forwards', () => {
     ['1.2.3.4:4711, 10.1.2.3:80', '1.2.3.4'],
     ['1.2.3.4:4711, [2001:db8:f::2]:80', '1.2.3.4'],
     ['9.9.9.9:1, 1.2.3.4:4711', '1.2.3.4'],
-    // What is no address is not believed; the proxy's own counts.
+    // Anything else is not believed; the proxy's own counts.
     ['1.2.3.4:', '127.0.0.1'],
     ['1.2.3.4:port', '127.0.0.1'],
     ['1.2.3.4:471100', '127.0.0.1'],
@@ -47,22 +47,25 @@ describe('an address that a trusted proxy forwards', () => {
     ['[2001:db8::1', '127.0.0.1'],
     ['[1.2.3.4.5]:80', '127.0.0.1'],
     ['unknown', '127.0.0.1'],
-  ] as const)('written as %s is %s (ASVS 4.1.3, 15.3.4)', async ([forwarded, expected]) => {
-    expect(await addressOf(forwarded)).toBe(expected)
-  })
+  ] as const)(
+    'X-Forwarded-For: %s gives the IP address %s (ASVS 4.1.3, 15.3.4)',
+    async ([forwarded, expected]) => {
+      expect(await addressOf(forwarded)).toBe(expected)
+    },
+  )
 
-  test('is nothing to warn of', () => {
+  test('X-Forwarded-For from a trusted proxy causes no warning', () => {
     expect(warningsOf(behind, /X-Forwarded-For/)).toEqual([])
   })
 })
 
-test('the peer of a connection that was reset has no address, and is no trusted proxy', () => {
+test('the peer of a reset connection is not a trusted proxy', () => {
   const isTrusted = createTrust(['0.0.0.0/0', '::/0'])
   expect(isTrusted('192.0.2.1')).toBe(true)
   expect(isTrusted(undefined)).toBe(false)
 })
 
-test('an ignored X-Forwarded-For is said in the log, once a minute, without its value', async () => {
+test('an ignored X-Forwarded-For is logged once a minute, without its value', async () => {
   const warnings = () => warningsOf(service, /X-Forwarded-For is ignored: TRUST_PROXY/)
   for (let count = 0; count < 5; count += 1)
     expect(await addressOf('198.51.100.7', service)).toBe('127.0.0.1')
@@ -73,7 +76,7 @@ test('an ignored X-Forwarded-For is said in the log, once a minute, without its 
   expect(warnings().length).toBe(2)
 })
 
-test('a sign-in by cookie from another site is said in the log, once a minute, since the browser drops the cookie', async () => {
+test('a sign-in by cookie from a different site is logged once a minute', async () => {
   const admin = await service.addCompany()
   const warnings = () => warningsOf(service, /browsers drop its SameSite=Strict cookie/)
   const signIn = (mode: string, site: string) =>
