@@ -35,11 +35,11 @@ function chunksOf(message: IncomingMessage): Buffer[] {
 
 const lengthsOf = (chunks: Buffer[]) => new Set(chunks.map(({ byteLength }) => byteLength))
 
-describe('a body', () => {
+describe('bodies:', () => {
   test.each([
-    ['larger than its route takes', 100_000, MEGABYTE, 'payload_too_large'],
-    ['for which there is no room', MEGABYTE, 100_000, 'overloaded'],
-  ])('%s is freed, with all that came of it before', async (_, limit, room, code) => {
+    ['beyond the limit of its route', 100_000, MEGABYTE, 'payload_too_large'],
+    ['without room for it', MEGABYTE, 100_000, 'overloaded'],
+  ])('a body %s is freed with all that arrived of it', async (_, limit, room, code) => {
     const budget = createBodyBudget(room, room)
     const { promise, resolve } = Promise.withResolvers<{ refused: unknown; chunks: Buffer[] }>()
     const address = await listen(async (message) => {
@@ -58,26 +58,23 @@ describe('a body', () => {
     socket.destroy()
   })
 
-  test.each([1, 12])(
-    'that was read in %i chunks is its reader’s, also if the connection fails then',
-    async (count) => {
-      const budget = createBodyBudget(MEGABYTE, MEGABYTE)
-      const { promise, resolve } = Promise.withResolvers<Buffer>()
-      const address = await listen(async (message) => {
-        const body = await readBody(message, MEGABYTE, budget.open('192.0.2.1', 0))
-        message.emit('error', new Error('the connection was lost'))
-        resolve(body)
-      })
-      const socket = open(address)
-      const text = times(count, (index) => String(index % 10).repeat(25_000))
-      const chunks = text.map((part) => `61a8\r\n${part}\r\n`).join('')
-      socket.write(`POST / ${HEAD}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`)
-      expect((await promise).toString()).toBe(text.join(''))
-      socket.destroy()
-    },
-  )
+  test.each([1, 12])('a body read in %i chunks stays, even if the connection fails', async (count) => {
+    const budget = createBodyBudget(MEGABYTE, MEGABYTE)
+    const { promise, resolve } = Promise.withResolvers<Buffer>()
+    const address = await listen(async (message) => {
+      const body = await readBody(message, MEGABYTE, budget.open('192.0.2.1', 0))
+      message.emit('error', new Error('the connection was lost'))
+      resolve(body)
+    })
+    const socket = open(address)
+    const text = times(count, (index) => String(index % 10).repeat(25_000))
+    const chunks = text.map((part) => `61a8\r\n${part}\r\n`).join('')
+    socket.write(`POST / ${HEAD}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`)
+    expect((await promise).toString()).toBe(text.join(''))
+    socket.destroy()
+  })
 
-  test('that nobody reads is not read, however much is sent, and freed when the answer is', async () => {
+  test('a body without a reader is not read, and freed with the response', async () => {
     const requests: { message: IncomingMessage; chunks: Buffer[] }[] = []
     const { promise: bothCame, resolve } = Promise.withResolvers<() => void>()
     let answerFirst = () => {}

@@ -18,79 +18,72 @@ const SHORT_MS = 1.5
 /** So long that fewer requests of strangers are begun in the next. */
 const LONG_MS = 6
 
-describe('a turn of the event loop', () => {
-  /** Each entry takes `ms`. Resolves with the networks in the order in which they began. */
-  function runAll(entries: string[], ms: number, turns: Turns = createTurns()): Promise<string> {
-    const begun: string[] = []
-    const { promise, resolve } = Promise.withResolvers<string>()
-    for (const network of entries) {
-      turns.enter(
-        { network, isKnown: network === network.toUpperCase() },
-        {
-          begin() {
-            begun.push(network)
-            if (begun.length === entries.length) resolve(begun.join(''))
-            spin(ms)
-            return true
-          },
-          refuse: () => expect.unreachable(),
-        },
-      )
-    }
-    return promise
-  }
+/** Networks in upper case are known. `begin` returns whether anything was left to begin. */
+function enter(turns: Turns, network: string, begin: () => boolean, refuse?: () => void): void {
+  const isKnown = network === network.toUpperCase()
+  turns.enter({ network, isKnown }, { begin, refuse: refuse ?? (() => expect.unreachable()) })
+}
 
+/** Returns the networks in the order in which their requests began, which take long. */
+function runAll(networks: string[]): Promise<string> {
+  const turns = createTurns()
+  const begun: string[] = []
+  const { promise, resolve } = Promise.withResolvers<string>()
+  for (const network of networks) {
+    enter(turns, network, () => {
+      begun.push(network)
+      if (begun.length === networks.length) resolve(begun.join(''))
+      return work()
+    })
+  }
+  return promise
+}
+
+function work(): boolean {
+  spin(SHORT_MS)
+  return true
+}
+
+describe('a turn of the event loop', () => {
   test('begins a request of each network before the second of one network', async () => {
-    // The first request begins at once, unless this process was held up just then.
-    expect(await runAll([...'aaaaaaaaabcbc'], SHORT_MS)).toMatch(/^a?abcabca{6,7}$/)
+    // The first request begins immediately, unless this process was held up just then.
+    expect(await runAll([...'aaaaaaaaabcbc'])).toMatch(/^a?abcabca{6,7}$/)
   })
 
-  test('begins a request of those who are known and one of a stranger, whoever came first', async () => {
-    const begun = await runAll([...'abcdefghijklmXXXYYY'], SHORT_MS)
-    // Here too, the first may begin at once.
-    expect(begun).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
+  test('begins requests of known networks and strangers in alternation', async () => {
+    // Here too, the first can begin immediately.
+    expect(await runAll([...'abcdefghijklmXXXYYY'])).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
   })
 
   test('leaves time for other work between requests', async () => {
     let begun = 0
     const turns = createTurns()
-    const entry = {
-      begin() {
-        begun += 1
-        spin(SHORT_MS)
-        return true
-      },
-      refuse: () => expect.unreachable(),
+    const begin = () => {
+      begun += 1
+      return work()
     }
-    for (const _ of times(100, () => {})) turns.enter({ network: 'a', isKnown: false }, entry)
+    for (const _ of times(100, () => {})) enter(turns, 'a', begin)
     await nextTurn()
     expect(begun).toBeLessThan(5)
   })
 
-  test('begins one stranger, and those who are known, while the turns are long', async () => {
+  test('begins one stranger, and all known networks, while turns are long', async () => {
     const turns = createTurns()
     const begun = { known: 0, stranger: 0 }
-    const enter = (network: string, isKnown: boolean) =>
-      turns.enter(
-        { network, isKnown },
-        {
-          begin() {
-            begun[isKnown ? 'known' : 'stranger'] += 1
-            return true
-          },
-          refuse: () => expect.unreachable(),
-        },
-      )
+    const counting = (kind: keyof typeof begun) => () => {
+      begun[kind] += 1
+      return true
+    }
     /** A turn that other work makes long. */
     const longTurn = async () => {
       await nextTurn()
       spin(LONG_MS)
     }
-    for (const _ of times(800, () => {})) enter('a', false)
+    for (const _ of times(800, () => {})) enter(turns, 'a', counting('stranger'))
     for (const _ of times(10, () => {})) await longTurn()
     // From here on they are held back, although they do next to nothing.
     begun.stranger = 0
-    for (const _ of times(20, () => {})) enter('b', true)
+    for (const _ of times(20, () => {})) enter(turns, 'B', counting('known'))
     let turnsPassed = 0
     while (begun.known < 20) {
       await longTurn()
@@ -103,78 +96,54 @@ describe('a turn of the event loop', () => {
   test('does not count a request of which nothing is left to begin', async () => {
     const turns = createTurns()
     let asked = 0
-    const gone = {
-      begin() {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    enter(turns, 'b', work)
+    for (const _ of times(500, () => {}))
+      enter(turns, 'a', () => {
         asked += 1
         return false
-      },
-      refuse: () => expect.unreachable(),
-    }
-    const busy = {
-      begin() {
-        spin(SHORT_MS)
-        return true
-      },
-      refuse: () => expect.unreachable(),
-    }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const present = {
-      begin() {
-        resolve()
-        return true
-      },
-      refuse: () => expect.unreachable(),
-    }
-    turns.enter({ network: 'b', isKnown: false }, busy)
-    for (const _ of times(500, () => {})) turns.enter({ network: 'a', isKnown: false }, gone)
-    turns.enter({ network: 'a', isKnown: false }, present)
+      })
+    enter(turns, 'a', () => {
+      resolve()
+      return true
+    })
     await promise
     expect(asked).toBe(500)
   })
 
-  test('refuses a network whose requests wait by the thousand, and no other', () => {
+  test('refuses only the network whose requests wait by the thousand', () => {
     const turns = createTurns()
     const refused: string[] = []
-    const enter = (network: string) =>
-      turns.enter(
-        { network, isKnown: false },
-        {
-          begin() {
-            spin(SHORT_MS)
-            return true
-          },
-          refuse: () => refused.push(network),
-        },
-      )
-    for (const _ of times(1_000, () => {})) enter('a')
-    enter('b')
+    const ask = (network: string) => enter(turns, network, work, () => refused.push(network))
+    for (const _ of times(1_000, () => {})) ask('a')
+    ask('b')
     expect(refused).toEqual([])
-    // One more waits if the first has begun at once.
-    for (const _ of times(2, () => {})) enter('a')
-    enter('b')
+    // One more waits if the first has begun immediately.
+    for (const _ of times(2, () => {})) ask('a')
+    ask('b')
     expect(new Set(refused)).toEqual(new Set(['a']))
   })
 })
 
-describe('requests', () => {
+describe('waiting requests', async () => {
   const PROXY = '127.0.0.7'
-  const KNOWN = '198.51.100.7'
+  const ORIGIN = 'https://app.example.com'
+  const service = await openTestService({ env: { TRUST_PROXY: PROXY, DASHBOARD_ORIGINS: ORIGIN } })
+  const [address = ''] = service.addresses
   const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
   const from = (ipAddress: string) => `X-Forwarded-For: ${ipAddress}\r\n`
   const longRequest = (headers: string) =>
     `POST /api/nothing ${HEAD}${headers}Content-Type: application/json\r\nContent-Length: 300000\r\n\r\n`
   const nothing = (headers: string) => `GET /api/nothing ${HEAD}${headers}\r\n`
 
-  const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}${from(KNOWN)}\r\n`
-
   test.each([
-    ['where a credential held do not wait for', true],
-    ['that only read what is public wait among', false],
-  ])('from a network %s those of 400 strangers', async (_, isProven) => {
-    const service = await openTestService({ env: { TRUST_PROXY: PROXY } })
+    ['with an active credential overtake', true],
+    ['that only read public data wait among', false],
+  ])('from a network %s the requests of 400 strangers', async (_, isProven) => {
     const { accessToken } = await service.loginAs(await service.addCompany())
-    const check = `GET /api/auth/session ${HEAD}${from(KNOWN)}Authorization: Bearer ${accessToken}\r\n\r\n`
-    const address = service.addresses[0] ?? ''
+    const own = from(isProven ? '198.51.100.7' : '198.51.100.8')
+    const keySet = `GET /api/.well-known/jwks.json ${HEAD}${own}\r\n`
+    const check = `GET /api/auth/session ${HEAD}${own}Authorization: Bearer ${accessToken}\r\n\r\n`
     const connectOne = async () => {
       const socket = open(address, PROXY)
       await once(socket, 'connect')
@@ -188,11 +157,11 @@ describe('requests', () => {
       await once(socket, 'data')
       order.push(who)
     }
-    await ask(member, 'member', isProven ? check : KEY_SET)
+    await ask(member, 'member', isProven ? check : keySet)
     order.length = 0
     await Promise.all([
       ...strangers.map((socket, n) => ask(socket, 'stranger', nothing(from(`198.18.${n >> 8}.${n & 255}`)))),
-      ask(member, 'member', nothing(from(KNOWN))),
+      ask(member, 'member', nothing(own)),
     ])
     // It was sent last, and strangers take turns by network.
     if (isProven) expect(order.indexOf('member')).toBeLessThan(350)
@@ -200,16 +169,13 @@ describe('requests', () => {
     for (const socket of [...strangers, member]) socket.destroy()
   })
 
-  test('of which thousands wait are refused on arrival: 503, when to come again, and the connection closed', async () => {
-    const origin = 'https://app.example.com'
-    const service = await openTestService({ env: { DASHBOARD_ORIGINS: origin } })
-    const address = service.addresses[0] ?? ''
+  test('are answered 503 with Retry-After when thousands wait', async () => {
     const sockets = times(300, () => open(address))
     await Promise.all(sockets.map((socket) => once(socket, 'connect')))
     // A turn accepts one connection. When the last is served, all are accepted.
     await exchange(address, nothing('Connection: close\r\n'))
     const all = sockets.map((socket) => answersOn(socket))
-    const ofPage = `Origin: ${origin}\r\n`
+    const ofPage = `Origin: ${ORIGIN}\r\n`
     for (const socket of sockets)
       socket.write(nothing(ofPage).repeat(7) + nothing(`${ofPage}Connection: close\r\n`))
     const answers = (await Promise.all(all)).flat()
@@ -219,16 +185,14 @@ describe('requests', () => {
       expect(JSON.parse(body)).toMatchObject({ code: 'overloaded', status: 503 })
       expect(headers).toMatchObject({ 'retry-after': expect.stringMatching(/^\d+$/), connection: 'close' })
       expect(headers['x-request-id']).toBe(JSON.parse(body).requestId)
-      expect(headers['access-control-allow-origin']).toBe(origin)
+      expect(headers['access-control-allow-origin']).toBe(ORIGIN)
     }
     const metrics = (await service.registries[0]?.metrics()) ?? ''
     const [, counted] = /^gatehouse_requests_shed_total\{reason="turn"\} (\d+)$/m.exec(metrics) ?? []
     expect(Number(counted)).toBeGreaterThanOrEqual(shed.length)
   })
 
-  test('that wait with long bodies are bounded by what is read of these', async () => {
-    const service = await openTestService()
-    const address = service.addresses[0] ?? ''
+  test('are bounded by what is read of their bodies', async () => {
     const sockets = times(400, () => open(address))
     await exchange(address, nothing('Connection: close\r\n'))
     const all = sockets.map((socket) => once(socket, 'data'))
@@ -240,11 +204,9 @@ describe('requests', () => {
     for (const answer of refused) expect(answer).toContain('Too many bodies are being sent at once')
   })
 
-  test('that only announce long bodies leave room for those of others', async () => {
-    const service = await openTestService({ env: { TRUST_PROXY: PROXY } })
-    const address = service.addresses[0] ?? ''
+  test('that only announce long bodies leave room for others', async () => {
     // As much as is there for all: 64 MiB, from many networks.
-    const sockets = times(600, () => open(address, PROXY))
+    const sockets = times(300, () => open(address, PROXY))
     await exchange(address, nothing('Connection: close\r\n'))
     sockets.forEach((socket, n) => {
       socket.write(longRequest(from(`198.18.${n >> 8}.${n & 255}`)))
@@ -254,9 +216,7 @@ describe('requests', () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  test('that come on a connection after a refused one are not processed (RFC 9112, 9.6)', async () => {
-    const service = await openTestService()
-    const address = service.addresses[0] ?? ''
+  test('on a connection after a refused one are not processed (RFC 9112, 9.6)', async () => {
     const { accessToken } = await service.loginAs(await service.addCompany())
     const sockets = times(300, () => open(address))
     await exchange(address, nothing('Connection: close\r\n'))

@@ -37,7 +37,7 @@ async function fill(socket: Socket): Promise<void> {
   }
 }
 
-test('answers that hold memory end after ten seconds, whatever trickles; small ones do not', async () => {
+test('only unread responses that hold memory end after ten seconds', async () => {
   const honest = openReader()
   const [[, { socket: peer }]] = await Promise.all([once(server ?? honest, 'request'), honest.write(KEY_SET)])
   const slow = openReader()
@@ -56,7 +56,7 @@ test('answers that hold memory end after ten seconds, whatever trickles; small o
   for (const socket of [honest, slow]) socket.destroy()
 })
 
-describe('of answers that are not taken', () => {
+describe('unread responses:', () => {
   function openSender(writableLength: number) {
     const socket = {
       writableLength,
@@ -70,7 +70,7 @@ describe('of answers that are not taken', () => {
     return socket
   }
 
-  test('each has its own ten seconds', () => {
+  test('each unread response has its own ten seconds', () => {
     const answers = createUnreadAnswers()
     const socket = openSender(100)
     answers.add(socket)
@@ -90,7 +90,7 @@ describe('of answers that are not taken', () => {
     expect(answers.connections).toBe(0)
   })
 
-  test('the largest end at once where all together are too much, and no more than that takes', () => {
+  test('the largest unread responses end first when all are too much', () => {
     const answers = createUnreadAnswers(1_000)
     const sockets = [300, 500, 400, 0, 200].map(openSender)
     for (const socket of sockets) answers.add(socket)
