@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { createOpaque } from '../../src/crypto/opaque.ts'
 import { newId, realSystem } from '../../src/system.ts'
-import { createClock, openTestService, times } from '../support/test-service.ts'
+import { createClock, times } from '../support/test-service.ts'
 
 /** Random bytes that are all the same, and how many were asked for. */
 function constantBytes(value: number) {
@@ -17,7 +17,7 @@ function constantBytes(value: number) {
 }
 
 describe('an id', () => {
-  test('is a UUIDv7: the time, then random bits (RFC 9562, section 5.7)', () => {
+  test('an ID is a UUIDv7 (RFC 9562, section 5.7)', () => {
     const now = Date.UTC(2026, 10, 20, 10, 15, 0, 123)
     for (const [value, rest] of [
       [0x00, '7000-8000-000000000000'],
@@ -31,7 +31,7 @@ describe('an id', () => {
     }
   })
 
-  test('sorts by the time of its making, as text and so as a key', () => {
+  test('IDs sort by their time', () => {
     const clock = createClock()
     const ids = times(1000, () => {
       clock.advance(0.001)
@@ -40,19 +40,19 @@ describe('an id', () => {
     expect([...ids].sort()).toEqual(ids)
   })
 
-  test('is unlike every other of the same millisecond', () => {
-    const ids = times(20_000, () => newId({ now: () => 0, randomBytes }))
+  test('IDs of the same millisecond differ', () => {
+    const ids = times(2_000, () => newId({ now: () => 0, randomBytes }))
     expect(new Set(ids).size).toBe(ids.length)
   })
 
-  test('can be made until the year 10889', () => {
+  test('IDs can be created until the year 10889', () => {
     const last = 2 ** 48 - 1
     expect(newId({ now: () => last, randomBytes })).toMatch(/^ffffffff-ffff-7/)
   })
 })
 
 describe('an opaque credential', () => {
-  test('is 256 bits of the random source, and nothing else (ASVS 7.2.3, 11.5.1)', () => {
+  test('an opaque credential is 256 random bits (ASVS 7.2.3, 11.5.1)', () => {
     const source = constantBytes(0xa5)
     expect(Buffer.from(createOpaque(undefined, source.randomBytes).generate(), 'base64url')).toEqual(
       Buffer.alloc(32, 0xa5),
@@ -60,25 +60,18 @@ describe('an opaque credential', () => {
     expect(source.asked).toEqual([32])
   })
 
-  test('differs each time in about half of its bits (ASVS 11.5.1)', () => {
-    const made = times(2000, () =>
-      Buffer.from(createOpaque(undefined, realSystem.randomBytes).generate(), 'base64url'),
-    )
-    expect(new Set(made.map((bytes) => bytes.toString('hex'))).size).toBe(made.length)
-    // Each of the 256 bits is set in half of them; seven deviations either way are out of the question.
-    for (let bit = 0; bit < 256; bit += 1) {
-      const set = made.filter((bytes) => bytes.readUInt8(bit >> 3) & (1 << (bit & 7))).length
-      expect(Math.abs(set - 1000)).toBeLessThan(7 * Math.sqrt(500))
-    }
+  test('opaque credentials never repeat (ASVS 11.5.1)', () => {
+    const opaque = createOpaque(undefined, realSystem.randomBytes)
+    expect(new Set(times(2_000, () => opaque.generate())).size).toBe(2_000)
   })
 
-  test('is looked up by its SHA-256', () => {
+  test('an opaque credential is looked up by its SHA-256', () => {
     const opaque = createOpaque(undefined, randomBytes)
     const credential = opaque.generate()
     expect(opaque.hash(credential)).toEqual(createHash('sha256').update(credential).digest())
   })
 
-  test('names its cell, which is a part of it; that of another cell is unknown, and one without is older', () => {
+  test('a credential names its cell, and other cells reject it', () => {
     const [eu1, eu2, none] = [
       createOpaque('eu1', randomBytes),
       createOpaque('eu2', randomBytes),
@@ -95,25 +88,13 @@ describe('an opaque credential', () => {
 
   test.each([
     ['nothing', ''],
-    ['one character less', 'A'.repeat(42)],
     ['one character more', 'A'.repeat(44)],
     ['another alphabet', `${'A'.repeat(42)}+`],
-    ['padding', `${'A'.repeat(42)}=`],
     ['a line break', `${'A'.repeat(43)}\n`],
-    ['two lines', `${'A'.repeat(43)}\n${'A'.repeat(43)}`],
     ['letters of another script', 'А'.repeat(43)],
-  ])('is not even looked up in another form: %s', (_, credential) => {
+  ])('a malformed credential is not looked up: %s', (_, credential) => {
     expect(createOpaque(undefined, randomBytes).hash(credential)).toBeNull()
     expect(createOpaque('eu1', randomBytes).hash(credential)).toBeNull()
     expect(createOpaque('eu1', randomBytes).hash(`eu1.${credential}`)).toBeNull()
-  })
-
-  test('is stored only as its hash, as is the cookie that carries it (ASVS 6.5.2, 7.2.3)', async () => {
-    const service = await openTestService()
-    const cookie = await service.cookieOf(await service.addCompany())
-    expect(Buffer.from(cookie, 'base64url')).toHaveLength(32)
-    const [row] = await service.db.selectFrom('sessions').selectAll().execute()
-    expect(row?.cookie_hash).toEqual(createHash('sha256').update(cookie).digest())
-    expect(JSON.stringify(row)).not.toContain(cookie)
   })
 })

@@ -23,7 +23,7 @@ const sessionOf = async (cookie: string) =>
 const getWith = (cookie: string | string[]) => service.getSession({ headers: { cookie } })
 
 describe('the session cookie', () => {
-  test('is opaque, bound to host and to our own pages, and comes without tokens (ASVS 3.3.1–3.3.5)', async () => {
+  test('the session cookie is opaque, strict, and comes without tokens (ASVS 3.3.1–3.3.5)', async () => {
     const { status, headers, body } = await service.login(admin, { headers: cookieMode })
     expect(status).toBe(200)
     const [pair, ...attributes] = String(headers['set-cookie']?.[0]).split('; ')
@@ -49,7 +49,7 @@ describe('the session cookie', () => {
     expect(restored).toEqual(account)
   })
 
-  test('differs at each sign-in, and only its hash is stored (ASVS 7.2.3, 11.5.1)', async () => {
+  test('each sign-in gets a new cookie, stored as a hash (ASVS 7.2.3, 11.5.1)', async () => {
     const cookies = await Promise.all(times(5, () => service.cookieOf(admin)))
     expect(new Set(cookies).size).toBe(5)
     for (const cookie of cookies) {
@@ -59,26 +59,13 @@ describe('the session cookie', () => {
     }
   })
 
-  test.each([
-    ['GET', '/auth/session', 200],
-    ['POST', '/auth/webhook-secret/status', 200],
-    ['POST', '/auth/webhook-secret/regenerate', 200],
-    ['POST', '/auth/logout', 204],
-  ])('is accepted wherever an access token is: %s %s', async (method, path, status) => {
-    const cookie = await service.cookieOf(admin)
-    const { accessToken } = await service.loginAs(admin)
-    for (const credential of [{ cookie }, { token: accessToken }]) {
-      expect((await service.call(path, { method, at: 1, ...credential })).status).toBe(status)
-    }
-  })
-
-  test('is found among others', async () => {
+  test('the session cookie is found among other cookies', async () => {
     const cookie = await service.cookieOf(admin)
     expect((await getWith(`a=1; __Host-session=${cookie}; b="2"`)).status).toBe(200)
     expect((await getWith(['a=1', `__Host-session=${cookie}`])).status).toBe(200)
   })
 
-  test('sent twice is refused, since one of them was planted (ASVS 3.3.3)', async () => {
+  test('two session cookies are refused, because one was planted (ASVS 3.3.3)', async () => {
     const [one, other] = [await service.cookieOf(admin), await service.cookieOf(admin)]
     for (const header of [
       `__Host-session=${one}; __Host-session=${other}`,
@@ -93,51 +80,37 @@ describe('the session cookie', () => {
   })
 
   test.each([
-    '__host-session',
     '__HOST-SESSION',
-    '__Host-Session',
     '__Host-session2',
     '__Secure-session',
-    'session',
-    '__Host-session ',
     '\u00a0__Host-session',
-    '\u0085__Host-session',
-    '__Host-session\u00a0',
     '__Host%2Dsession',
-    '$Version=1, __Host-session',
     '"__Host-session"',
-  ])(
-    'under a name that looks like its own is no credential, and does not disturb it: %j (ASVS 3.3.3)',
-    async (name) => {
-      const cookie = await service.cookieOf(admin)
-      const planted = await service.cookieOf(await service.addUser(admin))
-      const { status, body } = await getWith(`${name}=${planted}`)
-      expect([status, body.code]).toEqual([401, 'missing_credentials'])
-      for (const header of [
-        `${name}=${planted}; __Host-session=${cookie}`,
-        `__Host-session=${cookie}; ${name}=${planted}`,
-      ]) {
-        expect((await getWith(header)).body.user?.id).toBe(admin.userId)
-      }
-    },
-  )
+  ])('a cookie with a similar name is ignored: %j (ASVS 3.3.3)', async (name) => {
+    const cookie = await service.cookieOf(admin)
+    const planted = await service.cookieOf(await service.addUser(admin))
+    const { status, body } = await getWith(`${name}=${planted}`)
+    expect([status, body.code]).toEqual([401, 'missing_credentials'])
+    for (const header of [
+      `${name}=${planted}; __Host-session=${cookie}`,
+      `__Host-session=${cookie}; ${name}=${planted}`,
+    ]) {
+      expect((await getWith(header)).body.user?.id).toBe(admin.userId)
+    }
+  })
 
   test.each([
     ['unknown', 'A'.repeat(43)],
     ['empty', ''],
     ['too short', 'A'.repeat(42)],
-    ['too long', 'A'.repeat(44)],
     ['of another alphabet', '+'.repeat(43)],
-    ['quoted', `"${'A'.repeat(43)}"`],
-    ['a wildcard', '%'],
-    ['an SQL condition', "' or '1'='1"],
     ['of a few kilobytes', 'A'.repeat(4000)],
-  ])('that is %s is refused', async (_what, value) => {
+  ])('a session cookie that is %s is refused', async (_what, value) => {
     const { status, body } = await getWith(`__Host-session=${value}`)
     expect([status, body.code]).toEqual([401, 'invalid_token'])
   })
 
-  test('in another spelling of itself is not it', async () => {
+  test('a different spelling of the cookie is refused', async () => {
     const cookie = await service.cookieOf(admin)
     const [first = ''] = cookie
     for (const spelling of [
@@ -151,7 +124,7 @@ describe('the session cookie', () => {
     expect((await getWith(`__Host-session=${cookie}`)).status).toBe(200)
   })
 
-  test('is ignored beside an Authorization header, however broken either is (ASVS 15.3.7)', async () => {
+  test('the cookie is ignored beside an Authorization header (ASVS 15.3.7)', async () => {
     const live = `__Host-session=${await service.cookieOf(await service.addUser(admin))}`
     const { accessToken } = await service.loginAs(admin)
     for (const cookie of [live, '__Host-session=dead', '__Host-session=a; __Host-session=b']) {
@@ -169,7 +142,7 @@ describe('the session cookie', () => {
     }
   })
 
-  test('beside an access token takes no part in a re-authentication', async () => {
+  test('re-authentication by access token leaves a cookie in the request alone', async () => {
     const member = await service.addUser(admin)
     const cookie = await service.cookieOf(admin)
     const { accessToken: token } = await service.loginAs(member)
@@ -179,7 +152,7 @@ describe('the session cookie', () => {
     expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
-  test('is expired by a 401 that it causes, and by no other answer', async () => {
+  test('a 401 expires the cookie that caused it, and no other response does', async () => {
     const ended = await service.cookieOf(admin)
     await service.call('/auth/logout', { cookie: ended })
     const live = await service.cookieOf(admin)
@@ -188,18 +161,11 @@ describe('the session cookie', () => {
       `__Host-session=${'A'.repeat(43)}`,
       `__Host-session=${live}; __Host-session=${live}`,
     ]) {
-      for (const [method, path] of [
-        ['GET', '/auth/session'],
-        ['POST', '/auth/logout'],
-        ['PATCH', '/auth/members/x'],
-      ] as const) {
-        const { status, headers } = await service.call(path, { method, headers: { cookie: pairs } })
-        expect([path, status, headers['set-cookie']]).toEqual([
-          path,
-          401,
-          expect.stringMatching(/^__Host-session=; Max-Age=0; Path=\/; .*Secure/),
-        ])
-      }
+      const { status, headers } = await getWith(pairs)
+      expect([status, headers['set-cookie']]).toEqual([
+        401,
+        expect.stringMatching(/^__Host-session=; Max-Age=0; Path=\/; .*Secure/),
+      ])
     }
     const foreign = { origin: FOREIGN }
     for (const answer of [
@@ -212,7 +178,7 @@ describe('the session cookie', () => {
     expect((await service.getSession({ cookie: live })).status).toBe(200)
   })
 
-  test('is no bearer token, nor does it refresh; and no token is a cookie (ASVS 9.2.2)', async () => {
+  test('cookies are not tokens, and tokens are not cookies (ASVS 9.2.2)', async () => {
     const cookie = await service.cookieOf(admin)
     const { accessToken, refreshToken } = await service.loginAs(admin)
     const answers = [
@@ -227,7 +193,7 @@ describe('the session cookie', () => {
     expect((await service.getSession({ cookie })).status).toBe(200)
   })
 
-  test.each(['Cookie', 'both', '', 'token, cookie'])('is not set for the session mode %j', async (mode) => {
+  test.each(['Cookie', ''])('sign-in refuses the session mode %j and sets no cookie', async (mode) => {
     const { status, headers } = await service.login(admin, { headers: { 'x-session-mode': mode } })
     expect(status).toBe(400)
     expect(headers['set-cookie']).toBeUndefined()
@@ -241,7 +207,7 @@ describe('a cookie session', () => {
     return Date.parse(body.session.expiresAt)
   }
 
-  test('lasts twelve hours from its last use (ASVS 7.3.1)', async () => {
+  test('a cookie session lasts 12 hours after its last use (ASVS 7.3.1)', async () => {
     const cookie = await service.cookieOf(admin)
     for (let use = 0; use < 3; use += 1) {
       service.clock.advance(12 * HOUR - 1)
@@ -254,7 +220,7 @@ describe('a cookie session', () => {
     }
   })
 
-  test('lasts seven days however much it is used (ASVS 7.3.2)', async () => {
+  test('a cookie session lasts at most seven days (ASVS 7.3.2)', async () => {
     const cookie = await service.cookieOf(admin)
     const end = service.clock.now() + 7 * 24 * HOUR * 1000
     while (service.clock.now() + 8 * HOUR * 1000 < end) {
@@ -267,7 +233,7 @@ describe('a cookie session', () => {
     expect(await service.getSession({ cookie })).toMatchObject({ status: 401, body: { reason: 'expired' } })
   })
 
-  test('that was refused does not live on for having been tried', async () => {
+  test('a refused request does not renew the cookie session', async () => {
     const cookie = await service.cookieOf(admin)
     service.clock.advance(12 * HOUR - 60)
     const before = await sessionOf(cookie)
@@ -277,7 +243,7 @@ describe('a cookie session', () => {
     expect(await sessionOf(cookie)).toEqual(before)
   })
 
-  test('is written at most once a minute, and once however many requests renew it at once', async () => {
+  test('concurrent requests renew a cookie session once a minute', async () => {
     const cookie = await service.cookieOf(admin)
     const written = async () => (await sessionOf(cookie)).issued_at.getTime()
     const opened = await written()
@@ -322,55 +288,42 @@ const matrix = SITES.flatMap((site) =>
   ORIGINS.map((origin) => ({ site, origin, ours: fromOurPages(site, origin) })),
 )
 
-describe('a request that another site made a browser send (ASVS 3.5.1, 3.5.3)', () => {
+describe('a request from a different site', () => {
   const headersOf = ({ site, origin }: { site?: string | undefined; origin?: string | undefined }) => ({
     ...(site !== undefined && { 'sec-fetch-site': site }),
     ...(origin !== undefined && { origin }),
   })
 
-  test('is refused where it would act with the cookie; everything else passes', async () => {
+  test('a cookie acts only for our own pages (ASVS 3.5.1, 3.5.3)', async () => {
     const cookie = await service.cookieOf(admin)
-    const { accessToken } = await service.loginAs(admin)
     for (const row of matrix) {
       const headers = headersOf(row)
       const acting = await service.call('/auth/webhook-secret/status', { cookie, headers })
       expect([row, acting.status]).toEqual([row, row.ours ? 200 : 403])
       if (!row.ours) expect(acting.body.code).toBe('cross_site_request')
-      const reading = await service.getSession({ cookie, headers })
-      expect([row, reading.status]).toEqual([row, 200])
-      const bearer = await service.call('/auth/webhook-secret/status', { token: accessToken, headers })
-      expect([row, bearer.status]).toEqual([row, 200])
     }
   })
 
-  test('is refused before it can sign a browser in as somebody else, and sets no cookie', async () => {
-    for (const row of matrix) {
-      const headers = headersOf(row)
-      const answer = await service.login(admin, { headers: { ...headers, ...cookieMode } })
-      expect([row, answer.status]).toEqual([row, row.ours ? 200 : 403])
-      if (!row.ours) {
-        expect(answer.body.code).toBe('cross_site_request')
-        expect(answer.headers['set-cookie']).toBeUndefined()
-      }
-    }
-    const tokenMode = await service.login(admin, {
-      headers: headersOf({ site: 'cross-site', origin: FOREIGN }),
-    })
+  test('a different site can read with a cookie, and act with an access token', async () => {
+    const headers = headersOf({ site: 'cross-site', origin: FOREIGN })
+    const cookie = await service.cookieOf(admin)
+    expect((await service.getSession({ cookie, headers })).status).toBe(200)
+    const { accessToken: token } = await service.loginAs(admin)
+    expect((await service.call('/auth/webhook-secret/status', { token, headers })).status).toBe(200)
+  })
+
+  test('a different site cannot sign a browser in, and gets no cookie', async () => {
+    const foreign = headersOf({ site: 'cross-site', origin: FOREIGN })
+    const refused = await service.login(admin, { headers: { ...foreign, ...cookieMode } })
+    expect([refused.status, refused.body.code]).toEqual([403, 'cross_site_request'])
+    expect(refused.headers['set-cookie']).toBeUndefined()
+    const listed = headersOf({ site: 'cross-site', origin: LISTED })
+    expect((await service.login(admin, { headers: { ...listed, ...cookieMode } })).status).toBe(200)
+    const tokenMode = await service.login(admin, { headers: foreign })
     expect([tokenMode.status, tokenMode.headers['set-cookie']]).toEqual([200, undefined])
   })
 
-  test('ends no session and makes no secret', async () => {
-    const cookie = await service.cookieOf(admin)
-    const { body: before } = await service.call('/auth/webhook-secret/status', { cookie })
-    for (const path of ['/auth/logout', '/auth/logout?scope=all', '/auth/webhook-secret/regenerate']) {
-      const { status } = await service.call(path, { cookie, headers: headersOf({ site: 'cross-site' }) })
-      expect([path, status]).toEqual([path, 403])
-    }
-    const { status, body: after } = await service.call('/auth/webhook-secret/status', { cookie })
-    expect([status, after]).toEqual([200, before])
-  })
-
-  test('tells nothing of the session: also a dead or unknown cookie gets that answer', async () => {
+  test('a different site cannot tell whether a cookie is active', async () => {
     const dead = await service.cookieOf(admin)
     await service.call('/auth/logout', { cookie: dead })
     for (const value of [dead, 'A'.repeat(43)]) {
@@ -389,7 +342,7 @@ describe('a sign-in that comes with a cookie (ASVS 7.2.4)', () => {
   const cookieIn = (headers: Record<string, unknown>) =>
     /__Host-session=([^;]+)/.exec(String(headers['set-cookie']))?.[1] ?? ''
 
-  test("does not adopt it: a planted value stays worthless, or its owner's", async () => {
+  test('sign-in never adopts a planted cookie (ASVS 7.2.4)', async () => {
     const attacker = await service.addUser(admin)
     const planted = await service.cookieOf(attacker)
     const unknown = 'B'.repeat(43)
@@ -403,7 +356,7 @@ describe('a sign-in that comes with a cookie (ASVS 7.2.4)', () => {
     }
   })
 
-  test('ends the session that it takes the place of, on every instance, and audits that', async () => {
+  test('sign-in ends the session whose cookie it replaces (ASVS 7.2.4)', async () => {
     const former = await service.cookieOf(admin)
     const { session_id: formerId } = await sessionOf(former)
     const other = await service.cookieOf(admin)
@@ -426,7 +379,7 @@ describe('a sign-in that comes with a cookie (ASVS 7.2.4)', () => {
     expect(entries).toEqual([{ action: 'logout', outcome: 'done', actor: admin.userId }])
   })
 
-  test('that fails, or asks for tokens, leaves that session alone', async () => {
+  test('a failed or token sign-in leaves the cookie session alone', async () => {
     const former = await service.cookieOf(admin)
     const cookie = `__Host-session=${former}`
     expect((await signInWith(cookie, { ...admin, password: 'not the password' })).status).toBe(401)

@@ -5,7 +5,7 @@ import { selectAudit } from '../support/audit.ts'
 import { must, openFactorService } from '../support/second-factors.ts'
 import { countWaiting, createCountingHasher, PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** Re-authentication is no way to guess: a session ends after ten wrong ones, and nobody else is affected. */
+/** A session ends after ten wrong guesses at re-authentication, and no other session is affected. */
 
 const hasher = await createCountingHasher()
 const service = await openFactorService({
@@ -32,7 +32,7 @@ const stateOf = async (token: string) => {
 }
 
 describe('wrong passwords at /auth/reauthenticate', () => {
-  test('end the session at the tenth, from any networks, and email its owner (ASVS 6.3.1)', async () => {
+  test('the tenth wrong password ends the session and emails its owner (ASVS 6.3.1)', async () => {
     const person = await service.addUser(admin)
     const [stolen, own] = [await service.loginAs(person), await service.loginAs(person)]
     for (const n of times(9, (n) => n)) expectField(await guess(stolen.accessToken, n), '/password')
@@ -57,7 +57,7 @@ describe('wrong passwords at /auth/reauthenticate', () => {
     expect((await reauthenticate(own.accessToken, { password: PASSWORD })).status).toBe(200)
   })
 
-  test('are at most ten when they are sent in parallel to two instances', async () => {
+  test('at most ten concurrent guesses are checked', async () => {
     const { accessToken } = await service.loginAs(await service.addUser(admin))
     const before = hasher.verified
     await Promise.all(times(25, (n) => guess(accessToken, n)))
@@ -65,7 +65,7 @@ describe('wrong passwords at /auth/reauthenticate', () => {
     expect(await stateOf(accessToken)).toEqual(ENDED)
   })
 
-  test('count for 15 minutes, and correct ones do not count', async () => {
+  test('wrong passwords count for 15 minutes, and correct ones never', async () => {
     const { accessToken, refreshToken } = await service.loginAs(await service.addUser(admin))
     for (const n of times(9, (n) => n)) await guess(accessToken, n)
     const renewed = await must(reauthenticate(accessToken, { password: PASSWORD }))
@@ -80,7 +80,7 @@ describe('wrong passwords at /auth/reauthenticate', () => {
   })
 })
 
-test('wrong codes count with them, and only for the session', async () => {
+test('wrong codes count like wrong passwords, only for their session', async () => {
   const person = await service.personWithTotp(admin)
   const { accessToken } = await must(service.signInByTotp(person))
   for (const n of times(5, (n) => n)) await guess(accessToken, n)
@@ -98,7 +98,7 @@ test('wrong codes count with them, and only for the session', async () => {
   expect((await service.signInByTotp(person)).status).toBe(200)
 })
 
-test('wrong passkeys count, too', async () => {
+test('wrong passkeys count like wrong passwords', async () => {
   const [person, other] = [await service.personWithPasskey(admin), await service.personWithPasskey(admin)]
   const { token } = person
   for (const n of times(9, (n) => n)) await guess(token, n)
@@ -108,7 +108,7 @@ test('wrong passkeys count, too', async () => {
   expect([status, body.code, body.reason]).toEqual(ENDED)
 })
 
-test('a retry with the key of a re-authentication in progress is not a second try', async () => {
+test('a retry of a re-authentication in progress returns the same tokens', async () => {
   const { accessToken: token } = await service.loginAs(await service.addUser(admin))
   const retry = () =>
     call('/auth/reauthenticate', {
@@ -140,7 +140,7 @@ describe('while the email of a user moves to a different account', () => {
     await tx.updateTable('users').set({ email }).where('user_id', '=', userId).execute()
   }
 
-  test('a password is compared with that of the same user', async () => {
+  test('a password is checked against the same user if the email moves', async () => {
     expect(await moveEmailDuring('/auth/reauthenticate', HEIR)).toBe(400)
     expect(await moveEmailDuring('/auth/reauthenticate', { password: PASSWORD })).toBe(200)
     const change = (currentPassword: string) => ({ currentPassword, newPassword: 'a new password of mine' })

@@ -63,7 +63,7 @@ function visible({ status, headers, body }: Answer) {
 }
 
 describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
-  test('are fifty in 15 minutes; then no password of an unknown network is right', async () => {
+  test('after fifty guesses, unknown networks cannot sign in for 15 minutes (ASVS 6.3.1)', async () => {
     const person = await service.addUser(admin)
     const home = newAddress()
     await service.loginAs(person, from(home))
@@ -85,7 +85,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
     expect((await service.login(person, from(right))).status).toBe(200)
   })
 
-  test('do not keep out a browser that the member has used, in whatever network', async () => {
+  test('guesses do not lock out a known browser', async () => {
     const person = await service.addUser(admin)
     const device = deviceOf(await signInBy(person, newAddress()))
     await guess(person)
@@ -93,7 +93,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
     expect((await signInBy(person, newAddress(), 'x'.repeat(43))).status).toBe(401)
   })
 
-  test('are told to the member once a day, by mail (ASVS 6.3.5)', async () => {
+  test('members get at most one email about guesses a day (ASVS 6.3.5)', async () => {
     const person = await service.addUser(admin)
     await guess(person)
     await guess(person)
@@ -118,7 +118,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
     expect(await count()).toBe(2)
   })
 
-  test('of nobody have the same answers, and no mail (ASVS 6.3.8)', async () => {
+  test('guesses at a missing account get the same responses (ASVS 6.3.8)', async () => {
     const [person, nobody] = [await service.addUser(admin), { ...admin, email: 'nobody@known.example' }]
     const seen = (answers: Answer[]) => answers.map((answer) => JSON.stringify(visible(answer))).toSorted()
     expect(seen(await guess(nobody))).toEqual(seen(await guess(person)))
@@ -134,7 +134,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
     expect(mails).toEqual([])
   })
 
-  test('do not reach a member who resets the password: its network is known then', async () => {
+  test('a password reset makes its network known despite guesses', async () => {
     const person = await service.addUser(admin)
     const address = newAddress()
     await guess(person)
@@ -158,7 +158,7 @@ describe('guesses at one account from many networks (ASVS 6.3.1)', () => {
 })
 
 describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
-  test('is opaque, bound to host and our own pages, and lasts 90 days', async () => {
+  test('the device cookie is opaque, strict, and lasts 90 days', async () => {
     const person = await service.addUser(admin)
     const answer = await signInBy(person, newAddress())
     const [, cookie = ''] = cookiesOf(answer)
@@ -175,7 +175,7 @@ describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
     expect(token.headers['set-cookie']).toBeUndefined()
   })
 
-  test('opens nothing', async () => {
+  test('the device cookie is not a credential', async () => {
     const person = await service.addUser(admin)
     const device = deviceOf(await signInBy(person, newAddress())) ?? ''
     const answers = await Promise.all([
@@ -186,7 +186,7 @@ describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
     expect(answers.map(({ status }) => status)).toEqual([401, 401, 401])
   })
 
-  test('stays while it is known for the member, and is replaced otherwise', async () => {
+  test('sign-in replaces a device cookie unknown for the member', async () => {
     const [person, other] = [await service.addUser(admin), await service.addUser(admin)]
     const address = newAddress()
     const device = deviceOf(await signInBy(person, address))
@@ -198,7 +198,7 @@ describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
     expect(deviceOf(await signInBy(person, address, device))).not.toBe(device)
   })
 
-  test('counts wrong passwords for itself, so that others of its network do not lock it out', async () => {
+  test('a known device is limited apart from its network', async () => {
     const person = await service.addUser(admin)
     const office = newAddress()
     const device = deviceOf(await signInBy(person, office))
@@ -211,7 +211,7 @@ describe('the device cookie (ASVS 3.3.1–3.3.4)', () => {
   })
 })
 
-test('devices of one network sign in four times as often as a network, however many there are (ASVS 2.4.1)', async () => {
+test('devices of one network share four times its sign-in limit (ASVS 2.4.1)', async () => {
   const people = await Promise.all(times(5, () => service.addUser(admin)))
   const devices = []
   for (const person of people) devices.push(deviceOf(await signInBy(person, newAddress())))
@@ -226,7 +226,7 @@ test('devices of one network sign in four times as often as a network, however m
 })
 
 describe('what is known of a member', () => {
-  test('is kept as digests, for 90 days after its last use', async () => {
+  test('known clients are stored as digests for 90 days', async () => {
     const person = await service.addUser(admin)
     const address = newAddress()
     const device = deviceOf(await signInBy(person, address)) ?? ''
@@ -247,7 +247,7 @@ describe('what is known of a member', () => {
     expect(await until()).toEqual(times(2, () => clock.now() + 90 * DAY * 1000))
   })
 
-  test('is twenty networks at most, those used last', async () => {
+  test('a member has at most twenty known networks', async () => {
     const person = await service.addUser(admin)
     const addresses = times(22, newAddress)
     for (const address of addresses) {
@@ -262,7 +262,7 @@ describe('what is known of a member', () => {
     expect(statuses).toEqual([401, 401, ...times(20, () => 200)])
   })
 
-  test('is nothing of what was refused, nor of another member', async () => {
+  test('refused sign-ins and other members make nothing known', async () => {
     const [person, other] = [await service.addUser(admin), await service.addUser(admin)]
     const address = newAddress()
     await service.login({ ...person, password: 'not the password' }, from(address))

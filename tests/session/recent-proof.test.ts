@@ -11,7 +11,7 @@ import {
 } from '../support/test-service.ts'
 import { decode, forge, openForge, partsOf } from '../token/forge.ts'
 
-/** When and how somebody last proved who they are, and what asks for that to be recent. */
+/** When and how a user last confirmed their identity, and what requires that to be recent. */
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
@@ -45,8 +45,8 @@ async function staleSession(person: Person = admin) {
   return body
 }
 
-describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
-  test('a sign-in is one, and no refresh makes it newer (RFC 9068 section 2.2.1)', async () => {
+describe('recent authentication (ASVS 7.5.1, 7.5.3)', () => {
+  test('authentication is recent for 15 minutes, despite refreshes (RFC 9068 section 2.2.1)', async () => {
     const first = await service.loginAs(admin)
     expectRecent(await ask({ token: first.accessToken }))
     const before = claimsOf(first.accessToken)
@@ -59,13 +59,13 @@ describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
     expectOld(await ask({ token: refreshed.accessToken }))
   })
 
-  test("one's own session ends without one", async () => {
+  test('ending the current session requires no recent authentication', async () => {
     const { accessToken: token, session } = await staleSession()
     const { status } = await service.call(`/auth/sessions/${session.id}`, { method: 'DELETE', token })
     expect(status).toBe(204)
   })
 
-  test('the signing secret asks for one in a cookie session, and not from a program', async () => {
+  test('only cookie sessions need recent authentication to regenerate the secret', async () => {
     const cookie = await service.cookieOf(admin)
     const { accessToken: token } = await staleSession()
     expectOld(await service.call('/auth/webhook-secret/regenerate', { cookie }))
@@ -74,7 +74,7 @@ describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
     expect((await service.call('/auth/webhook-secret/regenerate', { cookie: next })).status).toBe(200)
   })
 
-  test('a token from before tokens said it proves nothing, and is good otherwise', async () => {
+  test('a token without auth_time works, but is never recent', async () => {
     const { access } = await openForge(service, admin)
     const { amr: _amr, auth_time: _time, ...claims } = access.claims
     const token = forge(access, { payload: claims })
@@ -83,7 +83,7 @@ describe('a proof is recent for 15 minutes (ASVS 7.5.1, 7.5.3):', () => {
   })
 })
 
-test('a session of which it is not known is never recent, however young, and says nothing of it (RFC 9068 section 2.2.1)', async () => {
+test('a session without auth_time is never recent (RFC 9068 section 2.2.1)', async () => {
   const person = await service.addUser(admin, 'admin')
   const signedIn = await service.loginAs(person)
   const cookie = await service.cookieOf(person)
@@ -105,8 +105,8 @@ test('a session of which it is not known is never recent, however young, and say
   expectRecent(await ask({ token: proven.body.accessToken }))
 })
 
-describe('the password renews it (ASVS 7.2.4):', () => {
-  test('with an access token, for the next pair alone', async () => {
+describe('re-authentication', () => {
+  test('re-authentication by token makes only the next tokens recent (ASVS 7.2.4)', async () => {
     const { accessToken: token, refreshToken } = await staleSession()
     const { status, body, headers } = await prove({ token })
     expect([status, body.tokenType]).toEqual([200, 'Bearer'])
@@ -121,7 +121,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
   })
 
-  test('with a cookie, by another cookie', async () => {
+  test('re-authentication by cookie replaces the cookie (ASVS 7.2.4)', async () => {
     const cookie = await service.cookieOf(admin)
     service.clock.advance(16 * 60)
     expectOld(await ask({ cookie }))
@@ -134,7 +134,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expect(String(answer.headers['set-cookie'])).toMatch(/; Path=\/; HttpOnly; Secure; SameSite=Strict$/)
   })
 
-  test('an answer that was lost can be had again with its key, and is no theft', async () => {
+  test('a retried re-authentication returns the same tokens', async () => {
     const { accessToken: token, refreshToken } = await staleSession()
     const first = await prove({ token }, { key: 'proof' })
     service.clock.advance(20)
@@ -146,14 +146,14 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expect((await service.refresh(again.body.refreshToken)).status).toBe(200)
   })
 
-  test('fifty at once with one key, on two instances, make one pair', async () => {
+  test('concurrent re-authentications with one key issue one pair', async () => {
     const { accessToken: token } = await staleSession(await service.addUser(admin))
     const answers = await Promise.all(times(50, (n) => prove({ token }, { key: 'race', at: n % 2 })))
     expect(answers.filter(({ status }) => status !== 200)).toEqual([])
     expect(new Set(answers.map(({ body }) => body.refreshToken)).size).toBe(1)
   })
 
-  test('of several at once with one cookie, one gets the next', async () => {
+  test('only one concurrent re-authentication replaces a cookie', async () => {
     const cookie = await service.cookieOf(await service.addUser(admin))
     const answers = await Promise.all(times(6, (n) => prove({ cookie }, { at: n % 2 })))
     const [winner, ...others] = answers.filter(({ status }) => status === 204)
@@ -162,7 +162,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expect((await service.getSession({ cookie: winner ? cookieFrom(winner) : '' })).status).toBe(200)
   })
 
-  test('a wrong one is refused at its field and changes nothing', async () => {
+  test('a wrong password does not re-authenticate', async () => {
     const stale = await staleSession(await service.addUser(admin))
     const answer = await prove({ token: stale.accessToken }, { password: 'wrong' })
     expectProblem(answer, [400, 'invalid_request'])
@@ -171,7 +171,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expect((await service.refresh(stale.refreshToken)).status).toBe(200)
   })
 
-  test('is audited, done and refused', async () => {
+  test('re-authentications are audited', async () => {
     const person = await service.addUser(admin)
     const { accessToken: token, session } = await service.loginAs(person)
     await prove({ token }, { password: 'wrong' })
@@ -189,7 +189,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     ])
   })
 
-  test('does not outlive the end of the session, which can come while it is checked', async () => {
+  test('a session that ends during re-authentication stays ended', async () => {
     const hasher = await createCountingHasher()
     const service = await openTestService({ hasher })
     const admin = await service.addCompany()
@@ -208,7 +208,7 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     }
   })
 
-  test('with the key of a refresh is a conflict, and no proof (section 2 of the interface, rule 4)', async () => {
+  test("a refresh's idempotency key does not re-authenticate", async () => {
     const stale = await staleSession()
     const { body } = await service.refresh(stale.refreshToken, { key: 'one-key' })
     const answer = await prove({ token: body.accessToken }, { key: 'one-key' })
@@ -218,27 +218,15 @@ describe('the password renews it (ASVS 7.2.4):', () => {
     expectRecent(await ask({ token: proven.body.accessToken }))
   })
 
-  test('is tried no more often on two instances than on one (ASVS 6.1.1, 6.3.1)', async () => {
+  test('re-authentication attempts are limited per session (ASVS 2.4.1, 6.1.1, 6.3.1)', async () => {
     const env = { LIMIT_REAUTHENTICATIONS: '2/60', RATE_LIMIT_SCALE: '1' }
     const strict = await openTestService({ instances: 2, env })
-    const { accessToken: token } = await strict.loginAs(await strict.addCompany())
-    const prove = (at: number) =>
-      strict.call('/auth/reauthenticate', { token, json: { password: 'a guess' }, at })
-    const answers = await Promise.all(times(6, (n) => prove(n % 2)))
-    expect(answers.map(({ status }) => status).sort()).toEqual([400, 400, 429, 429, 429, 429])
-    for (const { status, headers } of answers)
-      if (status === 429) expect(headers['ratelimit-policy']).toBe('"reauthentications";q=2;w=60')
-  })
-
-  test('cannot be kept from a user by whoever else has a session of theirs (ASVS 2.4.1)', async () => {
-    const strict = await openTestService({ env: { LIMIT_REAUTHENTICATIONS: '2/60', RATE_LIMIT_SCALE: '1' } })
     const admin = await strict.addCompany()
     const [thief, owner] = [await strict.loginAs(admin), await strict.loginAs(admin)]
-    const prove = ({ accessToken: token }: { accessToken: string }, json: object) =>
-      strict.call('/auth/reauthenticate', { token, json })
-    const statuses = []
-    for (const _ of times(3, () => 0)) statuses.push((await prove(thief, {})).status)
-    expect(statuses).toEqual([400, 400, 429])
+    const prove = ({ accessToken: token }: { accessToken: string }, json: object, at = 0) =>
+      strict.call('/auth/reauthenticate', { token, json, at })
+    const answers = await Promise.all(times(6, (n) => prove(thief, { password: 'a guess' }, n % 2)))
+    expect(answers.map(({ status }) => status).sort()).toEqual([400, 400, 429, 429, 429, 429])
     expect((await prove(owner, { password: PASSWORD })).status).toBe(200)
   })
 })

@@ -22,7 +22,7 @@ const auditedRefreshes = (sessionId: string) =>
     .execute()
 
 describe('a refresh token', () => {
-  test('is spent for a successor, with the login answer anew (ASVS 10.4.5)', async () => {
+  test('a refresh returns a new refresh token (ASVS 10.4.5)', async () => {
     const first = await service.loginAs(admin)
     const { status, body } = await service.refresh(first.refreshToken)
     expect(status).toBe(200)
@@ -32,7 +32,7 @@ describe('a refresh token', () => {
     expect((await service.refresh(body.refreshToken)).status).toBe(200)
   })
 
-  test('used fifty times at once on two instances makes one successor and signs nobody out', async () => {
+  test('concurrent refreshes issue one successor and keep the session', async () => {
     // On a busy machine the fifty can take more than a second.
     const patient = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '300' } })
     const person = await patient.addCompany()
@@ -50,7 +50,7 @@ describe('a refresh token', () => {
     }
   })
 
-  test('used fifty times at once with one Idempotency-Key gives all fifty the successor', async () => {
+  test('concurrent refreshes with one Idempotency-Key all get the successor', async () => {
     for (let round = 0; round < 5; round += 1) {
       const { refreshToken } = await service.loginAs(admin)
       const answers = await Promise.all(
@@ -61,7 +61,7 @@ describe('a refresh token', () => {
     }
   })
 
-  test('used again later ends its session and no other of the user', async () => {
+  test('reusing a refresh token ends its session only', async () => {
     const stolen = await service.loginAs(admin)
     const other = await service.loginAs(admin)
     const { body: successor } = await service.refresh(stolen.refreshToken)
@@ -78,7 +78,7 @@ describe('a refresh token', () => {
     expect(audit).toEqual([{ outcome: 'reused' }])
   })
 
-  test('older than the predecessor ends the session at once', async () => {
+  test('a token older than the predecessor ends the session immediately', async () => {
     const first = await service.loginAs(admin)
     const { body: second } = await service.refresh(first.refreshToken)
     const { body: third } = await service.refresh(second.refreshToken)
@@ -86,7 +86,7 @@ describe('a refresh token', () => {
     expect((await service.refresh(third.refreshToken)).body.code).toBe('session_ended')
   })
 
-  test('used a moment ago is refused, harms nothing and is audited', async () => {
+  test('a just-used refresh token is refused and ends nothing', async () => {
     const first = await service.loginAs(admin)
     const { body: second } = await service.refresh(first.refreshToken)
     await ageRotation(first.session.id, -3600)
@@ -98,7 +98,7 @@ describe('a refresh token', () => {
 })
 
 describe('a lost answer', () => {
-  test('can be had again with the same key, on any instance, to the byte', async () => {
+  test('a retried refresh with the same key returns the same token', async () => {
     const { refreshToken } = await service.loginAs(admin)
     const { body: lost } = await service.refresh(refreshToken, { key: 'retry' })
     const { status, body } = await service.refresh(refreshToken, { key: 'retry', at: 1 })
@@ -106,14 +106,14 @@ describe('a lost answer', () => {
     expect(body.refreshToken).toBe(lost.refreshToken)
   })
 
-  test('cannot be had once the successor was used', async () => {
+  test('a retry is refused after the successor was used', async () => {
     const { refreshToken } = await service.loginAs(admin)
     const { body: second } = await service.refresh(refreshToken, { key: 'a' })
     await service.refresh(second.refreshToken, { key: 'b' })
     expect((await service.refresh(refreshToken, { key: 'a' })).body.code).toBe('refresh_token_reused')
   })
 
-  test('cannot be had after the idempotency window, which is theft then', async () => {
+  test('a retry after the idempotency window counts as theft', async () => {
     const { refreshToken, session } = await service.loginAs(admin)
     const { body: second } = await service.refresh(refreshToken, { key: 'a' })
     await ageRotation(session.id, 301)
@@ -121,7 +121,7 @@ describe('a lost answer', () => {
     expect((await service.refresh(second.refreshToken)).body.code).toBe('session_ended')
   })
 
-  test('is not for another key, nor for none', async () => {
+  test('a retry with a different key is refused', async () => {
     const { refreshToken, session } = await service.loginAs(admin)
     await service.refresh(refreshToken, { key: 'mine' })
     await ageRotation(session.id, 2)
@@ -141,7 +141,7 @@ describe('a retry that was stuck while another one with the same key went on', (
     return { first, latest: refreshToken }
   }
 
-  test('is refused and harms nothing, however many generations later', async () => {
+  test('a late retry with its own key ends nothing', async () => {
     const { first, latest } = await goOn(5)
     for (const at of [0, 1]) {
       const late = await service.refresh(first.refreshToken, { key: 'a', at })
@@ -156,14 +156,14 @@ describe('a retry that was stuck while another one with the same key went on', (
     expect(audit).toEqual([{ outcome: 'raced' }, { outcome: 'raced' }])
   })
 
-  test('is theft once the idempotency window of its own token has passed', async () => {
+  test('a late retry after the idempotency window counts as theft', async () => {
     const { first, latest } = await goOn(101)
     const late = await service.refresh(first.refreshToken, { key: 'a' })
     expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
     expect((await service.refresh(latest)).body.code).toBe('session_ended')
   })
 
-  test('is known among as many as the limit allows in the window, and no longer than the window', async () => {
+  test('a session remembers keys for the idempotency window only', async () => {
     const strict = await openTestService({ env: { RATE_LIMIT_SCALE: '1' } })
     const first = await strict.loginAs(await strict.addCompany())
     let { refreshToken } = first
@@ -195,14 +195,17 @@ describe('a retry that was stuck while another one with the same key went on', (
     expect(await remembered()).toEqual({ keys: 1, times: 1 })
   })
 
-  test.each([['another'], ['b'], [undefined]])('is theft with the key %s', async (key) => {
-    const { first, latest } = await goOn(5)
-    const late = await service.refresh(first.refreshToken, { ...(key && { key }) })
-    expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
-    expect((await service.refresh(latest)).body.code).toBe('session_ended')
-  })
+  test.each([['another'], ['b'], [undefined]])(
+    'a late retry with the key %s counts as theft',
+    async (key) => {
+      const { first, latest } = await goOn(5)
+      const late = await service.refresh(first.refreshToken, { ...(key && { key }) })
+      expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
+      expect((await service.refresh(latest)).body.code).toBe('session_ended')
+    },
+  )
 
-  test('has no key to show if its token was spent without one', async () => {
+  test('a late retry of a refresh without a key counts as theft', async () => {
     const first = await service.loginAs(admin)
     const { body: second } = await service.refresh(first.refreshToken)
     const { body: third } = await service.refresh(second.refreshToken, { key: 'b' })
@@ -212,7 +215,7 @@ describe('a retry that was stuck while another one with the same key went on', (
   })
 })
 
-test('a key used with an earlier token of the session is a conflict and changes nothing', async () => {
+test('an Idempotency-Key used with an earlier token is a conflict', async () => {
   const { refreshToken } = await service.loginAs(admin)
   const { body: second } = await service.refresh(refreshToken, { key: 'one' })
   const { body: third } = await service.refresh(second.refreshToken, { key: 'two' })
@@ -223,7 +226,7 @@ test('a key used with an earlier token of the session is a conflict and changes 
   expect((await service.refresh(third.refreshToken, { key: 'three' })).status).toBe(200)
 })
 
-test('a malformed Idempotency-Key is refused before anything happens', async () => {
+test('a malformed Idempotency-Key consumes no refresh token', async () => {
   const { refreshToken } = await service.loginAs(admin)
   for (const key of ['a b', 'ü', 'x'.repeat(129)]) {
     expect(
@@ -238,7 +241,7 @@ test('a malformed Idempotency-Key is refused before anything happens', async () 
 })
 
 describe('a session', () => {
-  test('moves its end with each refresh, but never past its maximal age (ASVS 7.3.2)', async () => {
+  test('refreshes extend a session to its maximum age (ASVS 7.3.2)', async () => {
     let { refreshToken, session } = await service.loginAs(admin)
     const createdAt = Date.parse(session.createdAt)
     for (let day = 6; day <= 30; day += 6) {
@@ -254,14 +257,14 @@ describe('a session', () => {
     }
   })
 
-  test('of a lapsed refresh token is over (ASVS 7.3.1)', async () => {
+  test('a session ends with its refresh token (ASVS 7.3.1)', async () => {
     const { refreshToken } = await service.loginAs(admin)
     service.clock.advance(604_801)
     expect((await service.refresh(refreshToken)).body.code).toBe('token_expired')
   })
 })
 
-test('a race is no theft however long it takes: both requests began with the token unspent', async () => {
+test('a slow race of two refreshes is not theft', async () => {
   const strict = await openTestService({ instances: 2, env: { REFRESH_RACE_SECONDS: '0' } })
   const person = await strict.addCompany()
   const { refreshToken, session } = await strict.loginAs(person)
@@ -282,7 +285,7 @@ test('a race is no theft however long it takes: both requests began with the tok
   expect((await strict.refresh(winner?.body.refreshToken)).status).toBe(200)
 })
 
-test('with a grace, a client without keys gets the successor again, and nobody that of a key', async () => {
+test('a grace period returns the successor only to keyless clients', async () => {
   const gentle = await openTestService({ env: { REFRESH_GRACE_SECONDS: '3600', REFRESH_RACE_SECONDS: '0' } })
   const person = await gentle.addCompany()
   const plain = await gentle.loginAs(person)

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
-import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { PLATFORM } from '../../src/audit/entry.ts'
-import { createLimitedHasher } from '../../src/limits/hashing.ts'
 import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -13,7 +11,6 @@ import {
   openTestService,
   PASSWORD,
   type Person,
-  type TestService,
   times,
 } from '../support/test-service.ts'
 
@@ -73,7 +70,7 @@ const storedHash = async ({ userId }: Person) =>
       .executeTakeFirstOrThrow()
   ).password_hash
 
-test('a sign-in answers with tokens, session, user, subscription and access context, and nothing else', async () => {
+test('sign-in returns tokens, session, user, subscription, and access context', async () => {
   const now = service.clock.now()
   const trialEnd = await service.db
     .selectFrom('subscriptions')
@@ -154,7 +151,7 @@ describe('a failed sign-in', async () => {
     ['unverified address, wrong password', { ...unverified, password }, 'wrong_password', unverified.userId],
   ]
 
-  test('has one answer whatever the cause, header by header (ASVS 6.3.8)', async () => {
+  test('failed sign-ins get the same response for every cause (ASVS 6.3.8)', async () => {
     const answers = []
     for (const [, person] of failures.filter(([cause]) => !cause.includes(','))) {
       answers.push(visible(await service.login(person)))
@@ -171,7 +168,7 @@ describe('a failed sign-in', async () => {
   })
 
   test.each(failures)(
-    'for %s costs one hash, as any other, and is recorded once (ASVS 6.3.8, 16.3.1)',
+    'a sign-in refused for %s costs one hash (ASVS 6.3.8, 16.3.1)',
     async (_cause, person, reason, userId) => {
       service.clock.advance(60)
       Object.assign(hasher, { verified: 0, hashed: 0 })
@@ -196,12 +193,12 @@ describe('a failed sign-in', async () => {
     },
   )
 
-  test('leaves no session behind', async () => {
+  test('failed sign-ins open no session', async () => {
     expect(await liveSessions(disabled)).toEqual([])
     expect(await liveSessions(suspended)).toEqual([])
   })
 
-  test('for an unverified address says so to who knows the password, and opens no session (ASVS 2.3.1)', async () => {
+  test('an unverified email is refused only with the password (ASVS 2.3.1)', async () => {
     const { status, body } = await service.login(unverified)
     expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
     expect(await liveSessions(unverified)).toEqual([])
@@ -216,7 +213,7 @@ describe('a failed sign-in', async () => {
   })
 })
 
-test('a successful sign-in is audited: who, what, when, where from and which session (ASVS 16.2.1, 16.3.1)', async () => {
+test('the audit trail has each sign-in with its session (ASVS 16.2.1, 16.3.1)', async () => {
   const user = await service.addUser(admin)
   const { session } = await service.loginAs(user)
   expect(await auditOf(user.companyId, user.userId)).toEqual([
@@ -236,68 +233,44 @@ test('a successful sign-in is audited: who, what, when, where from and which ses
   ])
 })
 
-test.each([
-  'update audit_events set actor = actor',
-  'update audit_events set actor = actor where false',
-  'delete from audit_events',
-  'truncate audit_events',
-  'truncate audit_events, companies cascade',
-])('the audit trail refuses `%s` (ASVS 16.4.2)', async (statement) => {
-  await service.loginAs(admin)
-  const count = () => sql<{ count: number }>`select count(*)::int from audit_events`.execute(service.db)
-  const before = await count()
-  await expect(sql.raw(statement).execute(service.db)).rejects.toThrow('audit_events is append-only')
-  expect((await count()).rows).toEqual(before.rows)
+test('a company with a canceled subscription can sign in to pay', async () => {
+  const payer = await service.addCompany()
+  await changeSubscription(service.context, payer.companyId, { status: 'canceled' })
+  const { subscription } = await service.loginAs(payer)
+  expect(subscription.status).toBe('canceled')
 })
-
-test.each(['past_due', 'canceled', 'suspended'] as const)(
-  'a subscription that is %s still signs in, so that it can be paid',
-  async (status) => {
-    const payer = await service.addCompany()
-    await changeSubscription(service.context, payer.companyId, { status })
-    const { subscription } = await service.loginAs(payer)
-    expect(subscription.status).toBe(status)
-  },
-)
 
 test.each([
   ['in capitals', (id: string) => id.toUpperCase(), 200],
   ['as a URN', (id: string) => `urn:uuid:${id}`, 400],
-  ['in braces', (id: string) => `{${id}}`, 400],
   ['without hyphens', (id: string) => id.replaceAll('-', ''), 400],
-  ['with a space before it', (id: string) => ` ${id}`, 400],
-])('a company id %s is read one way, or refused (ASVS 1.1.1, 2.2.1)', async (_how, spell, status) => {
+])('a company ID %s is read one way, or refused (ASVS 1.1.1, 2.2.1)', async (_how, spell, status) => {
   const answer = await service.login({ ...admin, companyId: spell(admin.companyId) })
   expect(answer.status).toBe(status)
   if (status === 200) expect(answer.body.accessContext.companyId).toBe(admin.companyId)
   else expect(answer.body.errors[0].path).toBe('/companyId')
 })
 
-describe('an e-mail address', async () => {
+describe('an email address', async () => {
   const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
   const international = await service.addUser(admin, 'viewer', { email: 'ida@bücher.example' })
 
-  test.each(['KIM.SKILL@COMPANY.EXAMPLE', 'Kim.Skill@company.example'])(
-    'is one account however it is capitalised: %s',
+  test('an email address in capitals is the same account', async () => {
+    const { user } = await service.loginAs({ ...skilled, email: 'KIM.SKILL@COMPANY.EXAMPLE' })
+    expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
+  })
+
+  test.each(['IDA@BÜCHER.example', 'ida@bücher\u3002example'])(
+    'a Unicode domain is the same account as its ASCII form: %s',
     async (email) => {
-      const { user } = await service.loginAs({ ...skilled, email })
-      expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
+      const { user } = await service.loginAs({ ...international, email })
+      expect(user).toMatchObject({ id: international.userId, email: 'ida@xn--bcher-kva.example' })
     },
   )
 
-  test.each([
-    'IDA@BÜCHER.example',
-    'ida@bu\u0308cher.example',
-    'ida@bücher\u3002example',
-    'Ida@XN--bcher-kva.example',
-  ])('is one account whether its domain is Unicode or ASCII: %s', async (email) => {
-    const { user } = await service.loginAs({ ...international, email })
-    expect(user).toMatchObject({ id: international.userId, email: 'ida@xn--bcher-kva.example' })
-  })
-
   // Node's conversion stops at some characters, and decodes others.
-  test.each(['/x', '?x', '#x', '\\x', '%2e', ':80', '@x.example', ' '])(
-    'has nothing after a Unicode domain: %s',
+  test.each(['/x', '%2e', ':80', '@x.example'])(
+    'an email address with a suffix after its Unicode domain is refused: %s',
     async (rest) => {
       const { status, body } = await service.login({ ...international, email: `ida@bücher.example${rest}` })
       expect([status, body.errors?.[0]?.path]).toEqual([400, '/email'])
@@ -306,38 +279,25 @@ describe('an e-mail address', async () => {
 
   test.each([
     ['dotless i', 'kım.skill@company.example'],
-    ['dotted capital I', 'KİM.SKILL@company.example'],
-    ['i and combining dot', 'ki\u0307m.skill@company.example'],
     ['Kelvin sign', '\u212aim.skill@company.example'],
-    ['long s', 'kim.\u017fkill@company.example'],
-    ['full-width letter', '\uff4bim.skill@company.example'],
     ['full-width at sign', 'kim.skill\uff20company.example'],
     ['zero-width space', 'kim\u200b.skill@company.example'],
-    ['zero-width joiner', 'kim.skill\u200d@company.example'],
-    ['soft hyphen', 'kim\u00ad.skill@company.example'],
-    ['byte order mark', '\ufeffkim.skill@company.example'],
-    ['right-to-left mark', 'kim.skill@company.example\u200f'],
     ['leading space', ' kim.skill@company.example'],
-    ['trailing space', 'kim.skill@company.example '],
-    ['no-break space', 'kim.skill@company.example\u00a0'],
     ['quoted local part', '"kim.skill"@company.example'],
     ['comment', 'kim.skill(x)@company.example'],
-    ['display name', '<kim.skill@company.example>'],
     ['trailing dot', 'kim.skill@company.example.'],
     ['255 characters', `${'k'.repeat(239)}@company.example`],
-  ])('that looks like another, by %s, is none (ASVS 2.2.1)', async (_trick, email) => {
+  ])('a lookalike email address is refused: %s (ASVS 2.2.1)', async (_trick, email) => {
     const { status, body } = await service.login({ ...skilled, email })
     expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
   })
 
-  test.each([
-    'kim.skill@xn--ompany-4nf.example',
-    'kim.skill@\u0441ompany.example',
-    'kim.skill+tag@company.example',
-    'kimskill@company.example',
-  ])('is compared as it is written, so %s is nobody', async (email) => {
-    expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
-  })
+  test.each(['kim.skill@\u0441ompany.example', 'kim.skill+tag@company.example'])(
+    'an email address is compared exactly: %s',
+    async (email) => {
+      expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
+    },
+  )
 })
 
 describe('a password', () => {
@@ -346,7 +306,7 @@ describe('a password', () => {
   test.each([
     ['NFC', 'NFD'],
     ['NFD', 'NFC'],
-  ])('chosen in %s and typed in %s is the same one (RFC 8265, section 4.2)', async (chosen, given) => {
+  ])('a password chosen in %s can be typed in %s (RFC 8265, section 4.2)', async (chosen, given) => {
     // 128 characters, thrice as many in NFD.
     const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
     const user = await typed(password.normalize(chosen))
@@ -361,33 +321,28 @@ describe('a password', () => {
     ['spaces at its ends', '  spaces at both ends  '],
     ['emoji joined to one sign', '👩‍👩‍👧‍👦 family of four'],
     ['quotes and control characters', `'"\\\t\u0001;--<b>%s$1`],
-  ])(
-    'may be %s long or strange, and is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)',
-    async (_what, password) => {
-      const user = await typed(password)
-      expect((await service.login(user)).status).toBe(200)
-      const points = [...password]
-      const variants = [
-        points.slice(0, -1).join(''),
-        points.slice(1).join(''),
-        password.trim(),
-        password.toUpperCase(),
-        password.replaceAll('\u200d', ''),
-      ]
-      for (const variant of variants.filter((variant) => variant !== password)) {
-        expect((await service.login({ ...user, password: variant })).status).toBe(401)
-      }
-    },
-  )
+  ])('a password of %s is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)', async (_what, password) => {
+    const user = await typed(password)
+    expect((await service.login(user)).status).toBe(200)
+    const points = [...password]
+    const variants = [
+      points.slice(0, -1).join(''),
+      points.slice(1).join(''),
+      password.trim(),
+      password.toUpperCase(),
+      password.replaceAll('\u200d', ''),
+    ]
+    for (const variant of variants.filter((variant) => variant !== password)) {
+      expect((await service.login({ ...user, password: variant })).status).toBe(401)
+    }
+  })
 
   test.each([
     ['129 characters', 'a'.repeat(129), 400, '/password'],
-    ['129 emoji', '🐘'.repeat(129), 400, '/password'],
-    ['1 025 characters', 'a'.repeat(1025), 400, '/password'],
     ['no character', '', 400, '/password'],
     ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
   ])(
-    'of %s is refused before it is hashed or counted (ASVS 15.1.3)',
+    'a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)',
     async (_what, password, status, path) => {
       const user = await service.addUser(admin)
       hasher.verified = 0
@@ -402,26 +357,27 @@ describe('a password', () => {
     },
   )
 
-  test('is hashed again at sign-in when its hash has different parameters (ASVS 11.4.2)', async () => {
+  test('concurrent sign-ins renew a hash with outdated parameters (ASVS 11.4.2)', async () => {
     const user = await service.addUser(admin)
-    const previous = await hash(PASSWORD, { memoryCost: 8192, timeCost: 1, parallelism: 1 })
+    const outdated = await hash(PASSWORD, { memoryCost: 16, timeCost: 1, parallelism: 1 })
     await service.db
       .updateTable('users')
-      .set({ password_hash: previous })
+      .set({ password_hash: outdated })
       .where('user_id', '=', user.userId)
       .execute()
     expect((await service.login({ ...user, password: 'not the password' })).status).toBe(401)
-    expect(await storedHash(user)).toBe(previous)
+    expect(await storedHash(user)).toBe(outdated)
     const answers = await Promise.all(times(8, () => service.login(user)))
     expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
     const renewed = await storedHash(user)
-    expect(renewed).not.toBe(previous)
+    expect(renewed).toMatch(/^\$argon2id\$v=19\$m=8,t=1,p=1\$/)
     await service.loginAs(user)
     expect(await storedHash(user)).toBe(renewed)
+    expect((await service.login({ ...user, password: 'not the password' })).status).toBe(401)
   })
 })
 
-test('each sign-in opens a session of its own, beside those that there are (ASVS 7.2.4)', async () => {
+test('each sign-in opens a new session (ASVS 7.2.4)', async () => {
   const user = await service.addUser(admin)
   const answers = await Promise.all(times(5, () => service.loginAs(user)))
   for (const of of ['session', 'accessToken', 'refreshToken']) {
@@ -432,13 +388,8 @@ test('each sign-in opens a session of its own, beside those that there are (ASVS
   }
 })
 
-/** Signs in eight times at the same time, and acts when `after` of them have their response. */
-async function signInDuring(
-  { login }: TestService,
-  person: Person,
-  after: number,
-  act: () => Promise<unknown>,
-) {
+/** Signs in eight times at once, and does something else when `after` of them have their answer. */
+async function signInDuring(person: Person, after: number, act: () => Promise<unknown>) {
   let answered = 0
   let acting: Promise<unknown> | undefined
   const actInTime = () => {
@@ -448,7 +399,7 @@ async function signInDuring(
   const answers = await Promise.all(
     times(8, async (index) => {
       const headers = index % 2 === 0 ? { 'x-session-mode': 'cookie' } : {}
-      const answer = await login(person, { headers })
+      const answer = await service.login(person, { headers })
       answered += 1
       actInTime()
       return answer
@@ -458,9 +409,7 @@ async function signInDuring(
   return answers
 }
 
-describe('what happens while the password is being checked', async () => {
-  // Hashing takes as long as in production, so that there is time for a race.
-  const slow = await openTestService({ url: service.url, hasher: await createLimitedHasher() })
+describe('what happens while the password is being checked', () => {
   const endings: [string, () => Promise<Person>, (person: Person) => Promise<unknown>][] = [
     [
       'the user is disabled',
@@ -491,22 +440,25 @@ describe('what happens while the password is being checked', async () => {
     ],
   ]
 
-  test.each(endings)('counts: when %s, no session remains (ASVS 7.4.2, 15.4.2)', async (_what, make, act) => {
-    for (const after of [0, 0, 1, 2, 4, 6]) {
-      const person = await make()
-      const answers = await signInDuring(slow, person, after, () => act(person))
-      expect(await liveSessions(person)).toEqual([])
-      for (const { status, body } of answers) {
-        if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-        else if (body.accessToken) {
-          expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
+  test.each(endings)(
+    'no session remains if %s during sign-in (ASVS 7.4.2, 15.4.2)',
+    async (_what, make, act) => {
+      for (const after of [0, 0, 1, 2, 4, 6]) {
+        const person = await make()
+        const answers = await signInDuring(person, after, () => act(person))
+        expect(await liveSessions(person)).toEqual([])
+        for (const { status, body } of answers) {
+          if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+          else if (body.accessToken) {
+            expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
+          }
         }
       }
-    }
-  })
+    },
+  )
 
   test.each(['token', 'cookie'])(
-    'counts: by an e-mail that is not that of the user any more, no session opens in %s mode (ASVS 7.4.2, 15.4.2)',
+    'no %s session opens if the email changes during sign-in (ASVS 7.4.2, 15.4.2)',
     async (mode) => {
       const person = await service.addUser(admin)
       hasher.beforeVerifying = async () => {
