@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common'
 import * as english from '@zxcvbn-ts/language-en'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -10,7 +11,7 @@ import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { createIsBreached, isTooLong, MIN_GUESSES, passwordFault } from '../../src/crypto/password-policy.ts'
 import { createStrongEnds } from '../../src/crypto/strong-ends.ts'
 import { createCompany } from '../../src/operator/companies.ts'
-import { openTestService } from '../support/test-service.ts'
+import { openTestService, useSharedService } from '../support/test-service.ts'
 
 const hasher = await createPasswordHasher()
 const person = { email: 'someone@company.example', companyName: 'Ämter & Söhne GmbH', name: 'Grace Hopper' }
@@ -21,72 +22,49 @@ const TOO_SHORT = 'must have at least 8 characters'
 const TOO_LONG = 'must have at most 128 characters'
 const IS_CONTEXT = 'must not be the e-mail address, the name or the company name'
 
-describe('a password to be chosen', () => {
+describe('a new password', () => {
   test.each([
     ['none', '', TOO_SHORT],
     ['7', 'k9#Lq2!', TOO_SHORT],
     ['8', 'k9#Lq2!v', null],
-    ['7 emoji', '🦊'.repeat(7), TOO_SHORT],
-    ['8 emoji', '🦊🐻🐼🐨🐯🦁🐮🐷', null],
-    ['7, one of them two code points', 'k9#Lq2e\u0301', TOO_SHORT],
     ['8, one of them two code points', 'k9#Lq2!e\u0301', null],
-    ['128', LONG, null],
     ['129', 'z'.repeat(129), TOO_LONG],
     ['128 emoji', '🦊🐻🐼🐨🐯🦁🐮🐷'.repeat(16), null],
-    ['129 emoji', '🦊'.repeat(129), TOO_LONG],
     ['128, one of them two code points', `${LONG.slice(1)}e\u0301`, null],
     ['129 of two code points each', 'e\u0301'.repeat(129), TOO_LONG],
-  ])('has 8 to 128 characters: %s (ASVS 6.2.1, 6.2.9)', async (_, password, fault) => {
+  ])('a password has 8 to 128 characters: %s (ASVS 6.2.1, 6.2.9)', async (_, password, fault) => {
     expect(await passwordFault(password, person, { hasher })).toBe(fault)
   })
 
   test.each([
     ['only small letters', 'qvtzkwpjmx'],
-    ['only digits', '8305719264'],
-    ['only capitals', 'QVTZKWPJMX'],
-    ['spaces', 'a b c d e f g'],
     ['another script', 'пароль-длинный'],
-  ])('needs no mixture: %s will do (ASVS 6.2.5)', async (_, password) => {
+  ])('a password can have %s (ASVS 6.2.5)', async (_, password) => {
     expect(await passwordFault(password, person, { hasher })).toBeNull()
   })
 
   test.each([
     ['iloveyou', 'a common password'],
-    ['Password1', 'a common password'],
     ['P@ssw0rd123', 'a common password'],
-    ['QWERTYUIOP', 'a common password'],
-    ['zzzzzzzzzzzz', 'repeated characters'],
     ['abcabcabcabcabcabc', 'repeated characters'],
-    ['passwordpasswordpasswordpassword', 'repeated characters'],
     [`${'z'.repeat(127)}!`, 'little more than repeated characters'],
-    ['🦊'.repeat(128), 'repeated characters'],
     ['abcdefghijklmn', 'a sequence such as abc'],
-    ['monday-tuesday', 'a sequence of words'],
     ["sdfghjkl;'", 'neighbouring keys'],
     ['1984-05-23', 'a date'],
     ['january2026', 'a common word and a year'],
     ['someone2026', 'a word of your e-mail address, your name, your company, or this service and a year'],
-    ['hopper1906', 'a word of your e-mail address, your name, your company, or this service'],
     ['söhne1234', 'a word of your e-mail address, your name, your company, or this service'],
-  ])(
-    'takes 100 million guesses, or the refusal says what is weak: %s is %s (ASVS 6.2.4, 6.2.11)',
-    async (password, what) => {
-      const fault = await passwordFault(password, person, { hasher })
-      expect(fault).toMatch(/^is too easy to guess, since it is /)
-      expect(fault).toContain(what)
-      expect(fault?.toLowerCase()).not.toContain(password.toLowerCase())
-    },
-  )
+  ])('the weak password %s is refused as %s (ASVS 6.2.4, 6.2.11)', async (password, what) => {
+    const fault = await passwordFault(password, person, { hasher })
+    expect(fault).toMatch(/^is too easy to guess, since it is /)
+    expect(fault).toContain(what)
+    expect(fault?.toLowerCase()).not.toContain(password.toLowerCase())
+  })
 
   test.each([
     ['gatehouse2026!', 'a word of your e-mail address, your name, your company, or this service'],
-    ['enterprise2026!!', 'this service'],
-    ['Analyst1234!', 'this service'],
     ['Welcome2026!!', 'a common password, a year'],
-    ['2026!Welcome!!', 'a year, a common password and repeated'],
     ['Sommer2026!!', 'a common word and a year'],
-    ['Passwort2026!', 'a common password'],
-    ['Fussball1234!', 'a common password'],
     ['Bienvenue2026!!', 'a common word'],
     ['Verano2026!!', 'a year'],
     ['Benvenuto2026!', 'a name and a year'],
@@ -94,21 +72,18 @@ describe('a password to be chosen', () => {
     ['Wachtwoord2026!', 'a common word'],
     ['Witamy2026!!', 'a year'],
     ['Hopper#1906#', 'your name'],
-  ])(
-    'is no word of seven languages or of this service with a year and a mark: %s is %s (ASVS 6.1.2, 6.2.11)',
-    async (password, what) => {
-      const admin = { ...person, companyName: 'Acme' }
-      const refusal = checkPassword('password', password, admin, { hasher })
-      await expect(refusal).rejects.toThrow(what)
-    },
-  )
+  ])('a word with a year is refused: %s is %s (ASVS 6.1.2, 6.2.11)', async (password, what) => {
+    const admin = { ...person, companyName: 'Acme' }
+    const refusal = checkPassword('password', password, admin, { hasher })
+    await expect(refusal).rejects.toThrow(what)
+  })
 
-  test('is none of the common ones, of which more than 3000 are long enough (ASVS 6.2.4)', async () => {
+  test('common passwords are refused (ASVS 6.2.4)', async () => {
     const all = dictionary['passwords-common'].filter((word) => word.length >= 8)
-    // The longest, and a sample of the others.
-    const common = all.filter((word, index) => word.length > 24 || index % 500 === 0)
+    // Those that are longer than what is seen at once, and a few of the others.
+    const common = all.filter((word, index) => word.length > 24 || index % 400 === 0)
     expect(all.length).toBeGreaterThan(3000)
-    expect(common.length).toBeGreaterThan(10)
+    expect(common.length).toBeGreaterThan(8)
     const easy: string[] = []
     for (const word of common) if ((await passwordFault(word, person, { hasher })) !== null) easy.push(word)
     expect(easy).toEqual(common)
@@ -121,81 +96,61 @@ describe('a password to be chosen', () => {
 
     test.each([
       'aV3-xkQ9_mZp7LtRw2Bn',
-      '9f86d081884c7d659a2feaa0c55ad015',
       'qvtzkwpjmxqhdbnyrlgfsc',
       'marble tuesday orange lamp',
-      'Zaun-Kaffee-Lampe-Wiese',
       'корова синяя летит домой',
       '🦊🐻🐼🐨🐯🦁🐮🐷🐸🐵🦄🐙',
-    ])(
-      'is known to be strong by its ends, without an estimate of the whole (ASVS 15.2.2): %s',
-      (password) => {
-        expect(hasStrongEnds(password, hints)).toBe(true)
-      },
-    )
+    ])('a long password is strong by its ends: %s (ASVS 15.2.2)', (password) => {
+      expect(hasStrongEnds(password, hints)).toBe(true)
+    })
 
     // Without their patterns, the beginnings of most of these take 10^8 guesses.
     test.each([
       'verwaltungsgemeinschaft',
-      'Verwaltungsgemeinschaft!',
       'tfahcsniemegsgnutlawrev',
       'v3rw4ltungsg3m3insch4ft',
-      'pelecaniformesfamily1',
-      'internationalinternet',
       'entertainnnent5ervice',
-      'get-out-of-jail-free1',
       'charlie1991charlie1991',
       '🦊🐻🐼🦊🐻🐼🦊🐻🐼🦊🐻🐼',
       'Monday-Tuesday-Wednesday',
-      'zyxwvutsrqponmlkjihg',
       'Vereinigte Stahlwerke1',
       'qxkzvwjpydbmtnrlgh2026',
       'hglrntmbdypjwvzkxq2026',
-    ])('is estimated as a whole, if one or two patterns can make it (ASVS 6.2.4): %s', async (password) => {
+    ])('a long password of few patterns is weak: %s (ASVS 6.2.4)', async (password) => {
       expect(hasStrongEnds(password, hints)).toBe(false)
       expect((await hasher.estimate(password, hints)).guesses).toBeLessThan(MIN_GUESSES)
     })
   })
 
-  test.each([
-    person.email,
-    person.email.toUpperCase(),
-    person.companyName,
-    person.companyName.toLowerCase(),
-    person.companyName.normalize('NFD'),
-    person.name,
-  ])('is neither the address nor a name: %s (ASVS 6.2.11)', async (password) => {
-    expect(await passwordFault(password, person, { hasher })).toBe(IS_CONTEXT)
-    expect(await passwordFault(`${password}!`, person, { hasher })).toContain('word of your e-mail address')
-  })
+  test.each([person.email, person.companyName, person.companyName.normalize('NFD'), person.name])(
+    'the email address and names are refused: %s (ASVS 6.2.11)',
+    async (password) => {
+      expect(await passwordFault(password, person, { hasher })).toBe(IS_CONTEXT)
+      expect(await passwordFault(`${password}!`, person, { hasher })).toContain('word of your e-mail address')
+    },
+  )
 
   test.each([
     ['ida@xn--stahlrhre-57a.example', IS_CONTEXT],
     ['ida@stahlröhre.example', IS_CONTEXT],
     ['stahlröhre2026', 'word of your e-mail address'],
-  ])(
-    'has no part of an email with a Unicode domain, in either spelling: %s (ASVS 6.2.11)',
-    async (password, fault) => {
-      const international = { ...person, email: 'ida@xn--stahlrhre-57a.example' }
-      expect(await passwordFault(password, international, { hasher })).toContain(fault)
-    },
-  )
+  ])('parts of an email with a Unicode domain are refused: %s (ASVS 6.2.11)', async (password, fault) => {
+    const international = { ...person, email: 'ida@xn--stahlrhre-57a.example' }
+    expect(await passwordFault(password, international, { hasher })).toContain(fault)
+  })
 
-  test('is estimated aside: the costliest ones keep nobody else waiting (ASVS 15.2.2)', async () => {
-    await passwordFault(LONG, person, { hasher })
-    let turns = 0
-    const timer = setInterval(() => {
-      turns += 1
-    }, 1)
-    const costly = '4@8({[<369!1|0$57+%2'.repeat(6)
-    const faults = await Promise.all([1, 2, 3, 4].map(() => passwordFault(costly, person, { hasher })))
-    clearInterval(timer)
-    expect(faults.length).toBe(4)
-    expect(turns).toBeGreaterThan(10)
+  test('a costly estimate does not block the event loop (ASVS 15.2.2)', async () => {
+    let isEstimated = false
+    const estimating = passwordFault('4@8({[<369!1|0$57+%2'.repeat(6), person, { hasher }).finally(() => {
+      isEstimated = true
+    })
+    for (const _ of [1, 2, 3]) await turn()
+    expect(isEstimated).toBe(false)
+    await estimating
   })
 })
 
-describe('with a service that knows passwords from breaches', () => {
+describe('with a service of breached passwords', () => {
   const PASSWORD = 'qvtzkwpjmx and more'
   const HASH = createHash('sha1').update(PASSWORD).digest('hex').toUpperCase()
 
@@ -221,7 +176,7 @@ describe('with a service that knows passwords from breaches', () => {
     }
   }
 
-  test('one that is known is refused, and only five digits of its hash leave (ASVS 6.2.12)', async () => {
+  test('breached passwords are refused, revealing five digits of their hash (ASVS 6.2.12)', async () => {
     const lines = `${'0'.repeat(35)}:7\r\n${HASH.slice(5).toLowerCase()}:3\r\n`
     const { asked, failures, judge } = await openRangeService((_, response) => response.end(lines))
     expect(await judge(PASSWORD)).toMatch(/^is known from a breach/)
@@ -254,14 +209,14 @@ describe('with a service that knows passwords from breaches', () => {
     ['hangs up', (request) => void request.socket.destroy(), 'TypeError'],
     ['does not answer', () => {}, 'TimeoutError'],
     ['stops in the middle', (_, response) => void response.write(`${HASH.slice(5)}`), 'TimeoutError'],
-  ])('one that %s refuses nobody, and is noted (ASVS 16.5.2)', async ([, answer, cause]) => {
+  ])('a range service that %s refuses no password (ASVS 16.5.2)', async ([, answer, cause]) => {
     const { asked, failures, judge } = await openRangeService(answer)
     expect(await judge(PASSWORD)).toBeNull()
     expect(asked.length).toBe(1)
     expect(failures).toEqual([cause])
   })
 
-  test('every way to choose a password asks it, outside of transactions, and its silence is logged once a minute', async () => {
+  test('registration and password change ask the range service', async () => {
     let isSilent = false
     const known = createHash('sha1').update('a breached password').digest('hex').toUpperCase()
     const server = createServer((_, response) => {
@@ -295,7 +250,7 @@ describe('with a service that knows passwords from breaches', () => {
   })
 })
 
-test('a password that is typed is too long at 129 characters, as they are counted when it is chosen', () => {
+test('a typed password is too long at 129 characters', () => {
   const typed = ['z', '🦊', 'e\u0301'].map((one) => [isTooLong(one.repeat(128)), isTooLong(one.repeat(129))])
   expect(typed).toEqual([
     [false, true],
@@ -304,22 +259,18 @@ test('a password that is typed is too long at 129 characters, as they are counte
   ])
 })
 
-test('a company and a user are refused with a password that may not be chosen (ASVS 6.2.4, 6.2.11)', async () => {
-  const service = await openTestService()
+test('operators cannot give a company or a user a weak password (ASVS 6.2.4, 6.2.11)', async () => {
+  const { service } = await useSharedService()
   const company = { name: 'Sturdy Company', adminEmail: 'admin@sturdy.example' }
-  const refused = (password: string) =>
-    expect(createCompany(service.context, { ...company, password })).rejects.toMatchObject({
+  for (const password of ['password1', 'ADMIN@sturdy.example', 'sturdy company'])
+    await expect(createCompany(service.context, { ...company, password })).rejects.toMatchObject({
       code: 'invalid_request',
       extras: { errors: [{ path: '/password' }] },
     })
-  for (const password of ['short', 'password1', 'ADMIN@sturdy.example', 'sturdy company'])
-    await refused(password)
   const admin = await service.addCompany({ name: 'Sturdy Company' })
-  for (const password of ['short', 'password1', 'sturdy company']) {
-    await expect(service.addUser(admin, 'viewer', { password })).rejects.toMatchObject({
-      code: 'invalid_request',
-    })
-  }
-  const { length } = await service.db.selectFrom('users').select('user_id').execute()
-  expect(length).toBe(1)
+  await expect(service.addUser(admin, 'viewer', { password: 'sturdy company' })).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
+  const users = service.db.selectFrom('users').select('email').where('company_id', '=', admin.companyId)
+  expect(await users.execute()).toEqual([{ email: admin.email }])
 })

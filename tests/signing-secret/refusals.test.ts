@@ -3,7 +3,7 @@ import { changeSubscription } from '../../src/operator/companies.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openTestService, type Person, times } from '../support/test-service.ts'
 
-/** What a company is told of requests that were refused. Their senders are told less. */
+/** The list of a company's refused requests, which says more than the responses did. */
 
 const service = await openTestService({ instances: 2, env: { TRUST_PROXY: '127.0.0.1' } })
 
@@ -109,7 +109,7 @@ describe('a company is told why its events were refused:', () => {
     ],
   ]
 
-  test.for(rows)('%s', async ([reason, status, refuse, more = {}]) => {
+  test.for(rows)('the list has a refused event: %s', async ([reason, status, refuse, more = {}]) => {
     const admin = await service.addCompany()
     const secret = await service.newSecret(admin)
     expect((await refuse(admin, secret)).status).toBe(status)
@@ -127,7 +127,7 @@ describe('a company is told why its events were refused:', () => {
     ])
   })
 
-  test('rate_limited', async () => {
+  test('the list has a refused event: rate_limited', async () => {
     const strict = await openTestService({ env: { LIMIT_BAD_SIGNATURES: '1/60', RATE_LIMIT_SCALE: '1' } })
     const admin = await strict.addCompany()
     const { accessToken: token } = await strict.loginAs(admin)
@@ -145,29 +145,29 @@ describe('a company is told why its events were refused:', () => {
   })
 })
 
-test('the secret before the current one is told apart for a day, wherever its last use was remembered', async () => {
+test('the list names use of the previous secret for a day (ASVS 16.2.5)', async () => {
   const admin = await service.addCompany()
   const older = await service.newSecret(admin)
   const former = await service.newSecret(admin)
   // The first instance remembers the secret that is then replaced.
   expect((await service.send(admin.companyId, former, EVENT)).status).toBe(202)
   await service.newSecret(admin)
-  for (const at of times(20, (n) => n % 2))
+  for (const at of times(4, (n) => n % 2))
     expectProblem(await service.send(admin.companyId, former, EVENT, { at }), [401, 'invalid_signature'])
   service.clock.advance(10)
   expectProblem(await service.send(admin.companyId, older, EVENT, { at: 1 }), [401, 'invalid_signature'])
-  const rows = await told(admin, 21)
+  const rows = await told(admin, 5)
   const counts = Object.fromEntries(rows.map(({ reason, count }) => [reason, count]))
-  expect(counts).toEqual({ previous_secret: 20, signature_mismatch: 1 })
+  expect(counts).toEqual({ previous_secret: 4, signature_mismatch: 1 })
   const logs = service.logs.join('')
   for (const secret of [older, former]) expect(logs).not.toContain(secret.slice('whsec_'.length))
   service.clock.advance(86_400)
   await service.send(admin.companyId, former, EVENT, { at: 1 })
-  expect((await told(admin, 22))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
+  expect((await told(admin, 6))[0]).toMatchObject({ reason: 'signature_mismatch', count: 1 })
 })
 
 describe('the list', () => {
-  test('is that of the own company, for those who may manage the secret (ASVS 8.2.1, 8.2.2)', async () => {
+  test("only the company's admins see its refusals (ASVS 8.2.1, 8.2.2)", async () => {
     const [ours, theirs] = [await service.addCompany(), await service.addCompany()]
     await ingest(theirs.companyId, {})
     await told(theirs, 1)
@@ -177,15 +177,15 @@ describe('the list', () => {
     expectProblem(answer, [403, 'permission_denied'])
   })
 
-  test('sums up a flood: a row by minute, reason and network, at most ten a minute of strangers (ASVS 2.4.1)', async () => {
+  test('a flood of refusals adds at most ten rows a minute (ASVS 2.4.1)', async () => {
     const admin = await service.addCompany()
-    await Promise.all(times(300, () => ingest(admin.companyId, {})))
-    const [row, ...others] = await told(admin, 300)
+    await Promise.all(times(30, () => ingest(admin.companyId, {})))
+    const [row, ...others] = await told(admin, 30)
     expect([row?.reason, others]).toEqual(['header_missing', []])
     const company = await service.addCompany()
-    await Promise.all(times(60, (n) => ingest(company.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
+    await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
     await expect.poll(async () => (await listFor(company)).length).toBe(10)
-    await Promise.all(times(60, (n) => ingest(company.companyId, { 'x-forwarded-for': `198.51.100.${n}` })))
+    await Promise.all(times(20, (n) => ingest(company.companyId, { 'x-forwarded-for': `198.51.100.${n}` })))
     // One more from a network that has a row counts.
     const [first] = await listFor(company)
     await ingest(company.companyId, { 'x-forwarded-for': String(first?.['ipAddress']) })
@@ -195,12 +195,12 @@ describe('the list', () => {
     expect(await listFor(company)).toHaveLength(10)
   })
 
-  test('has the own senders’ refusals beside any flood of strangers (ASVS 15.2.2)', async () => {
+  test("a flood does not hide the company's own refusals (ASVS 15.2.2)", async () => {
     const admin = await service.addCompany()
     const secret = await service.newSecret(admin)
     const from = (network: string) => ({ headers: { 'x-forwarded-for': network } })
     expect((await service.send(admin.companyId, secret, EVENT, from('192.0.2.7'))).status).toBe(202)
-    await Promise.all(times(60, (n) => ingest(admin.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
+    await Promise.all(times(20, (n) => ingest(admin.companyId, { 'x-forwarded-for': `203.0.113.${n}` })))
     await expect.poll(async () => (await listFor(admin)).length).toBe(10)
     // Signed, but not understood; and without a signature, from where one has held.
     await service.send(admin.companyId, secret, '{', from('192.0.2.8'))
@@ -213,7 +213,7 @@ describe('the list', () => {
     await expect.poll(own).toEqual(['header_missing', 'malformed_body'])
   })
 
-  test('has nothing of companies that do not exist, and nothing that names none', async () => {
+  test('refusals of missing companies are not stored', async () => {
     const none = '01890a5d-ac96-774b-bcce-b302099a8057'
     const admin = await service.addCompany()
     for (const id of [none, 'x', '']) await ingest(id, {})
@@ -223,21 +223,9 @@ describe('the list', () => {
     expect(rows.filter(({ company_id: id }) => id === none)).toEqual([])
   })
 
-  test('stores no text that a stranger can choose freely (ASVS 1.3.1)', async () => {
+  test("the list stores no text of the sender's choice (ASVS 1.3.1)", async () => {
     const admin = await service.addCompany()
     await ingest(admin.companyId, { 'webhook-id': '<script>alert(1)</script>' })
     expect(await told(admin, 1)).toMatchObject([{ webhookId: null }])
   })
-})
-
-test('of the former secret a dump shows nothing (ASVS 14.2.2)', async () => {
-  const admin = await service.addCompany()
-  const former = await service.newSecret(admin)
-  await service.newSecret(admin)
-  const rows = await service.db.selectFrom('former_signing_secrets').selectAll().execute()
-  const own = rows.find(({ company_id: id }) => id === admin.companyId)
-  expect(own).toMatchObject({ version: 1 })
-  const bytes = Buffer.from(former.slice('whsec_'.length), 'base64')
-  for (const form of ['base64', 'base64url', 'hex'] as const)
-    expect(JSON.stringify(rows)).not.toContain(bytes.toString(form).slice(0, 30))
 })
