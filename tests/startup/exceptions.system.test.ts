@@ -21,7 +21,7 @@ async function startWith(code: string, env: Record<string, string> = {}) {
 test.for([
   ['an exception', `throw new TypeError('broken')`, { type: 'TypeError', message: 'broken' }],
   ['a rejection', `Promise.reject(${DATABASE_ERROR})`, { code: '23505', message: '' }],
-] as const)('%s ends the process with 1 after one JSON line (ASVS 16.5.4)', async ([, code, err]) => {
+] as const)('%s is logged once and ends the process with 1 (ASVS 16.5.4)', async ([, code, err]) => {
   const service = await startWith(code)
   const before = service.output()
   service.child.kill('SIGUSR2')
@@ -34,7 +34,7 @@ test.for([
   expect(written).not.toContain('c4n4ry')
 })
 
-test('an exception in a worker is one JSON line, and the worker is replaced', async () => {
+test('an exception in a worker is logged once, and the worker replaced', async () => {
   const service = await startWith(`throw ${DATABASE_ERROR}`, { WORKERS: '2' })
   await until(() => workersOf(service).length === 2)
   const [victim = 0] = workersOf(service)

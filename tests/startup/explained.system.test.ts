@@ -20,10 +20,9 @@ const { url } = await openTestService()
 const { launch } = createServerProcesses(url)
 
 test.for([
-  [{ HOST: '10.9.9.9', PORT: '3000' }, 'HOST=10.9.9.9 and PORT=3000', 'EADDRNOTAVAIL'],
   [{ OPS_HOST: '[::1]', OPS_PORT: '0' }, 'OPS_HOST=[::1] and OPS_PORT=0', 'ENOTFOUND'],
   [{ PLATFORM_HOST: 'nowhere.invalid' }, 'PLATFORM_HOST=nowhere.invalid and PLATFORM_PORT=0', ''],
-] as const)('a listener that cannot be opened is named: %o', async ([env, place, reason]) => {
+] as const)('a failed start names the listener: %o', async ([env, place, reason]) => {
   const service = await launch(env)
   const [code] = await once(service.child, 'close')
   expect(code).toBe(1)
@@ -36,7 +35,7 @@ test.for([
   expect(service.output()).not.toMatch(/DATABASE_URL|^\s+at /m)
 })
 
-test('a port that is taken is named too', async () => {
+test('a failed start names the port in use', async () => {
   const taken = createServer().listen(await findPlace())
   await once(taken, 'listening')
   onTestFinished(() => void taken.close())
@@ -49,7 +48,7 @@ test('a port that is taken is named too', async () => {
   ])
 })
 
-test('a database whose CA is unknown is told with both ways to name the CA', async () => {
+test('an unknown database CA is explained with both settings for it', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-ca-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]

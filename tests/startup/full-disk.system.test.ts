@@ -13,7 +13,7 @@ import { createServerProcesses } from '../support/server-process.ts'
 const run = promisify(execFile)
 const { launch } = createServerProcesses('')
 
-test.for(['1m', '20m'])('of %s, on which the embedded Postgres is to start', async (size, context) => {
+test.for(['1m', '20m'])('the embedded Postgres explains a full disk of %s', async (size, context) => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-disk-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const mounted = run('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=711`, 'none', folder])
@@ -24,7 +24,7 @@ test.for(['1m', '20m'])('of %s, on which the embedded Postgres is to start', asy
   expect(service.output()).toMatch(/^[^\n]*could not be started, because the disk is full\.\n$/)
 })
 
-test('of the database, or of the service', () => {
+test('a full disk is explained by where it is', () => {
   const ofDatabase = new pg.DatabaseError(
     'could not extend file "base/1/2": No space left on device',
     1,

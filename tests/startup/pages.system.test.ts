@@ -30,7 +30,7 @@ const build = (folder: string, ...args: string[]) =>
 const launch = (folder: string, env: Record<string, string> = {}) =>
   processes.launch(env, undefined, [process.execPath, join(folder, 'src/server.ts')])
 
-test('without built pages the service does not start, and says what to do', async () => {
+test('a start without built pages fails with what to do', async () => {
   const folder = await checkOut()
   const { exit, output } = await launch(folder)
   expect((await exit)[0]).toBe(1)
@@ -53,7 +53,7 @@ test('without built pages the service does not start, and says what to do', asyn
   expect((await (await launch(folder)).exit)[0]).toBe(1)
 })
 
-test('of two builds at once one is kept, whole, and a build of other sources takes nothing from it', async () => {
+test('concurrent builds keep one whole build', async () => {
   const folder = await checkOut()
   await Promise.all([build(folder), build(folder, '--before-start')])
   const dist = join(folder, 'dist')
@@ -77,7 +77,7 @@ test('of two builds at once one is kept, whole, and a build of other sources tak
   expect(await readdir(join(dist, first), { recursive: true })).toEqual(files)
 })
 
-test('where only what production needs is installed, a build says so, and a start leaves it to the service', async () => {
+test('a build without development packages says what to install', async () => {
   const folder = await checkOut({ isInstalled: false })
   await expect(build(folder)).rejects.toMatchObject({
     code: 1,

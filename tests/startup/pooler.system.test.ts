@@ -56,7 +56,7 @@ async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> 
 }
 
 describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
-  test('in session mode the service works, with its timeouts, and no setting of the pooler is needed', async () => {
+  test('the service works behind PgBouncer in session mode', async () => {
     const url = await startPgBouncer('session')
     const connection = connect({ url, poolSize: 2 })
     const { rows } = await sql`select current_setting('statement_timeout') as statement,
@@ -75,14 +75,14 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     expect(answer.status).toBe(200)
   })
 
-  test('in transaction mode the start is refused, with what to do', async () => {
+  test('a start behind PgBouncer in transaction mode fails with what to do', async () => {
     const service = await launch({ DATABASE_URL: await startPgBouncer('transaction') })
     expect(await service.exit).toEqual([1, null])
     expect(service.output()).toMatch(/pooler in transaction mode; set its pool mode to session/)
     expect(service.output()).not.toMatch(/^\s+at /m)
   })
 
-  test('in transaction mode the start is refused as well while other clients use the pooler', async () => {
+  test('transaction mode is detected while other clients use the pooler', async () => {
     const url = await startPgBouncer('transaction')
     const [ours, others] = [connect({ url, poolSize: 2 }), connect({ url, poolSize: 1 })]
     onTestFinished(() => others.close())

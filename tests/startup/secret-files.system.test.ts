@@ -10,7 +10,7 @@ import { ask, KEY_SET, startWorkers, workersOf } from '../workers/service.ts'
 const { url, config } = await openTestService()
 const processes = createServerProcesses(url)
 
-test('secrets in files serve the primary and its workers, and are in the environment of none (ASVS 13.3.1)', async () => {
+test('secrets from files are in no process environment (ASVS 13.3.1)', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-secrets-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const [DATABASE_URL_FILE, MASTER_KEYS_FILE] = [join(folder, 'database-url'), join(folder, 'master-keys')]

@@ -29,33 +29,31 @@ async function runWith(version: string | null, args: string[], env: Record<strin
 const startWith = (version: string | null, env?: Record<string, string>) =>
   runWith(version, ['scripts/start', '--extra'], env)
 
-test.for([
-  'v9.9.9',
-  'v20.20.2',
-  ...['v22.23.1', 'v23.11.1', 'v24.18.0', 'v25.9.0', 'v26.5.0'],
-  'v24.18.0-rc.1',
-])('Node %s is refused with what to do (ASVS 15.2.1)', async (version) => {
-  const minimums = manifest.engines.node.match(/\d+\.\d+\.\d+/g) ?? []
-  const [line22, line24, line26] = minimums
-  const refusal = {
-    code: 1,
-    stdout: '',
-    stderr:
-      `Node ${version} is not supported. Run \`npm ci\` to get the release that the project pins, or install ` +
-      `Node ${line22}, ${line24}, or ${line26}, or a newer release of one of these lines.\n`,
-  }
-  await expect(startWith(version)).rejects.toMatchObject(refusal)
-  await expect(runWith(version, ['scripts/with-node', 'a.ts'])).rejects.toMatchObject(refusal)
-})
+test.for([...['v9.9.9', 'v22.23.1', 'v23.11.1', 'v26.5.0', 'v24.18.0-rc.1']])(
+  'Node %s is refused with what to do (ASVS 15.2.1)',
+  async (version) => {
+    const minimums = manifest.engines.node.match(/\d+\.\d+\.\d+/g) ?? []
+    const [line22, line24, line26] = minimums
+    const refusal = {
+      code: 1,
+      stdout: '',
+      stderr:
+        `Node ${version} is not supported. Run \`npm ci\` to get the release that the project pins, or install ` +
+        `Node ${line22}, ${line24}, or ${line26}, or a newer release of one of these lines.\n`,
+    }
+    await expect(startWith(version)).rejects.toMatchObject(refusal)
+    await expect(runWith(version, ['scripts/with-node', 'a.ts'])).rejects.toMatchObject(refusal)
+  },
+)
 
-test('every command of package.json that runs TypeScript refuses a Node that is not supported', () => {
+test('every TypeScript command of package.json refuses an unsupported Node', () => {
   const withNode = Object.entries(manifest.scripts).filter(([, command]) => /\.ts\b|scripts\//.test(command))
   expect(withNode.map(([name]) => name)).toEqual(expect.arrayContaining(['start', 'admin', 'send-event']))
   for (const [, command] of withNode) expect(command).toMatch(/^exec scripts\/(start$|with-node )/)
 })
 
-test.for(['v22.23.2', 'v22.24.0', 'v24.18.1', 'v26.5.1', 'v26.10.0', 'v28.0.0'])(
-  'Node %s builds the pages and runs the service, with more threads than the machine has cores',
+test.for(['v22.23.2', 'v24.18.1', 'v26.10.0', 'v28.0.0'])(
+  'Node %s builds the pages and runs the service with enough threads',
   async (version) => {
     const { stdout } = await startWith(version)
     const [, threads, rest] = /^\d+ scripts\/build\.ts --before-start\n(\d+) (.*)\n$/.exec(stdout) ?? []
@@ -64,6 +62,6 @@ test.for(['v22.23.2', 'v22.24.0', 'v24.18.1', 'v26.5.1', 'v26.10.0', 'v28.0.0'])
   },
 )
 
-test('threads that the environment names stay', async () => {
+test('UV_THREADPOOL_SIZE from the environment is kept', async () => {
   expect((await startWith('v26.10.0', { UV_THREADPOOL_SIZE: '7' })).stdout).toMatch(/^7 /)
 })

@@ -34,7 +34,7 @@ async function migrateTo(last: string): Promise<void> {
   if (error) throw error
 }
 
-test('invitations and sessions of a release that had no members', async () => {
+test('sessions and invitations of an earlier release work after an upgrade', async () => {
   await migrateTo('0008-deletion-and-key-revocation')
   const [companyId, userId, sessionId] = [randomUUID(), randomUUID(), randomUUID()]
   const passwordHash = await (await createPasswordHasher()).hash(PASSWORD)

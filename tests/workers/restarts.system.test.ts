@@ -27,7 +27,7 @@ async function isFree(address: string): Promise<boolean> {
 }
 
 describe.runIf(process.platform === 'linux')('two workers', () => {
-  test('that cannot start are tried again at growing distance', async () => {
+  test('failing workers restart at growing intervals', async () => {
     const service = await start((await findServicePlaces()).env)
     const name = new URL(testService.url).pathname.slice(1)
     const server = testService.url.replace(`/${name}`, '/postgres')
@@ -49,7 +49,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     await until(async () => (await readiness(service)) === 200)
   })
 
-  test('of two instances are replaced one instance after the other, and no request fails', async () => {
+  test('instances are replaced one by one without a failed request', async () => {
     const instances = [await start(ROLLING), await start(ROLLING)]
     let isOver = false
     let answered = 0
@@ -88,7 +88,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     await Promise.all([load, ...watches])
   })
 
-  test('drain when a terminal or a service manager signals all processes of the group', async () => {
+  test('workers drain when all processes of the group are signaled', async () => {
     const service = await start({ DRAIN_DELAY_SECONDS: '1' })
     const workers = workersOf(service)
     const answers = times(40, () => ask(service, KEY_SET, 1))
@@ -98,7 +98,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(workers.filter(isRunning)).toEqual([])
   })
 
-  test('end at once on a second signal', async () => {
+  test('a second signal ends the workers immediately', async () => {
     const service = await start({ DRAIN_DELAY_SECONDS: '5' })
     const workers = workersOf(service)
     service.child.kill('SIGTERM')
@@ -108,7 +108,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     await until(() => !workers.some(isRunning))
   })
 
-  test('finish their requests and leave the port when the primary is killed', async () => {
+  test('workers finish their requests when the primary is killed', async () => {
     const { env } = await findServicePlaces()
     const service = await start({ ...env, DRAIN_DELAY_SECONDS: '60' })
     const workers = workersOf(service)
