@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createFairQueue, type Turn } from '../../src/edge/fair-queue.ts'
-import { createLimitedHasher } from '../../src/limits/hashing.ts'
-import { times } from '../support/test-service.ts'
+import { createCheapHasher, times } from '../support/test-service.ts'
 
 const queueOf = (
   entries: [network: string, entry: string][],
@@ -15,7 +14,7 @@ const queueOf = (
 }
 
 describe('a fair queue (ASVS 15.2.2)', () => {
-  test('takes from each network in turn, and from one in order of arrival', () => {
+  test('takes from each network in turn, and within a network in order of arrival', () => {
     const { taken } = queueOf([
       ['192.0.2.1', 'a1'],
       ['192.0.2.1', 'a2'],
@@ -27,7 +26,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   })
 
-  test('gives an IPv6 /48 the turns of one network, which its /64 share', () => {
+  test('gives an IPv6 /48 the turns of one network, shared by its /64s', () => {
     const { taken } = queueOf([
       ['2001:db8:1:1::', 'a1'],
       ['2001:db8:1:1::', 'a2'],
@@ -38,21 +37,21 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'd1', 'b1', 'a2'])
   })
 
-  test('when it is full, refuses the newest of the wider network that has most, not a newcomer', () => {
+  test('refuses the newest entry of the largest wider network when it is full', () => {
     const flood = times(4, (i): [string, string] => ['192.0.2.1', `flood ${i}`])
     const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerWiderNetwork: 4 })
     expect(dropped).toEqual(['flood 3'])
     expect(taken).toEqual(['flood 0', 'honest', 'flood 1', 'flood 2'])
   })
 
-  test('refuses the newcomer when no wider network has more than it', () => {
+  test('refuses a newcomer when no wider network has more entries', () => {
     const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `entry ${i}`])
     expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerWiderNetwork: 3 }).dropped).toEqual([
       'late',
     ])
   })
 
-  test('bounds each wider network, whose networks share its places', () => {
+  test('bounds each wider network, whose networks share its slots', () => {
     const entries: [string, string][] = [
       ['2001:db8:1:1::', 'a1'],
       ['2001:db8:1:1::', 'a2'],
@@ -65,7 +64,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'b1'])
   })
 
-  test('gives the devices of a network the turns of one network, which they share', () => {
+  test('gives the devices of a network the turns of one network', () => {
     const queue = createFairQueue<string>({ max: 100, maxPerWiderNetwork: 100 })
     for (const [device, entry] of [
       ['d1', 'a1'],
@@ -78,7 +77,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(times(5, () => queue.take())).toEqual(['a1', 'other', 'b1', 'c1', 'a2'])
   })
 
-  test('says beforehand whom it refuses', () => {
+  test('predicts which entries it refuses', () => {
     const bounds = { max: 4, maxPerWiderNetwork: 3 }
     const queue = createFairQueue<number>(bounds)
     for (const [network, expected] of [
@@ -99,8 +98,8 @@ describe('a fair queue (ASVS 15.2.2)', () => {
 })
 
 describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
-  test('leaves half of the hashing to members whose network is known, and turns to each other network', async () => {
-    const hasher = await createLimitedHasher(1, { max: 40, maxPerWiderNetwork: 10 })
+  test('leaves half of the hashing to known networks, and turns to every other network', async () => {
+    const hasher = await createCheapHasher(1, { max: 40, maxPerWiderNetwork: 10 })
     const ended: string[] = []
     const sign = async (name: string, turn: Turn) => {
       await hasher.inTurn(turn).hash(name)

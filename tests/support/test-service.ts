@@ -88,8 +88,11 @@ const CHEAP = { memoryCost: 8, timeCost: 1, parallelism: 1 }
 const sharedHasher = await createCheapHasher()
 const operatorHashers = [await createOperatorHasher(CHEAP), await createOperatorHasher()]
 
-export async function createCheapHasher(): Promise<LimitedHasher> {
-  const hasher = await createLimitedHasher(undefined, undefined, CHEAP)
+export async function createCheapHasher(
+  concurrency?: number,
+  bounds?: { max: number; maxPerWiderNetwork: number },
+): Promise<LimitedHasher> {
+  const hasher = await createLimitedHasher(concurrency, bounds, CHEAP)
   const { inTurn } = hasher
   return Object.assign(hasher, { inTurn: (turn: Turn) => estimatingOnce(inTurn(turn)) })
 }

@@ -1,0 +1,180 @@
+import { sql } from 'kysely'
+import { describe, expect, test } from 'vitest'
+import { type Answer, openTestService, times } from '../support/test-service.ts'
+import { countStatuses, expectLimited, from, newAddress, remaining } from './limited.ts'
+
+/** The limits of refreshes and regenerations, and those that each instance counts by itself. */
+
+const service = await openTestService({
+  instances: 2,
+  env: {
+    TRUST_PROXY: '127.0.0.1/32',
+    RATE_LIMIT_SCALE: '1',
+    LIMIT_REFRESH: '6/60',
+    LIMIT_SESSION: '8/60',
+    LIMIT_INGEST: '3/60',
+    LIMIT_BAD_SIGNATURES: '4/60',
+    LIMIT_REFUSALS: '12/60',
+    LIMIT_ANONYMOUS: '40/60',
+  },
+})
+const payload = { type: 'payment.created', data: {} }
+
+describe('refreshes of one session', () => {
+  test('consume no token above the limit, on any instance, until the minute ends', async () => {
+    const admin = await service.addCompany()
+    const { refreshToken, session } = await service.loginAs(admin)
+    const other = await service.loginAs(admin)
+    let token = refreshToken
+    for (let left = 5; left >= 0; left -= 1) {
+      const answer = await service.refresh(token, { at: left % 2 })
+      expect([answer.status, remaining(answer)]).toEqual([200, left])
+      expect(answer.headers['ratelimit-policy']).toBe('"refresh";q=6;w=60')
+      token = answer.body.refreshToken
+    }
+    const row = service.db.selectFrom('sessions').selectAll().where('session_id', '=', session.id)
+    const before = await row.executeTakeFirstOrThrow()
+    for (const at of [0, 1]) expectLimited(await service.refresh(token, { at }), 'refresh', 6, 60)
+    expect(await row.executeTakeFirstOrThrow()).toEqual(before)
+    expect((await service.refresh(other.refreshToken)).status).toBe(200)
+    // The window ends by the clock of the database, which no test can move; so the window moves.
+    await sql`update sessions set window_started_at = window_started_at - interval '60 s'
+      where session_id = ${session.id}`.execute(service.db)
+    const answer = await service.refresh(token, { at: 1 })
+    expect([answer.status, remaining(answer)]).toEqual([200, 5])
+  })
+
+  test('count retries of a consumed token, even with the same idempotency key', async () => {
+    const { refreshToken } = await service.loginAs(await service.addCompany())
+    for (let left = 5; left >= 0; left -= 1) {
+      const answer = await service.refresh(refreshToken, { at: left % 2, key: 'same' })
+      expect([answer.status, remaining(answer)]).toEqual([200, left])
+    }
+    for (const at of [0, 1])
+      expectLimited(await service.refresh(refreshToken, { at, key: 'same' }), 'refresh', 6, 60)
+  })
+
+  test('count races, and audit no more of them than the limit', async () => {
+    const { refreshToken, session } = await service.loginAs(await service.addCompany())
+    const { body: next } = await service.refresh(refreshToken)
+    // Ahead of the clock of the database, so that the race lasts.
+    await sql`update sessions set rotated_at = rotated_at + interval '1 hour'
+      where session_id = ${session.id}`.execute(service.db)
+    for (const _ of times(5, () => 0))
+      expect((await service.refresh(refreshToken)).body.code).toBe('refresh_token_reused')
+    for (const token of [refreshToken, next.refreshToken])
+      expectLimited(await service.refresh(token), 'refresh', 6, 60)
+    const audited = service.db.selectFrom('audit_events').select('audit_id').where('action', '=', 'refresh')
+    expect(await audited.where('session_id', '=', session.id).execute()).toHaveLength(5)
+  })
+})
+
+test('all admins of a company share 5 regenerations an hour, on all instances', async () => {
+  const admin = await service.addCompany()
+  const admins = [admin, await service.addUser(admin, 'admin')]
+  const tokens = await Promise.all(admins.map(async (one) => (await service.loginAs(one)).accessToken))
+  const viewer = await service.loginAs(await service.addUser(admin, 'viewer'))
+  const regenerate = (token: string | undefined, at = 0) =>
+    service.call('/auth/webhook-secret/regenerate', { at, token })
+  // Requests without the permission do not count.
+  for (const _ of times(6, () => 0)) expect((await regenerate(viewer.accessToken)).status).toBe(403)
+  const answers = await Promise.all(times(12, (n) => regenerate(tokens[n % 2], n % 2)))
+  expect(countStatuses(answers)).toEqual({ 200: 5, 429: 7 })
+  const good = answers.filter(({ status }) => status === 200)
+  expect(good.map(({ body }) => body.version).sort()).toEqual([1, 2, 3, 4, 5])
+  expect(good.map(remaining).sort()).toEqual([0, 1, 2, 3, 4])
+  for (const limited of answers.filter(({ status }) => status === 429))
+    expectLimited(limited, 'regenerate', 5, 3600)
+  const current = good.find(({ body }) => body.version === 5)?.body.secret
+  expect((await service.send(admin.companyId, current, payload)).status).toBe(202)
+  expect(await service.newSecret(await service.addCompany())).toMatch(/^whsec_/)
+
+  service.clock.advance(3600)
+  const { accessToken } = await service.loginAs(admin)
+  const again = await regenerate(accessToken, 1)
+  expect([again.status, again.body.version]).toEqual([200, 6])
+})
+
+describe('each instance counts in memory', () => {
+  test('invalid signatures by network, for a company that never signed there', async () => {
+    const admin = await service.addCompany()
+    const secret = await service.newSecret(admin)
+    const headers = from(newAddress())
+    const forge = (network = headers, at = 0) =>
+      service.send(admin.companyId, `whsec_${Buffer.alloc(32).toString('base64')}`, payload, {
+        headers: network,
+        at,
+      })
+    expect(countStatuses(await Promise.all(times(7, () => forge())))).toEqual({ 401: 4, 429: 3 })
+    expectLimited(await forge(), 'bad-signatures', 4, 60)
+    expect((await service.send(admin.companyId, secret, payload, { headers })).status).toBe(429)
+    expect((await forge(from(newAddress()))).status).toBe(401)
+    expect((await forge(headers, 1)).status).toBe(401)
+  })
+
+  test('refused credentials by network, where an active one still passes (ASVS 6.3.1)', async () => {
+    const { accessToken } = await service.loginAs(await service.addCompany())
+    const headers = from(newAddress())
+    const kinds: (() => Promise<Answer>)[] = [
+      () => service.getSession({ headers }),
+      () => service.getSession({ headers, token: 'x.y.z' }),
+      () => service.getSession({ headers, cookie: 'A'.repeat(43) }),
+      () => service.refresh('x.y.z', { headers }),
+      () => service.call('/auth/logout', { headers }),
+      () => service.call('/auth/webhook-secret/status', { headers, token: 'x' }),
+    ]
+    const answers = await Promise.all([...kinds, ...kinds].map((refused) => refused()))
+    expect(countStatuses(answers)).toEqual({ 401: 12 })
+    for (const refused of kinds) expectLimited(await refused(), 'refusals', 12, 60)
+    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
+    expect((await service.getSession({ headers: from(newAddress()) })).status).toBe(401)
+  })
+
+  test('other requests without a credential by network', async () => {
+    const { accessToken } = await service.loginAs(await service.addCompany())
+    const headers = from(newAddress())
+    const kinds: (() => Promise<Answer>)[] = [
+      () => service.call('/.well-known/jwks.json', { method: 'GET', headers }),
+      () => service.call('/nothing/here', { method: 'GET', headers }),
+      () => service.call('/auth/login', { method: 'GET', headers }),
+      () => service.call('/auth/login', { headers, json: { email: 'x' } }),
+    ]
+    const answers = await Promise.all(kinds.flatMap((ask) => times(10, ask)))
+    expect(countStatuses(answers)).toEqual({ 200: 10, 404: 10, 405: 10, 400: 10 })
+    expect(Math.min(...answers.map(remaining))).toBe(0)
+    for (const ask of kinds) expectLimited(await ask(), 'anonymous', 40, 60)
+    expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
+  })
+
+  test('requests by session, with a token or a cookie', async () => {
+    const admin = await service.addCompany()
+    const { accessToken } = await service.loginAs(admin)
+    for (const credential of [{ token: accessToken }, { cookie: await service.cookieOf(admin) }]) {
+      for (let left = 7; left >= 0; left -= 1) {
+        const answer = await service.getSession(credential)
+        expect([answer.status, remaining(answer)]).toEqual([200, left])
+      }
+      expectLimited(await service.getSession(credential), 'session', 8, 60)
+    }
+    const another = await service.loginAs(admin)
+    expect((await service.getSession({ token: another.accessToken })).status).toBe(200)
+  })
+
+  test('requests with a valid signature by company', async () => {
+    for (const { companyId, ...owner } of [await service.addCompany(), await service.addCompany()]) {
+      const secret = await service.newSecret({ companyId, ...owner })
+      for (const _ of times(4, () => 0)) {
+        const forged = `whsec_${Buffer.alloc(32).toString('base64')}`
+        const headers = from(newAddress())
+        expect((await service.send(companyId, forged, payload, { headers })).status).toBe(401)
+      }
+      for (let left = 2; left >= 0; left -= 1) {
+        const answer = await service.send(companyId, secret, payload)
+        expect([answer.status, remaining(answer)]).toEqual([202, left])
+      }
+      expectLimited(await service.send(companyId, secret, payload), 'ingest', 3, 60)
+      const stored = service.db.selectFrom('events').select('event_id').where('company_id', '=', companyId)
+      expect(await stored.execute()).toHaveLength(3)
+    }
+  })
+})
