@@ -5,9 +5,9 @@ import { counterOf } from '../../src/limits/subject.ts'
 import { countMail } from '../../src/mail/share-repository.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail } from '../support/onboarding.ts'
-import { openTestService, PASSWORD, times } from '../support/test-service.ts'
+import { type Answer, openTestService, PASSWORD, times } from '../support/test-service.ts'
 
-/** Mail that strangers can cause to an e-mail: 12 an hour, in turns between the networks that ask for it. */
+/** Emails that strangers can cause to an address: a limited number an hour, in turns between the networks that request them. */
 
 const mailbox = await openMailbox()
 const service = await openTestService({
@@ -15,6 +15,8 @@ const service = await openTestService({
   env: {
     SMTP_URL: mailbox.url,
     RATE_LIMIT_SCALE: '1',
+    LIMIT_MAIL_TO_ADDRESS: '5/3600',
+    LIMIT_MAIL_REQUESTS: '20/3600',
     LIMIT_ANONYMOUS: '100000/60',
     TRUST_PROXY: '127.0.0.1',
   },
@@ -23,6 +25,7 @@ const service = await openTestService({
 const HOUR = 3600
 const RESEND = '/auth/verify-email/resend'
 const FORGOT = '/auth/password/forgot'
+type Account = { companyId: string; email: string }
 let requests = 0
 
 /** Requests go to both instances in turn. */
@@ -31,46 +34,35 @@ function post(path: string, json: object, network: string) {
   return service.call(path, { json, headers: { 'x-forwarded-for': network }, at: requests % 2 })
 }
 
-async function register(email: string, network: string): Promise<{ companyId: string; email: string }> {
+async function register(email: string, network: string): Promise<Account> {
   const json = { companyName: 'Acme', name: 'Ada', email, password: PASSWORD }
   const { status, body } = await post('/auth/register', json, network)
   expect(status).toBe(201)
   return { companyId: body.companyId, email }
 }
 
-const ask = (path: string, { companyId, email }: { companyId: string; email: string }, network: string) =>
+const ask = (path: string, { companyId, email }: Account, network: string) =>
   post(path, { companyId, email }, network)
 
 const mailsTo = (email: string) => mailbox.mails.filter(({ recipients }) => recipients.includes(email))
-/** No mail before the verification says which company it is of. */
-async function mailsOf({ companyId, email }: { companyId: string; email: string }) {
-  const queued = await service.db
-    .selectFrom('mail_outbox')
-    .select('mail_id')
-    .where('company_id', '=', companyId)
-    .execute()
+/** Emails before the verification do not say which company they are about. */
+async function mailsOf({ companyId, email }: Account) {
+  const mails = service.db.selectFrom('mail_outbox').select('mail_id')
+  const queued = await mails.where('company_id', '=', companyId).execute()
   return mailsTo(email).filter((mail) => queued.some(({ mail_id: id }) => mail.email.messageId?.includes(id)))
 }
 
-/** Resolves when each mail was sent or waits for a later time. */
-const allLookedAt = () =>
-  expect
-    .poll(
-      async () => {
-        const now = new Date(service.clock.now())
-        return await service.db
-          .selectFrom('mail_outbox')
-          .select('mail_id')
-          .where('sent_at', 'is', null)
-          .where('failed_at', 'is', null)
-          .where((where) =>
-            where.or([where('next_attempt_at', '<=', now), where('leased_until', 'is not', null)]),
-          )
-          .execute()
-      },
-      { timeout: 100_000 },
-    )
-    .toEqual([])
+/** Resolves when each email was sent or waits for a later time. */
+async function allLookedAt() {
+  const now = new Date(service.clock.now())
+  const due = service.db
+    .selectFrom('mail_outbox')
+    .select('mail_id')
+    .where('sent_at', 'is', null)
+    .where('failed_at', 'is', null)
+    .where((where) => where.or([where('next_attempt_at', '<=', now), where('leased_until', 'is not', null)]))
+  await expect.poll(() => due.execute()).toEqual([])
+}
 
 async function pass(seconds: number) {
   service.clock.advance(seconds)
@@ -89,8 +81,8 @@ beforeEach(() => {
   email = newEmail()
 })
 
-/** Further companies with the same user. Of several mails for one link, those that are late are not sent. */
-async function alike({ companyId, email }: { companyId: string; email: string }, count: number) {
+/** Further companies with the same user. Of several emails for one link, those that are late are not sent. */
+async function alike({ companyId, email }: Account, count: number) {
   const companies = times(count, () => ({ companyId: randomUUID(), email }))
   const ids = companies.map((one) => one.companyId)
   await service.db.transaction().execute(async (tx) => {
@@ -109,73 +101,78 @@ async function alike({ companyId, email }: { companyId: string; email: string },
   return companies
 }
 
-/** Everything that one network can ask for with a few registrations: 7 mails each. */
-async function pester(network: string, { companies = 5 } = {}) {
-  for (let count = 0; count < companies; count += 1) {
-    const others = await alike(await register(email, network), 3)
-    const asked = others.flatMap((company) => [RESEND, FORGOT].map((path) => ask(path, company, network)))
-    for (const { status } of await Promise.all(asked)) expect(status).toBe(202)
-  }
+/** A registration and six further emails, all that one network requests. */
+async function pester(network: string) {
+  const others = await alike(await register(email, network), 3)
+  const asked = others.flatMap((company) => [RESEND, FORGOT].map((path) => ask(path, company, network)))
+  for (const { status } of await Promise.all(asked)) expect(status).toBe(202)
 }
 
-test('an e-mail gets 12 in an hour from all instances; the others wait, and none is dropped', async () => {
-  await pester(newNetwork())
+/** One email for each of many companies, each from its own network; with the registration, one more. */
+async function crowd(count: number) {
+  for (const company of await alike(await register(email, newNetwork()), count))
+    await ask(RESEND, company, newNetwork())
   await allLookedAt()
-  for (let hours = 1; hours <= 2; hours += 1) {
-    expect(mailsTo(email)).toHaveLength(12 * hours)
+}
+
+test('an address gets 5 emails an hour from all instances; the others wait, and none is dropped', async () => {
+  const stranger = newNetwork()
+  await pester(stranger)
+  await pester(stranger)
+  await allLookedAt()
+  for (const sent of [5, 10]) {
+    expect(mailsTo(email)).toHaveLength(sent)
     await pass(HOUR - 1)
-    expect(mailsTo(email)).toHaveLength(12 * hours)
+    expect(mailsTo(email)).toHaveLength(sent)
     await pass(1)
   }
-  expect(mailsTo(email)).toHaveLength(35)
+  expect(mailsTo(email)).toHaveLength(14)
 })
 
-describe('the owner of an e-mail gets their own mail', () => {
-  test('within the hour, however often one network asks for other mail to it, at whatever moment', async () => {
+describe('the owner of an address gets their own email', () => {
+  test('within the hour, however often one network requests others, at any moment', async () => {
     const stranger = newNetwork()
     await pester(stranger)
+    await pester(stranger)
     await allLookedAt()
-    for (let hour = 0; hour < 3; hour += 1) {
+    for (const hour of [0, 1, 2]) {
       await pass(60)
       const owned = await register(email, newNetwork())
       await pass(HOUR - 61)
-      // What comes in the moment before others may be sent has no advantage.
-      await pester(stranger, { companies: hour === 0 ? 0 : 5 })
+      // Requests in the moment before others may be sent have no advantage.
+      if (hour > 0) await pester(stranger)
       service.clock.advance(1)
-      await pester(stranger, { companies: 0 })
       await allLookedAt()
       expect(await mailsOf(owned)).toHaveLength(1)
     }
-    expect(mailsTo(email).length).toBeLessThanOrEqual(48)
+    expect(mailsTo(email).length).toBeLessThanOrEqual(20)
   })
 
-  test('within the day, while 100 networks ask for as many as they can', async () => {
+  test('before the second emails of 24 networks', async () => {
     const first = newNetwork()
     const company = await register(email, first)
-    for (const network of [first, ...times(99, newNetwork)]) {
-      const others = await alike(company, 3)
-      await Promise.all(others.flatMap((other) => [RESEND, FORGOT].map((path) => ask(path, other, network))))
+    const others = await alike(company, 24)
+    for (const [n, network] of [first, ...times(23, newNetwork)].entries()) {
+      const other = others[n] ?? company
+      await Promise.all([RESEND, FORGOT].map((path) => ask(path, other, network)))
     }
     const owned = await register(email, newNetwork())
-    const [mine, theirs] = [newNetwork(), newNetwork()]
-    await Promise.all([ask(FORGOT, owned, mine), ask(RESEND, company, theirs)])
     await allLookedAt()
     let hours = 0
     for (; (await mailsOf(owned)).length === 0 && hours < 24; hours += 1) {
-      expect(mailsTo(email)).toHaveLength(12 * (hours + 1))
+      expect(mailsTo(email)).toHaveLength(5 * (hours + 1))
       await pass(HOUR)
     }
-    expect(hours).toBeLessThan(10)
+    expect(hours).toBeLessThan(7)
   })
 
-  test('before the second round of the /64s of a /48, four of which have a mail in a round', async () => {
-    // A /48 gets 12 mails for one company.
-    const companies = await alike(await register(email, newNetwork()), 40)
+  test('before the second round of the /64s of a /48, which has four emails in a round', async () => {
+    const companies = await alike(await register(email, newNetwork()), 12)
     for (const [index, company] of companies.entries())
       await ask(RESEND, company, `2001:db8:7:${index + 1}::1`)
     const owned = await register(email, newNetwork())
     await allLookedAt()
-    expect(mailsTo(email)).toHaveLength(12)
+    expect(mailsTo(email)).toHaveLength(5)
     await pass(HOUR)
     expect(await mailsOf(owned)).toHaveLength(1)
     const rounds = await sql<{ turn: number; mails: number }>`
@@ -183,14 +180,14 @@ describe('the owner of an e-mail gets their own mail', () => {
       where recipient = ${email} and wider_network = '2001:db8:7::' group by turn order by turn`.execute(
       service.db,
     )
-    for (const { mails } of rounds.rows) expect(mails).toBeLessThanOrEqual(4)
+    expect(rounds.rows.map(({ mails }) => mails)).toEqual([4, 4, 4])
   })
 
-  test('also when a stranger has asked three times for the same company', async () => {
+  test('even when a stranger has requested three for the same company', async () => {
     const owner = newNetwork()
     const company = await register(email, owner)
     const stranger = newNetwork()
-    for (let time = 0; time < 5; time += 1) {
+    for (const _ of times(5, () => 0)) {
       await allLookedAt()
       await ask(RESEND, company, stranger)
     }
@@ -202,34 +199,29 @@ describe('the owner of an e-mail gets their own mail', () => {
   })
 })
 
-test('an e-mail that is proven gets no more from strangers either, and what its owner causes waits for nobody', async () => {
+test('a proven address has the same limit, and emails that its owner causes do not wait', async () => {
   const person = await service.addCompany()
-  for (const network of times(10, newNetwork))
+  for (const network of times(4, newNetwork))
     for (const company of await alike(person, 2)) await ask(FORGOT, company, network)
   await allLookedAt()
-  expect(mailsTo(person.email)).toHaveLength(12)
-  const { accessToken } = await service.loginAs(person)
-  const json = { currentPassword: person.password, newPassword: 'quite another password' }
-  expect((await service.call('/auth/password/change', { token: accessToken, json })).status).toBe(204)
+  expect(mailsTo(person.email)).toHaveLength(5)
+  const { accessToken: token } = await service.loginAs(person)
+  const json = { for: 'email' }
+  expect((await service.call('/auth/second-factors/mail-code', { token, json })).status).toBe(202)
   await allLookedAt()
-  expect(mailsTo(person.email)).toHaveLength(13)
-  expect(mailsTo(person.email).at(-1)?.email.subject).toContain('was changed')
+  expect(mailsTo(person.email)).toHaveLength(6)
+  expect(mailsTo(person.email).at(-1)?.email.subject).toContain('Your code')
 })
 
-test('what waited for mails that were dropped goes at once', async () => {
-  for (const company of await alike(await register(email, newNetwork()), 30))
-    await ask(RESEND, company, newNetwork())
-  await allLookedAt()
-  expect(mailsTo(email)).toHaveLength(12)
-  // Those that wait are to verify an e-mail that is verified.
-  await service.db
-    .updateTable('users')
-    .set({ email_verified_at: new Date() })
-    .where('email', '=', email)
-    .execute()
-  // 12 were expected at the end of this hour, and 7 an hour later.
+test('an email that waited for dropped emails is sent immediately', async () => {
+  await crowd(14)
+  expect(mailsTo(email)).toHaveLength(5)
+  // Those that wait are to verify an email that is verified.
+  const users = service.db.updateTable('users').where('email', '=', email)
+  await users.set({ email_verified_at: new Date() }).execute()
+  // 5 were expected at the end of this hour, and 5 an hour later.
   await pass(HOUR)
-  expect(mailsTo(email)).toHaveLength(12)
+  expect(mailsTo(email)).toHaveLength(5)
   const owned = await register(email, newNetwork())
   await allLookedAt()
   expect(await mailsOf(owned)).toHaveLength(1)
@@ -238,9 +230,9 @@ test('what waited for mails that were dropped goes at once', async () => {
   expect(await unsent.where('sent_at', 'is', null).execute()).toEqual([])
 })
 
-describe('no place of a recipient is used up by a mail that', () => {
+describe('the limit does not count an email that', () => {
   const { limits } = service.config
-  const placesUsed = async () => {
+  const counted = async () => {
     const counter = counterOf({ limit: limits.mailToAddress, values: [email] })
     const rows = await service.db
       .selectFrom('rate_counters')
@@ -267,10 +259,10 @@ describe('no place of a recipient is used up by a mail that', () => {
       .transaction()
       .execute((tx) => countMail(tx, mail, { limit: limits.mailToAddress, now }))
     expect(await counting).toBeUndefined()
-    expect(await placesUsed()).toEqual([0])
+    expect(await counted()).toEqual([0])
   })
 
-  test('has no letter, since the link of a later one exists', async () => {
+  test('is not sent because the link of a later one exists', async () => {
     const person = await service.addCompany()
     email = person.email
     const later = {
@@ -285,37 +277,35 @@ describe('no place of a recipient is used up by a mail that', () => {
     await service.db.insertInto('one_time_tokens').values(later).execute()
     for (let time = 0; time < 2; time += 1) await ask(FORGOT, person, newNetwork())
     await allLookedAt()
-    expect([mailsTo(email).length, await placesUsed()]).toEqual([0, [0]])
+    expect([mailsTo(email).length, await counted()]).toEqual([0, [0]])
     const left = service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email)
     expect(await left.execute()).toEqual([])
   })
 })
 
-test('what can be sent wakes those whose turn is earlier', async () => {
-  for (const company of await alike(await register(email, newNetwork()), 40))
-    await ask(RESEND, company, newNetwork())
-  await allLookedAt()
+test('an email that could be sent lets earlier ones go first', async () => {
+  await crowd(14)
   // The recipient can get more, and nothing else is due.
   await sql`delete from rate_counters where counter like 'mail-to-address:%'`.execute(service.db)
   service.clock.advance(1)
   const owned = await register(email, newNetwork())
   await allLookedAt()
-  expect(mailsTo(email)).toHaveLength(24)
+  expect(mailsTo(email)).toHaveLength(10)
   expect(await mailsOf(owned)).toHaveLength(0)
   await pass(2 * HOUR)
   await pass(HOUR)
   expect(await mailsOf(owned)).toHaveLength(1)
 })
 
-test('a mail that has waited for a day has failed, and is tried no more', async () => {
+test('an email that has waited for a day fails', async () => {
   await pester(newNetwork())
   await allLookedAt()
-  // As if others had got all that this e-mail can get.
+  // As if others had got all that this address can get.
   await sql`update rate_counters set window_ends_at = ${new Date(service.clock.now() + 25 * HOUR * 1000)}
     where counter like 'mail-to-address:%'`.execute(service.db)
   await pass(24 * HOUR)
   const rows = await service.db.selectFrom('mail_outbox').selectAll().where('recipient', '=', email).execute()
-  expect(rows.filter((row) => row.sent_at)).toHaveLength(12)
+  expect(rows.filter((row) => row.sent_at)).toHaveLength(5)
   for (const row of rows.filter((row) => !row.sent_at)) {
     expect(row.failed_at).not.toBeNull()
     expect(row.last_error).toContain('as many mails as others can cause')
@@ -324,55 +314,55 @@ test('a mail that has waited for a day has failed, and is tried no more', async 
 
 describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
   const rowsOf = async () => {
-    const { rows } = await sql<{ counters: number; mails: number; counterBytes: number }>`
+    const { rows } = await sql<{ counters: number; mails: number }>`
       select (select count(*)::int from rate_counters where counter like 'mail%') as counters,
         (select count(*)::int from mail_outbox) as mails`.execute(service.db)
     return rows[0] ?? { counters: 0, mails: 0 }
   }
   const strangeRequest = (network: string) =>
     ask(FORGOT, { companyId: randomUUID(), email: newEmail() }, network)
+  const countAccepted = (answers: Answer[]) => answers.filter(({ status }) => status === 202).length
 
-  test('by the network: 120 requests an hour, whatever they ask for, and the next one is told so', async () => {
-    const [network, neighbour] = [newNetwork(), newNetwork()]
+  test('by network, whatever the requests are about', async () => {
+    const network = newNetwork()
     const before = await rowsOf()
-    const answers = await Promise.all(times(300, () => strangeRequest(network)))
-    expect(answers.filter(({ status }) => status === 202)).toHaveLength(120)
-    const [refused] = answers.filter(({ status }) => status !== 202)
+    const answers = await Promise.all(times(40, () => strangeRequest(network)))
+    expect(countAccepted(answers)).toBe(20)
+    const refused = answers.find(({ status }) => status !== 202)
     expect([refused?.status, refused?.body.code]).toEqual([429, 'rate_limited'])
-    expect(refused?.headers['ratelimit-policy']).toBe('"mail-requests";q=120;w=3600')
-    expect((await strangeRequest(neighbour)).status).toBe(202)
+    expect(refused?.headers['ratelimit-policy']).toBe('"mail-requests";q=20;w=3600')
+    expect((await strangeRequest(newNetwork())).status).toBe(202)
     await allLookedAt()
     const after = await rowsOf()
     // One for each account, and one for each network.
-    expect(after.counters - before.counters).toBe(121 + 2)
-    // Accounts that do not exist have no mail.
+    expect(after.counters - before.counters).toBe(21 + 2)
+    // Accounts that do not exist have no email.
     expect(after.mails).toBe(before.mails)
   })
 
-  test('by the /48: four times as many, and a /64 cannot use up those of the others', async () => {
+  test('by /48, four times as high, which one /64 cannot consume', async () => {
     const from = (subnet: number) => `2001:db8:48:${subnet.toString(16)}::1`
-    const answers = await Promise.all(times(300, () => strangeRequest(from(0))))
-    expect(answers.filter(({ status }) => status === 202)).toHaveLength(120)
+    expect(countAccepted(await Promise.all(times(40, () => strangeRequest(from(0)))))).toBe(20)
     const before = await rowsOf()
-    const others = await Promise.all(times(500, (index) => strangeRequest(from(1 + index))))
-    expect(others.filter(({ status }) => status === 202)).toHaveLength(360)
+    const others = await Promise.all(times(80, (index) => strangeRequest(from(1 + index))))
+    expect(countAccepted(others)).toBe(60)
     // At most one for each /64, and two for each account that was asked about: by the /64 and by the /48.
-    expect((await rowsOf()).counters - before.counters).toBeLessThanOrEqual(500 + 2 * 360)
+    expect((await rowsOf()).counters - before.counters).toBeLessThanOrEqual(80 + 2 * 60)
   })
 
-  test('for one account: three mails an hour for a /64, and four times as many for a /48', async () => {
+  test('for one account: three emails an hour by /64, and four times as many by /48', async () => {
     const company = await register(email, newNetwork())
     await allLookedAt()
     // Of those that are sent at the same moment, the older ones would go.
     for (const sender of service.senders) await sender.stop()
     const from = (subnet: number) => `2001:db8:49:${subnet.toString(16)}::1`
-    const queued = async () =>
-      (await service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email).execute())
-        .length - 1
-    for (let time = 0; time < 4; time += 1) await ask(RESEND, company, from(0))
+    const queued = async () => {
+      const mails = service.db.selectFrom('mail_outbox').select('mail_id').where('recipient', '=', email)
+      return (await mails.execute()).length - 1
+    }
+    for (const _ of times(4, () => 0)) await ask(RESEND, company, from(0))
     expect(await queued()).toBe(3)
-    for (const answer of await Promise.all(times(60, (index) => ask(RESEND, company, from(index)))))
-      expect(answer.status).toBe(202)
+    expect(countAccepted(await Promise.all(times(20, (index) => ask(RESEND, company, from(index)))))).toBe(20)
     expect(await queued()).toBe(12)
     await ask(RESEND, company, newNetwork())
     expect(await queued()).toBe(13)

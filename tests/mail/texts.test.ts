@@ -1,0 +1,115 @@
+import { describe, expect, test } from 'vitest'
+import {
+  isLinked,
+  LINKED_LETTERS,
+  type MailKind,
+  writeLinkedLetter,
+  writeNotice,
+} from '../../src/mail/letters.ts'
+import { type LetterContext, NOTICES } from '../../src/mail/notices.ts'
+import { renderLetter } from '../../src/mail/render.ts'
+import { times } from '../support/test-service.ts'
+
+/** The texts of all emails, from what users chose and what happened. */
+
+const KINDS = [...Object.keys(LINKED_LETTERS), ...Object.keys(NOTICES)] as MailKind[]
+const LINK = { url: 'https://auth.example.com/page#token=x', until: new Date(0) }
+const COMPANY_URL = 'https://auth.example.com/sign-in#company=acme'
+const SINCE = new Date(0).toISOString()
+
+/** All that an email can show, with one text wherever users choose it. */
+function contextOf(text: string): LetterContext {
+  const account = { id: '1', email: text, name: text, role: 'viewer' }
+  return {
+    companyName: text,
+    signInName: 'acme',
+    name: text,
+    isProven: true,
+    requestedAt: new Date(0),
+    role: 'analyst',
+    invitedBy: text,
+    userAgent: text,
+    code: '12345678',
+    factor: { kind: 'passkey', name: text },
+    companies: [{ name: text, signInName: 'acme', url: COMPANY_URL }],
+    admin: { name: text, email: text, reason: `The role comes from ${text}.` },
+    additions: { members: [account], serviceAccounts: [account], signingSecret: null },
+    additionsSince: SINCE,
+  }
+}
+
+function write(kind: MailKind, context: LetterContext) {
+  const letter = isLinked(kind) ? writeLinkedLetter(kind, context, LINK) : writeNotice(kind, context)
+  return { ...renderLetter(letter), links: letter.links ?? [] }
+}
+
+describe('a text that a user chose is no link in any email:', () => {
+  // What mail programs make links of in plain text: a scheme, a domain of at least two labels, an e-mail.
+  const SEEMS_LINK = /[a-z][a-z+.-]*:\S|[^\s@]+@[^\s@]+|[\p{L}\p{N}-]+[.\u3002\uff0e\uff61][\p{L}\p{N}]/giu
+
+  test.for([
+    'www.evil.example/x?y=1',
+    'ASP.NET/Core',
+    'Acme Inc.',
+    'J.R. Smith',
+    'evil\u3002example',
+    'EVIL\uff0eEXAMPLE',
+    'mailto:eve@evil.example',
+    'Your bill: evil.example?id=1',
+    '203.0.113.7:8080',
+  ])('%s', (text) => {
+    for (const kind of KINDS) {
+      const { subject, text: plain, html, links } = write(kind, contextOf(text))
+      const words = `${subject} ${plain}`.replace(/https:\/\/auth\.example\.com\/\S+/g, '')
+      expect(words.match(SEEMS_LINK) ?? [], kind).toEqual([])
+      expect(html.match(/<a /g) ?? [], kind).toHaveLength(links.length)
+    }
+  })
+})
+
+describe('a text that a user chose is no markup in any email (ASVS 1.2.1):', () => {
+  test.for([
+    ['<script>alert(1)</script>', '&lt;script&gt;alert(1)&lt;/script&gt;'],
+    ['"><img src=x onerror=alert(1)>', '&quot;&gt;&lt;img src=x onerror=alert(1)&gt;'],
+    ["' onmouseover='alert(1)", '&#39; onmouseover=&#39;alert(1)'],
+    ['&lt;b&gt;', '&amp;lt;b&amp;gt;'],
+  ] as const)('%s', ([text, escaped]) => {
+    for (const kind of KINDS) expect(write(kind, contextOf(text)).html, kind).not.toContain(text)
+    expect(write('password_changed', contextOf(text)).html).toContain(`Hello ${escaped},`)
+    expect(write('companies', contextOf(text)).html).toContain(`>${escaped} (acme)<`)
+  })
+})
+
+test('an encoded word in a name is not decoded in a subject (RFC 2047)', () => {
+  const { subject } = write('password_reset', contextOf('=?utf-8?q?evil?='))
+  expect(subject).toBe('Reset your password for = ?utf-8?q?evil?=')
+})
+
+test.for([
+  [0, 'None is left: make new ones'],
+  [1, 'One is left.'],
+  [2, '2 are left.'],
+] as const)('the email about a recovery code counts the codes left: %i', ([codesLeft, words]) => {
+  expect(write('recovery_code_used', { ...contextOf('Acme'), codesLeft }).text).toContain(words)
+})
+
+test('the email about a new password counts the withdrawn invitations', () => {
+  const textOf = (invitationsWithdrawn: number) =>
+    write('password_changed', { ...contextOf('Acme'), invitationsWithdrawn }).text
+  expect(textOf(0)).not.toContain('withdrawn')
+  expect(textOf(1)).toContain('An invitation you had sent was withdrawn')
+  expect(textOf(2)).toContain('2 invitations you had sent were withdrawn')
+})
+
+test('the email about a new password names 20 accounts that the user added, and counts the others', () => {
+  const textOf = (count: number, additionsSince: string | undefined = SINCE) => {
+    const members = times(count, (n) => ({ id: '', name: `New${n}`, email: `${n}`, role: 'viewer' }))
+    const additions = { members, serviceAccounts: [], signingSecret: null }
+    return write('password_changed', { ...contextOf('Acme'), additions, additionsSince }).text
+  }
+  expect(textOf(0)).not.toContain('added')
+  expect(textOf(20)).toContain('Joined by your invitation: New19 (19), viewer')
+  expect(textOf(20)).not.toContain('more')
+  expect(textOf(21)).toContain('And 1 more: see Members.')
+  expect(textOf(21)).not.toContain('New20')
+})
