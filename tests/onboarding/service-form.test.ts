@@ -3,13 +3,13 @@ import { expectField } from '../http/problem.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import { PASSWORD, useSharedService } from '../support/test-service.ts'
 
-/** What begins with gsp_ is kept for passwords of service members, so that a sign-in can tell by it what it looks for. */
+/** Passwords of service accounts begin with gsp_, by which a sign-in recognizes them. */
 
 const { service, mailbox } = await useSharedService()
 const { tokenOf, use } = useService(service, mailbox)
 const FORM = 'gsp_ and a few words more'
 
-test('nobody can choose a password of the form of service passwords', async () => {
+test('users cannot choose a password that begins with gsp_', async () => {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)
   const register = { companyName: 'Acme', name: 'Ada', email: newEmail() }
@@ -29,7 +29,7 @@ test('nobody can choose a password of the form of service passwords', async () =
   expect(status).toBe(204)
 })
 
-test('a person who chose one before still signs in, and is refused only the next', async () => {
+test('a user with an existing password of that form can sign in, and not choose a new one', async () => {
   const person = await service.addCompany()
   const hash = await service.context.hasher.hash(FORM)
   await service.db

@@ -2,12 +2,13 @@ import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { changeCompanyStatus } from '../../src/operator/companies.ts'
 import { changeUserStatus, createUser, invite } from '../../src/operator/users.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { newEmail, type Purpose, useService } from '../support/onboarding.ts'
 import {
   type Answer,
   createClock,
+  NEW_PASSWORD,
   openTestService,
   PASSWORD,
   type Person,
@@ -15,13 +16,15 @@ import {
   useSharedService,
 } from '../support/test-service.ts'
 
+/** What the tokens of emailed links do: verify an email address, reset a password, accept an invitation. */
+
 const { service, mailbox } = await useSharedService()
 const { register, join, tokenOf, use } = useService(service, mailbox)
 
 const PURPOSES: Purpose[] = ['verify', 'reset', 'invite']
 const SUCCESS = { verify: 200, reset: 204, invite: 201 }
 
-/** Somebody who can have a token of that purpose, and one. */
+/** A user who can have a token of that purpose, and one. */
 async function prepare(purpose: Purpose): Promise<Person & { token: string }> {
   if (purpose === 'verify') return await register()
   const person = await join()
@@ -34,23 +37,20 @@ function expectNoSuchToken(answer: Answer) {
   expect(answer.body.errors).toEqual([{ path: '/token', message: 'is unknown, used, replaced or expired' }])
 }
 
-/** All users of a company, without what changes by itself. */
 const usersOf = ({ companyId }: { companyId: string }) =>
   service.db.selectFrom('users').selectAll().where('company_id', '=', companyId).orderBy('email').execute()
 
-describe.each(PURPOSES)('a token to %s', (purpose) => {
-  test('works once, for one of fifty who use it at once on two instances, and never again (ASVS 2.3.4, 6.4.1, 6.5.1)', async () => {
+describe.for(PURPOSES)('a token to %s', (purpose) => {
+  test('works for one of 10 concurrent uses on two instances (ASVS 2.3.4, 6.4.1, 6.5.1, 15.4.2)', async () => {
     const { token } = await prepare(purpose)
-    const answers = await Promise.all(
-      times(50, (index) => use(purpose, token, { at: index % 2, password: `password number ${index}` })),
-    )
+    const answers = await Promise.all(times(10, (n) => use(purpose, token, { at: n % 2 })))
     expect(answers.filter(({ status }) => status === SUCCESS[purpose])).toHaveLength(1)
     for (const answer of answers.filter(({ status }) => status !== SUCCESS[purpose]))
       expectNoSuchToken(answer)
     expectNoSuchToken(await use(purpose, token))
   })
 
-  test('is refused for any other purpose, whatever it is made to look like, and works for its own then (ASVS 6.6.2)', async () => {
+  test('is refused for other purposes and while its company is suspended, and works then (ASVS 6.6.2)', async () => {
     const { companyId, token } = await prepare(purpose)
     const before = await usersOf({ companyId })
     const secret = token.slice(token.indexOf('_') + 1)
@@ -58,124 +58,95 @@ describe.each(PURPOSES)('a token to %s', (purpose) => {
       expectNoSuchToken(await use(other, token))
       expectNoSuchToken(await use(other, `${other}_${secret}`))
     }
-    expectNoSuchToken(await use(purpose, secret))
-    expectNoSuchToken(await use(purpose, token.toUpperCase()))
-    expectNoSuchToken(await use(purpose, `${token} `))
-    expect(await usersOf({ companyId })).toEqual(before)
-    expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
-  })
-
-  test('is replaced by a newer one (ASVS 6.5.1)', async () => {
-    const person = await prepare(purpose)
-    const newer = await tokenOf(purpose, person, person.email)
-    expect(newer).not.toBe(person.token)
-    expectNoSuchToken(await use(purpose, person.token))
-    expect((await use(purpose, newer)).status).toBe(SUCCESS[purpose])
-  })
-
-  test('does not work in a company that is suspended, and is not used up by the attempt', async () => {
-    const { companyId, token } = await prepare(purpose)
     await changeCompanyStatus(service.context, companyId, 'suspended')
-    const before = await usersOf({ companyId })
     expectNoSuchToken(await use(purpose, token))
     expect(await usersOf({ companyId })).toEqual(before)
     await changeCompanyStatus(service.context, companyId, 'active')
     expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
   })
+})
 
-  test('is used up by no GET or HEAD, of the link or of the endpoint (ASVS 14.2.1)', async () => {
-    const { token } = await prepare(purpose)
-    const paths = [
+test.for([
+  ['verify', 24 * 3600],
+  ['reset', 3600],
+  ['invite', 72 * 3600],
+] as const)('a token to %s expires after %i seconds (ASVS 6.5.5)', async ([purpose, seconds]) => {
+  const [early, late] = [await prepare(purpose), await prepare(purpose)]
+  service.clock.advance(seconds - 30)
+  expect((await use(purpose, early.token)).status).toBe(SUCCESS[purpose])
+  service.clock.advance(40)
+  expectNoSuchToken(await use(purpose, late.token))
+})
+
+test('GET and HEAD do not consume a token (ASVS 14.2.1)', async () => {
+  const { token } = await prepare('verify')
+  for (const method of ['GET', 'HEAD']) {
+    for (const path of [
       '/auth/verify-email',
       '/auth/password/reset',
       '/auth/invitations/preview',
       '/auth/invitations/accept',
-    ]
-    for (const method of ['GET', 'HEAD']) {
-      for (const path of paths) {
-        const { status, headers } = await service.call(path, { method })
-        // Invitations are deleted below the same path.
-        expect([status, String(headers['allow'])]).toEqual([
-          405,
-          expect.stringMatching(/^(?:DELETE, )?POST$/),
-        ])
-        expect((await service.call(`${path}?token=${token}`, { method })).status).toBe(405)
-      }
-      for (const page of ['verify-email', 'reset-password', 'accept-invitation'])
-        expect((await service.call(`/../${page}`, { method })).status).toBe(200)
-    }
-    expect((await use(purpose, token)).status).toBe(SUCCESS[purpose])
-  })
-
-  test('that is none is refused as one that does not work', async () => {
-    for (const token of [
-      '',
-      `${purpose}_`,
-      'x'.repeat(1_000),
-      `${purpose}_${'A'.repeat(43)}`,
-      `${purpose}_é`,
     ])
-      expectNoSuchToken(await use(purpose, token))
-  })
+      expect((await service.call(`${path}?token=${token}`, { method })).status).toBe(405)
+    for (const page of ['verify-email', 'reset-password', 'accept-invitation'])
+      expect((await service.call(`/../${page}`, { method })).status).toBe(200)
+  }
+  expect((await use('verify', token)).status).toBe(SUCCESS.verify)
 })
 
-describe('a token expires (ASVS 6.5.5)', () => {
-  test.each([
-    ['verify', 24 * 3600],
-    ['reset', 3600],
-    ['invite', 72 * 3600],
-  ] as const)('to %s after %i s', async (purpose, seconds) => {
-    const [early, late] = [await prepare(purpose), await prepare(purpose)]
-    service.clock.advance(seconds - 30)
-    expect((await use(purpose, early.token)).status).toBe(SUCCESS[purpose])
-    service.clock.advance(40)
-    expectNoSuchToken(await use(purpose, late.token))
-  })
+test('a token of the wrong form is refused as one that does not work', async () => {
+  const { token } = await prepare('verify')
+  const secret = token.slice('verify_'.length)
+  const broken = ['', 'verify_', 'x'.repeat(1_000), `verify_${'A'.repeat(43)}`, 'verify_é']
+  for (const one of [...broken, secret, token.toUpperCase(), `${token} `])
+    expectNoSuchToken(await use('verify', one))
 })
 
-describe('of a company', () => {
-  test('a token does nothing to the same address in another (ASVS 8.4.1)', async () => {
-    const email = newEmail()
-    const [here, there] = [await register(email), await register(email)]
-    expect((await use('verify', here.token)).body.companyId).toBe(here.companyId)
-    expect((await service.login(here)).status).toBe(200)
-    expect((await service.login(there)).body.code).toBe('email_not_verified')
-    expect((await use('verify', there.token)).status).toBe(200)
+test('a token works only for the account of its own company (ASVS 8.4.1)', async () => {
+  const email = newEmail()
+  const [here, there] = [await register(email), await register(email)]
+  expect((await use('verify', here.token)).body.companyId).toBe(here.companyId)
+  expect((await service.login(here)).status).toBe(200)
+  expect((await service.login(there)).body.code).toBe('email_not_verified')
+  expect((await use('verify', there.token)).status).toBe(200)
 
-    const reset = await tokenOf('reset', here, email)
-    const session = await service.loginAs(there)
-    expect((await use('reset', reset, { password: 'a password of her own' })).status).toBe(204)
-    expect((await service.login(here)).status).toBe(401)
-    expect((await service.login(there)).status).toBe(200)
-    expect((await service.getSession({ token: session.accessToken })).status).toBe(200)
-  })
+  const reset = await tokenOf('reset', here, email)
+  const session = await service.loginAs(there)
+  expect((await use('reset', reset)).status).toBe(204)
+  expect((await service.login(here)).status).toBe(401)
+  expect((await service.login(there)).status).toBe(200)
+  expect((await service.getSession({ token: session.accessToken })).status).toBe(200)
+})
+
+test('a newer link replaces an older one, even if the database fails at first', async () => {
+  const person = await service.addUser(await service.addCompany(), 'viewer', { email: newEmail() })
+  const older = await tokenOf('reset', person, person.email)
+  await sql`create sequence notes`.execute(service.db)
+  await sql`create function fail_once() returns trigger language plpgsql as $$ begin
+    if nextval('notes') = 1 then raise exception 'not now'; end if; return new; end $$`.execute(service.db)
+  await sql`create trigger fail before update on one_time_tokens for each row
+    when (new.email = ${sql.lit(person.email)}) execute function fail_once()`.execute(service.db)
+  const newer = await tokenOf('reset', person, person.email)
+  await sql`drop trigger fail on one_time_tokens`.execute(service.db)
+  expectNoSuchToken(await use('reset', older))
+  expect((await use('reset', newer)).status).toBe(204)
 })
 
 describe('a reset', () => {
-  test('with a password that may not be chosen says so, and the token still works', async () => {
+  test('with a password that is not accepted leaves the token unused', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
-    for (const password of [
-      'short',
-      'password1',
-      person.email,
-      `Company of ${person.email}`,
-      'x'.repeat(129),
-    ]) {
-      const answer = await use('reset', token, { password })
-      expectProblem(answer, [400, 'invalid_request'])
-      expect(answer.body.errors[0].path).toBe('/newPassword')
-    }
+    for (const password of ['short', person.email, `Company of ${person.email}`])
+      expectField(await use('reset', token, { password }), '/newPassword')
     expect((await service.login(person)).status).toBe(200)
     expect((await use('reset', token)).status).toBe(204)
   })
 
-  test("ends all sessions of the user, of both kinds and on all instances, and nobody else's (ASVS 7.4.3)", async () => {
+  test("ends the user's sessions, and no others (ASVS 7.4.3)", async () => {
     const person = await join()
-    const colleague = await service.addUser(person)
     const { accessToken, refreshToken } = await service.loginAs(person)
     const cookie = await service.cookieOf(person)
-    const other = await service.loginAs(colleague)
+    const other = await service.loginAs(await service.addUser(person))
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
     const ended = { status: 401, body: { code: 'session_ended', reason: 'password_reset' } }
     for (const credential of [{ token: accessToken }, { cookie }])
@@ -184,13 +155,13 @@ describe('a reset', () => {
     expect((await service.getSession({ token: other.accessToken })).status).toBe(200)
   })
 
-  test('proves the address: who never opened the first mail can sign in then', async () => {
+  test('verifies the email address of a user who never opened the first email', async () => {
     const { token: _, ...person } = await register()
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
-    expect((await service.login({ ...person, password: 'a chosen password' })).status).toBe(200)
+    expect((await service.login({ ...person, password: NEW_PASSWORD })).status).toBe(200)
   })
 
-  test('does nothing for a user who was disabled meanwhile, and tells nobody why', async () => {
+  test('of a user who is disabled in the meantime fails like an unknown token', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
     await service.addUser(person, 'admin')
@@ -199,37 +170,32 @@ describe('a reset', () => {
     expectNoSuchToken(await use('reset', token))
     expect(await usersOf(person)).toEqual(before)
   })
-})
 
-test('a link is dead when a newer one was sent, also if the database could not take that in at first', async () => {
-  const own = await openTestService({ env: { SMTP_URL: mailbox.url } })
-  const { companyId, email } = await own.addUser(await own.addCompany(), 'viewer', { email: newEmail() })
-  const ask = async () => {
-    await own.call('/auth/password/forgot', { json: { companyId, email } })
-    return (await mailbox.mailTo(email, 'Reset your password')).token
-  }
-  const older = await ask()
-  await expect
-    .poll(() => own.db.selectFrom('one_time_tokens').select('is_sent').execute())
-    .toEqual([{ is_sent: true }])
-  await sql`create sequence notes`.execute(own.db)
-  await sql`create function fail_once() returns trigger language plpgsql as $$ begin
-    if nextval('notes') = 1 then raise exception 'not now'; end if; return new; end $$`.execute(own.db)
-  await sql`create trigger fail before update on one_time_tokens for each row execute function fail_once()`.execute(
-    own.db,
-  )
-  await ask()
-  const waiting = own.db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null)
-  await expect.poll(() => waiting.execute()).toEqual([])
-  expectNoSuchToken(await own.call('/auth/password/reset', { json: { token: older, newPassword: PASSWORD } }))
+  test('withdraws the invitations that its owner had sent, and the email about it says how many', async () => {
+    const admin = await join()
+    const { accessToken: token } = await service.loginAs(admin)
+    const { accessToken: byColleague } = await service.loginAs(await service.addUser(admin, 'admin'))
+    const invited: string[] = []
+    for (const by of [token, token, byColleague]) {
+      const email = newEmail()
+      await service.call('/auth/invitations', { token: by, json: { email, role: 'viewer' } })
+      invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
+    }
+    expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
+    const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
+    expect(told.text).toContain('2 invitations you had sent were withdrawn')
+    const [first = '', second = '', others = ''] = invited
+    for (const withdrawn of [first, second]) expectNoSuchToken(await use('invite', withdrawn))
+    expect((await use('invite', others)).status).toBe(201)
+  })
 })
 
 describe('an invitation', () => {
-  test('is previewed as often as one likes, and accepted then', async () => {
+  test('can be previewed several times before it is accepted', async () => {
     const person = await join()
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
-    for (let count = 0; count < 3; count += 1) {
+    for (const _ of times(2, () => 0)) {
       const { status, body } = await service.call('/auth/invitations/preview', { json: { token } })
       expect([status, body.email, body.role]).toEqual([200, email, 'viewer'])
     }
@@ -237,7 +203,7 @@ describe('an invitation', () => {
     expectNoSuchToken(await service.call('/auth/invitations/preview', { json: { token } }))
   })
 
-  test('is accepted, and a user created, in a company whose name could not be chosen today', async () => {
+  test('is accepted in a company whose name is no longer allowed', async () => {
     const admin = await service.addCompany()
     const name = 'Acme, formerly www.acme.example/shop'
     await service.db
@@ -253,7 +219,7 @@ describe('an invitation', () => {
     expect((await service.login({ ...admin, ...user })).status).toBe(200)
   })
 
-  test('of one address in two spellings, accepted at once by both links, makes one account', async () => {
+  test('of one email in two spellings, accepted concurrently by both links, creates one account', async () => {
     const person = await join()
     const email = newEmail()
     await invite(service.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
@@ -261,7 +227,7 @@ describe('an invitation', () => {
     await invite(service.context, person.companyId, { email, role: 'analyst' })
     const { token: second } = await mailbox.mailTo(email)
     const answers = await Promise.all(
-      times(20, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
+      times(8, (i) => use('invite', i % 2 ? first : second, { at: Math.floor(i / 2) % 2 })),
     )
     for (const { status } of answers) expect([201, 400]).toContain(status)
     const accepted = answers.filter(({ status }) => status === 201)
@@ -270,7 +236,7 @@ describe('an invitation', () => {
     expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
   })
 
-  test('that was asked for earlier and comes later is dropped: the later one stands', async () => {
+  test('that is emailed after a later one is dropped', async () => {
     let refusals = 1
     const busy = await openMailbox({
       onMessage() {
@@ -293,7 +259,7 @@ describe('an invitation', () => {
     expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
   })
 
-  test("is void once its address is a user's in another way, and changes nothing about that user", async () => {
+  test('no longer works once its email belongs to a user, who stays as they are', async () => {
     const person = await join()
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
@@ -303,7 +269,7 @@ describe('an invitation', () => {
     expect(await usersOf(person)).toEqual(before)
   })
 
-  test('is refused to who is a user already, to no address, in no role and to no company', async () => {
+  test('by an operator needs a new email, a valid role, and a company', async () => {
     const person = await join()
     const inviteAs = (email: string, role: string, companyId = person.companyId) =>
       invite(service.context, companyId, { email, role })
@@ -313,26 +279,17 @@ describe('an invitation', () => {
     await expect(inviteAs(newEmail(), 'viewer', person.userId)).rejects.toThrow('no company')
   })
 
-  test('with a password or name that may not be chosen says so, and still stands', async () => {
-    const person = await join()
-    const token = await tokenOf('invite', person)
+  test('with a name or password that is not accepted can still be accepted', async () => {
+    const token = await tokenOf('invite', await join())
     const accept = (json: object) =>
       service.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
-    for (const [json, path] of [
-      [{ password: 'short' }, '/password'],
-      [{ name: 'Bob\r\nBcc: x@x.example' }, '/name'],
-      [{ name: '  ' }, '/name'],
-      [{ name: 'x'.repeat(101) }, '/name'],
-    ] as const) {
-      const answer = await accept(json)
-      expectProblem(answer, [400, 'invalid_request'])
-      expect(answer.body.errors[0].path).toBe(path)
-    }
+    expectField(await accept({ password: 'short' }), '/password')
+    expectField(await accept({ name: 'Bob\r\nBcc: x@x.example' }), '/name')
     expect((await accept({})).status).toBe(201)
   })
 })
 
-describe('of requests at instances whose clocks differ by 45 s, the database says which is later (ASVS 6.5.1):', async () => {
+describe('at instances whose clocks differ by 45 s, the database orders requests (ASVS 6.5.1):', async () => {
   const [ahead, behind] = [createClock(), createClock()]
   behind.advance(-45)
   const apart = await openTestService({
@@ -352,18 +309,18 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
     return mail.token
   }
 
-  test('a later reset is mailed and works, and the earlier one is dead', async () => {
+  test('a later reset replaces the earlier one', async () => {
     const person = await apart.addUser(admin)
     const json = { companyId: person.companyId, email: person.email }
     const forgot = (at: number) => mailed(person.email, '/auth/password/forgot', json, at)
     const [first, second] = [await forgot(0), await forgot(1)]
     const reset = (token: string) =>
-      apart.call('/auth/password/reset', { json: { token, newPassword: 'a chosen password' } })
+      apart.call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } })
     expectNoSuchToken(await reset(first))
     expect((await reset(second)).status).toBe(204)
   })
 
-  test('a later invitation is sent, and so is one that is sent again', async () => {
+  test('a later invitation replaces the earlier one, and so does one that is resent', async () => {
     const email = newEmail()
     const invitation = { email, role: 'viewer' }
     const first = await mailed(email, '/auth/invitations', invitation, 0)
@@ -375,21 +332,21 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
     const third = await mailed(email, `/auth/invitations/${id}/resend`, {}, 1)
     const accept = (token: string) =>
       apart.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD } })
-    for (const dead of [first, second]) expectNoSuchToken(await accept(dead))
+    for (const replaced of [first, second]) expectNoSuchToken(await accept(replaced))
     expect((await accept(third)).status).toBe(201)
   })
 
-  test('of twenty at once, one link is left: that of the last request', async () => {
+  test('of concurrent requests, one link works: that of the last', async () => {
     const person = await apart.addUser(admin)
     const json = { companyId: person.companyId, email: person.email }
-    await Promise.all(times(20, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))
+    await Promise.all(times(8, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))
     await allSent()
     const tokens = mailbox.mails.flatMap((mail) =>
       mail.recipients.includes(person.email) && mail.token !== '' ? [mail.token] : [],
     )
     const works = []
     for (const token of tokens) {
-      // A password that is refused uses up no token.
+      // A refused password does not consume the token.
       const refused = await apart.call('/auth/password/reset', { json: { token, newPassword: 'short' } })
       if (refused.body.errors[0].path === '/newPassword') works.push(token)
     }
@@ -402,7 +359,7 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
     expect(rows).toEqual([{ is_sent: true }])
   })
 
-  test('a link whose token came to light late is dead, though it was not deleted', async () => {
+  test('a replaced link does not work even if its token was not deleted', async () => {
     const person = await apart.addUser(admin)
     const json = { companyId: person.companyId, email: person.email }
     const token = await mailed(person.email, '/auth/password/forgot', json, 0)
@@ -413,26 +370,7 @@ describe('of requests at instances whose clocks differ by 45 s, the database say
         request_number + 1, true
       from one_time_tokens where email = ${person.email}`.execute(apart.db)
     expectNoSuchToken(
-      await apart.call('/auth/password/reset', { json: { token, newPassword: 'a chosen password' } }),
+      await apart.call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } }),
     )
   })
-})
-
-test('a reset withdraws the invitations that its owner had sent, and the mail about it says how many', async () => {
-  const admin = await join()
-  const { accessToken: token } = await service.loginAs(admin)
-  const colleague = await service.addUser(admin, 'admin')
-  const { accessToken: byColleague } = await service.loginAs(colleague)
-  const invited: string[] = []
-  for (const by of [token, token, byColleague]) {
-    const email = newEmail()
-    await service.call('/auth/invitations', { token: by, json: { email, role: 'viewer' } })
-    invited.push((await mailbox.mailTo(email, 'Your invitation')).token)
-  }
-  expect((await use('reset', await tokenOf('reset', admin, admin.email))).status).toBe(204)
-  const { email: told } = await mailbox.mailTo(admin.email, 'was changed')
-  expect(told.text).toContain('2 invitations you had sent were withdrawn')
-  const [first = '', second = '', others = ''] = invited
-  for (const dead of [first, second]) expectNoSuchToken(await use('invite', dead))
-  expect((await use('invite', others)).status).toBe(201)
 })

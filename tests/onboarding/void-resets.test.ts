@@ -4,9 +4,9 @@ import { deleteUser } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { useService } from '../support/onboarding.ts'
-import { openTestService, type Person } from '../support/test-service.ts'
+import { NEW_PASSWORD, openTestService, type Person } from '../support/test-service.ts'
 
-/** After a change of password no reset works that was requested before, wherever its mail is (ASVS 6.4.3, 7.4.3). */
+/** A new password invalidates all resets that were requested before, wherever their emails are (ASVS 6.4.3, 7.4.3). */
 
 let whileReceiving = async () => {}
 const mailbox = await openMailbox({ onMessage: () => whileReceiving() })
@@ -23,7 +23,7 @@ const WAYS = {
   change: {
     prepare: async (person: Person) => (await service.loginAs(person)).accessToken,
     run: async (token: string, { password: currentPassword }: Person) => {
-      const json = { currentPassword, newPassword: 'quite another password' }
+      const json = { currentPassword, newPassword: NEW_PASSWORD }
       return (await service.call('/auth/password/change', { token, json, at: 1 })).status
     },
   },
@@ -41,7 +41,7 @@ const WAYS = {
 const resetMailsTo = ({ email }: Person) =>
   mailbox.mails.filter((mail) => mail.recipients.includes(email) && mail.token.startsWith('reset_'))
 
-async function expectVoid(token: string): Promise<void> {
+async function expectInvalid(token: string): Promise<void> {
   const answer = await use('reset', token, { password: 'the choice of a thief' })
   expectProblem(answer, [400, 'invalid_request'])
   expect(answer.body.errors[0].path).toBe('/token')
@@ -64,17 +64,17 @@ const oneRefused = ({ email }: Person) =>
 const tokensOf = ({ companyId }: Person) =>
   service.db.selectFrom('one_time_tokens').select('email').where('company_id', '=', companyId).execute()
 
-describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, { prepare, run }) => {
-  test('that was mailed', async () => {
+describe.for(Object.entries(WAYS))('a %s of the password invalidates a reset', ([, { prepare, run }]) => {
+  test('that was emailed', async () => {
     const person = await service.addCompany()
     const credential = await prepare(person)
     // The token of a reset is replaced by the next one, so only the change has an older one here.
     const token = run === WAYS.reset.run ? credential : await tokenOf('reset', person, person.email)
     expect(await run(credential, person)).toBe(204)
-    await expectVoid(token)
+    await expectInvalid(token)
   })
 
-  test('whose mail waits for the mail server', async () => {
+  test('whose email waits for the mail server', async () => {
     const person = await service.addCompany()
     const credential = await prepare(person)
     const before = resetMailsTo(person).length
@@ -89,7 +89,7 @@ describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, 
     expect(await tokensOf(person)).toEqual([])
   })
 
-  test('whose mail is being sent at that moment', async () => {
+  test('whose email is being sent', async () => {
     const person = await service.addCompany()
     const credential = await prepare(person)
     const before = resetMailsTo(person).length
@@ -107,10 +107,10 @@ describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, 
     await allSent()
     const sent = resetMailsTo(person)
     expect(sent).toHaveLength(before + 1)
-    await expectVoid(sent.at(-1)?.token ?? '')
+    await expectInvalid(sent.at(-1)?.token ?? '')
   })
 
-  test('whose token is being made when the change begins', async () => {
+  test('whose token is being created when the change begins', async () => {
     const person = await service.addCompany()
     const credential = await prepare(person)
     const before = resetMailsTo(person).length
@@ -129,10 +129,10 @@ describe.each(Object.entries(WAYS))('a %s of the password ends a reset', (_way, 
     whileReceiving = async () => {}
     await allSent()
     expect(await tokensOf(person)).toEqual([])
-    for (const { token } of resetMailsTo(person).slice(before)) await expectVoid(token)
+    for (const { token } of resetMailsTo(person).slice(before)) await expectInvalid(token)
   })
 
-  test('whose token would be made before the change is committed', async () => {
+  test('whose token would be created before the change is committed', async () => {
     const person = await service.addCompany()
     const credential = await prepare(person)
     const before = resetMailsTo(person).length
@@ -159,7 +159,7 @@ describe('the deletion of a user', () => {
     deleteUser(service.context, person.companyId, person, service.clock.now())
   const addMember = async () => await service.addUser(await service.addCompany())
 
-  test('leaves no reset whose token is being made when it begins (ASVS 14.2.7)', async () => {
+  test('leaves no reset whose token is being created when it begins (ASVS 14.2.7)', async () => {
     const person = await addMember()
     const making = await openGate('insert on one_time_tokens')
     await forget(person)
@@ -186,7 +186,7 @@ describe('the deletion of a user', () => {
       return () => WAYS.change.run(credential, person)
     }
 
-    test('lets the change end first, and then deletes the mail about it too', async () => {
+    test('waits for a change that came first, and deletes the email about it', async () => {
       const person = await addMember()
       const change = await prepareChange(person)
       const committing = await openGate('update on users')
@@ -200,7 +200,7 @@ describe('the deletion of a user', () => {
       expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
     })
 
-    test('lets the change wait, which then changes nothing', async () => {
+    test('makes a later change wait and change nothing', async () => {
       const person = await addMember()
       const change = await prepareChange(person)
       const committing = await openGate('update on users')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { invite } from '../../src/operator/users.ts'
 import { openMailbox } from '../support/mailbox.ts'
-import { openTestService } from '../support/test-service.ts'
+import { NEW_PASSWORD, openTestService, PASSWORD } from '../support/test-service.ts'
 
 const mailbox = await openMailbox()
 const service = await openTestService({
@@ -14,9 +14,9 @@ const service = await openTestService({
 })
 
 const email = 'ada@acme.example'
-const password = 'a password of her own'
+const password = PASSWORD
 
-test('a company comes in from nothing, over HTTP and mail alone, and its people look after themselves', async () => {
+test('a company registers, and its users manage their accounts, over HTTP and email only', async () => {
   const registered = await service.call('/auth/register', {
     json: { companyName: 'Acme', name: 'Ada', email: 'Ada@Acme.example', password },
   })
@@ -74,11 +74,11 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
     user: { id: accepted.body.userId, name: 'Bob', role: 'analyst' },
   })
 
-  // Another password: this session goes on, the others do not (ASVS 6.2.2, 6.2.3, 7.4.3).
+  // A new password: this session continues, the others do not (ASVS 6.2.2, 6.2.3, 7.4.3).
   const other = await service.loginAs(ada, { at: 1 })
   const changed = await service.call('/auth/password/change', {
     token: session.accessToken,
-    json: { currentPassword: password, newPassword: 'another password of hers' },
+    json: { currentPassword: password, newPassword: NEW_PASSWORD },
   })
   expect(changed.status).toBe(204)
   expect((await service.getSession({ token: session.accessToken, at: 1 })).status).toBe(200)
@@ -93,14 +93,13 @@ test('a company comes in from nothing, over HTTP and mail alone, and its people 
   const forgotten = await service.call('/auth/password/forgot', { json: { companyId, email } })
   expect([forgotten.status, forgotten.body]).toEqual([202, {}])
   const { token: reset } = await mailbox.mailTo(email)
-  const newest = { ...ada, password: 'the newest password' }
   expect(
-    await service.call('/auth/password/reset', { json: { token: reset, newPassword: newest.password } }),
+    await service.call('/auth/password/reset', { json: { token: reset, newPassword: password } }),
   ).toMatchObject({ status: 204 })
   expect(await service.getSession({ token: session.accessToken, at: 1 })).toMatchObject({
     status: 401,
     body: { code: 'session_ended', reason: 'password_reset' },
   })
   expect((await mailbox.mailTo(email)).email.subject).toContain('password for Acme was changed')
-  expect((await service.login(newest, { at: 1 })).status).toBe(200)
+  expect((await service.login(ada, { at: 1 })).status).toBe(200)
 })

@@ -2,7 +2,7 @@ import { expect, vi } from 'vitest'
 import { normalizeEmail } from '../../src/http/email-address.ts'
 import { invite } from '../../src/operator/users.ts'
 import type { Mailbox } from './mailbox.ts'
-import { PASSWORD, type Person, type TestService } from './test-service.ts'
+import { NEW_PASSWORD, PASSWORD, type Person, type TestService } from './test-service.ts'
 
 /** Registration, invitations and mailed tokens, for the tests that need them. */
 
@@ -64,7 +64,7 @@ export function useService(service: TestService, mailbox: Mailbox) {
   }
 
   /** Sends a token to the endpoint of a purpose, which can differ from the token's own. */
-  function use(purpose: Purpose, token: string, { at = 0, password = 'a chosen password' } = {}) {
+  function use(purpose: Purpose, token: string, { at = 0, password = NEW_PASSWORD } = {}) {
     const calls = {
       verify: ['/auth/verify-email', { token }],
       reset: ['/auth/password/reset', { token, newPassword: password }],
