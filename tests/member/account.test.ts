@@ -1,12 +1,13 @@
 import { describe, expect, test, vi } from 'vitest'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
-import { expectProblem } from '../http/problem.ts'
+import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
 import {
   type Answer,
   countWaiting,
+  NEW_PASSWORD,
   openTestService,
   PASSWORD,
   type Person,
@@ -14,7 +15,7 @@ import {
   useSharedService,
 } from '../support/test-service.ts'
 
-/** One's own name and e-mail. */
+/** Users change their own name and email. */
 
 const { service, mailbox } = await useSharedService()
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
@@ -26,13 +27,9 @@ const ask = async (token: string, newEmail: string) => {
   return await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
 }
 const confirm = (token: string, at = 0) => service.call('/auth/email/confirm', { json: { token }, at })
-const expectDead = async (token: string) => {
-  const answer = await confirm(token)
-  expectProblem(answer, [400, 'invalid_request'])
-  expect(answer.body.errors[0].path).toBe('/token')
-}
+const expectInvalid = async (token: string) => expectField(await confirm(token), '/token')
 
-/** A member who has asked for another e-mail, with the mailed token. */
+/** A member who has requested a new email, with the emailed token. */
 async function asking() {
   const person = await service.addUser(admin)
   const token = await tokenOf(person)
@@ -45,27 +42,35 @@ async function asking() {
   return { person, token, email, mail, notice, mailed: mail.token }
 }
 
-test("one's own name changes at once, in its stored form (ASVS 2.2.1)", async () => {
+test('a name change takes effect immediately, in its stored form (ASVS 2.2.1)', async () => {
   const token = await tokenOf(await service.addUser(admin))
   const change = (name: string) => service.call('/auth/account', { method: 'PATCH', token, json: { name } })
   const { status, body } = await change('  Ada\u0301 ')
   expect([status, body.name]).toEqual([200, 'Ad\u00e1'])
   expect((await service.getSession({ token, at: 1 })).body.user.name).toBe('Ad\u00e1')
-  for (const name of ['', ' ', 'a\nb', 'https://evil.example', 'x'.repeat(101)])
-    expectProblem(await change(name), [400, 'invalid_request'])
+  for (const name of ['', 'a\nb']) expectField(await change(name), '/name')
 })
 
-test('a name that stays leaves no entry, and who changes theirs too often is refused (ASVS 2.4.1)', async () => {
-  const strict = await openTestService({ env: { LIMIT_MEMBER_CHANGES: '3/3600', RATE_LIMIT_SCALE: '1' } })
+test('changes of the account are limited, and a name that stays leaves no entry (ASVS 2.4.1)', async () => {
+  const strict = await openTestService({
+    env: { LIMIT_MEMBER_CHANGES: '3/3600', LIMIT_PASSWORD_CHANGES: '2/3600', RATE_LIMIT_SCALE: '1' },
+  })
   const { accessToken: token } = await strict.loginAs(await strict.addCompany())
-  const change = (name: string) => strict.call('/auth/account', { method: 'PATCH', token, json: { name } })
-  for (const name of ['Ada', 'Ada', 'Ada']) expect((await change(name)).status).toBe(200)
-  expectProblem(await change('Eve'), [429, 'rate_limited'])
+  const rename = (name: string) => strict.call('/auth/account', { method: 'PATCH', token, json: { name } })
+  for (const name of ['Ada', 'Ada', 'Ada']) expect((await rename(name)).status).toBe(200)
+  expectProblem(await rename('Eve'), [429, 'rate_limited'])
   const rows = await selectAudit(strict.db).selectAll().where('action', '=', 'name_change').execute()
   expect(rows).toHaveLength(1)
+
+  const move = async () => {
+    const mailCode = await mailedCodeOf(strict, { token }, 'email_change_code')
+    return await strict.call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
+  }
+  expect([(await move()).status, (await move()).status]).toEqual([202, 202])
+  expectProblem(await move(), [429, 'rate_limited'])
 })
 
-test('nothing of an account changes by a session that ends while the change waits (ASVS 7.4.3, 15.4.2)', async () => {
+test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15.4.2)', async () => {
   const person = await service.addUser(admin)
   const token = await tokenOf(person)
   const changes: Promise<Answer>[] = []
@@ -84,8 +89,8 @@ test('nothing of an account changes by a session that ends while the change wait
   expect(user).toEqual({ name: expect.not.stringContaining('Mallory'), pending_email: null })
 })
 
-describe("one's own e-mail (ASVS 6.3.7)", () => {
-  test('changes when the link that was mailed to the new one is followed, and both are told', async () => {
+describe('a new email address (ASVS 6.3.7)', () => {
+  test('replaces the old one when its link is followed, and both get an email', async () => {
     const { person, token, email, mail, notice, mailed } = await asking()
     expect(mail.email.subject).toBe('Confirm your new email address')
     expect(notice.email.subject).toContain('Another email address')
@@ -100,12 +105,12 @@ describe("one's own e-mail (ASVS 6.3.7)", () => {
     expect((await service.login({ ...person, email })).status).toBe(200)
     for (const recipient of [person.email, email])
       expect((await mailbox.mailTo(recipient)).email.subject).toContain('was changed')
-    await expectDead(mailed)
-    // What was mailed to the old one is void.
+    await expectInvalid(mailed)
+    // Links that were emailed to the old one no longer work.
     expect((await use('reset', reset)).status).toBe(400)
   })
 
-  test('asks for a recent proof (ASVS 7.5.1)', async () => {
+  test('requires recent authentication (ASVS 7.5.1)', async () => {
     const signedIn = await service.loginAs(await service.addUser(admin))
     service.clock.advance(16 * 60)
     const { body } = await service.refresh(signedIn.refreshToken)
@@ -113,13 +118,13 @@ describe("one's own e-mail (ASVS 6.3.7)", () => {
   })
 
   test.for<[string, (person: Person, token: string) => Promise<unknown>]>([
-    ['a newer one', async (_, token) => await ask(token, newEmail())],
+    ['a newer request', async (_, token) => await ask(token, newEmail())],
     [
-      'a change of password',
+      'a change of the password',
       async ({ password }, token) =>
         await service.call('/auth/password/change', {
           token,
-          json: { currentPassword: password, newPassword: 'another password of hers' },
+          json: { currentPassword: password, newPassword: NEW_PASSWORD },
         }),
     ],
     [
@@ -127,7 +132,7 @@ describe("one's own e-mail (ASVS 6.3.7)", () => {
       async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
     ],
     [
-      'disabling',
+      'the user is disabled',
       async ({ userId }) =>
         await service.call(`/auth/members/${userId}`, {
           method: 'PATCH',
@@ -136,30 +141,30 @@ describe("one's own e-mail (ASVS 6.3.7)", () => {
         }),
     ],
     [
-      'deletion',
+      'the user is deleted',
       async ({ userId }) =>
         await service.call(`/auth/members/${userId}`, { method: 'DELETE', token: await tokenOf(admin) }),
     ],
-  ])('stays after %s: the link is dead', async ([, act]) => {
+  ])('cannot be confirmed after %s', async ([, act]) => {
     const { person, token, mailed } = await asking()
     service.clock.advance(1)
     await act(person, token)
-    await expectDead(mailed)
+    await expectInvalid(mailed)
   })
 
-  test('that somebody else has by now stays with them, and nobody is told who has it', async () => {
+  test('stays with a member who has it in the meantime, and the requester is not told', async () => {
     const { person, token, email, mailed } = await asking()
     await service.addUser(admin, 'viewer', { email })
-    await expectDead(mailed)
+    await expectInvalid(mailed)
     expect((await service.getSession({ token })).body.user.email).toBe(person.email)
     const taken = await ask(token, email)
     expect([taken.status, taken.body]).toEqual([202, {}])
   })
 
-  test('of two who want the same one, one gets it', async () => {
+  test('that two members request is given to one of them', async () => {
     const email = newEmail()
     const tokens = []
-    // In one moment, so that neither link makes the other void.
+    // In one moment, so that neither link replaces the other.
     for (const person of [await service.addUser(admin), await service.addUser(admin)])
       await ask(await tokenOf(person), email)
     for (const _ of times(2, () => 0)) tokens.push((await mailbox.mailTo(email)).token)
@@ -168,27 +173,15 @@ describe("one's own e-mail (ASVS 6.3.7)", () => {
     expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
   })
 
-  test('is confirmed once of many times at once, on two instances (ASVS 15.4.2)', async () => {
+  test('is confirmed by one of several concurrent requests, on two instances (ASVS 15.4.2)', async () => {
     const { mailed } = await asking()
     const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
   })
 
-  test.for(['', 'x', 'Ada <a@b.example>', 'a@b.example\r\nBcc: x@y.example'])(
-    'is not %j (ASVS 1.2.1)',
-    async (email) => {
-      expectProblem(await ask(await tokenOf(admin), email), [400, 'invalid_request'])
-    },
-  )
-
-  test('asked for too often is refused (ASVS 2.4.1)', async () => {
-    const strict = await openTestService({ env: { LIMIT_PASSWORD_CHANGES: '2/3600', RATE_LIMIT_SCALE: '1' } })
-    const { accessToken: token } = await strict.loginAs(await strict.addCompany())
-    const again = async () => {
-      const mailCode = await mailedCodeOf(strict, { token }, 'email_change_code')
-      return await strict.call('/auth/email/change', { token, json: { newEmail: newEmail(), mailCode } })
-    }
-    expect([(await again()).status, (await again()).status]).toEqual([202, 202])
-    expectProblem(await again(), [429, 'rate_limited'])
+  test('must be an address that the account does not have (ASVS 1.2.1)', async () => {
+    const token = await tokenOf(admin)
+    for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
+      expectField(await ask(token, email), '/newEmail')
   })
 })

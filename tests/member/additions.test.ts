@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
-import { must, openFactorService } from '../support/second-factors.ts'
-import { PASSWORD, type Person } from '../support/test-service.ts'
+import { must, useFactorService } from '../support/second-factors.ts'
+import { NEW_PASSWORD, type Person } from '../support/test-service.ts'
 
-/** What an account added to its company outlives an undo or a reset of the account, so its owner is told. */
+/** What an account added to its company stays after an undo or a reset of the account, so its owner gets a list. */
 
-const service = await openFactorService()
+const service = await useFactorService()
 const { call, mailbox } = service
 const { use } = useService(service, mailbox)
 const tokenOf = async (person: Person): Promise<string> => (await service.loginAs(person)).accessToken
@@ -25,7 +25,7 @@ async function addServiceAccount(token: string, name: string) {
 const EMPTY = { members: [], serviceAccounts: [], signingSecret: null }
 
 describe('an undo', () => {
-  test('lists who joined, service accounts, and the secret that the account added since the change', async () => {
+  test('lists members, service accounts, and the secret that the account added since the change', async () => {
     const admin = await service.addCompany({ name: 'Acme' })
     const before = await tokenOf(admin)
     const [old, oldServer, server] = [
@@ -58,7 +58,7 @@ describe('an undo', () => {
     expect(email.text).toContain('New signing secret: version 1')
   })
 
-  test('says nothing where nothing was added', async () => {
+  test('lists nothing when nothing was added', async () => {
     const person = await service.personWithTotp(await service.addCompany())
     const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
     const { body } = await call('/auth/undo', { json: { token } })
@@ -67,7 +67,7 @@ describe('an undo', () => {
     expect(email.text).not.toContain('added')
   })
 
-  test('stays possible when the member who has taken the old address is deleted', async () => {
+  test('works when the member who took the old address is deleted', async () => {
     const admin = await service.addCompany()
     const token = await tokenOf(admin)
     const person = await service.addUser(admin)
@@ -86,7 +86,7 @@ describe('an undo', () => {
   })
 })
 
-test('the email about a reset names who joined by an invitation of the account within 7 days', async () => {
+test('the email about a reset lists members whom the account invited within 7 days', async () => {
   const admin = await service.addCompany()
   const early = await join(await tokenOf(admin))
   service.clock.advance(6 * 86_400)
@@ -94,7 +94,7 @@ test('the email about a reset names who joined by an invitation of the account w
   service.clock.advance(86_401)
   await must(call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } }))
   const { token } = await mailbox.mailTo(admin.email, 'Reset your password')
-  await must(call('/auth/password/reset', { json: { token, newPassword: `${PASSWORD} of mine` } }))
+  await must(call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } }))
   const { email } = await mailbox.mailTo(admin.email, 'was changed')
   expect(plain(email.text)).toContain(late.email)
   expect(plain(email.text)).not.toContain(early.email)

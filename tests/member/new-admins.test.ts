@@ -3,12 +3,12 @@ import { changeUserRole, createUser } from '../../src/operator/users.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { newEmail, useService } from '../support/onboarding.ts'
-import { must, openFactorService } from '../support/second-factors.ts'
+import { must, useFactorService } from '../support/second-factors.ts'
 import { PASSWORD, type Person, times } from '../support/test-service.ts'
 
-/** A password is not enough for a lasting hold on a company: a new admin takes a factor or the mailbox, and all admins hear of it. */
+/** Making an admin takes a factor or the mailbox, and all admins get an email: a password is not enough to keep a company. */
 
-const service = await openFactorService({ instances: 2 })
+const service = await useFactorService()
 const { call, mailbox } = service
 const { use } = useService(service, mailbox)
 const tokenOf = async (person: Person): Promise<string> => (await service.loginAs(person)).accessToken
@@ -24,7 +24,7 @@ const promote = (token: string, { userId }: Person, json: object = {}, at = 0) =
 const codeOf = (token: string) => mailedCodeOf(service, { token }, 'admin_code')
 
 describe('an admin without a second factor', () => {
-  test('invites or makes an admin only with the code that was emailed for it (ASVS 6.6.2)', async () => {
+  test('can invite or make an admin only with the emailed code (ASVS 6.6.2)', async () => {
     const { admin, token } = await openCompany()
     const member = await service.addUser(admin)
     for (const json of [{}, { mailCode: '00000000' }]) {
@@ -45,14 +45,14 @@ describe('an admin without a second factor', () => {
     expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
   })
 
-  test('makes one admin by one code, however many requests use it on two instances (ASVS 2.3.4)', async () => {
+  test('makes one admin by one code, under concurrency on two instances (ASVS 2.3.4)', async () => {
     const { token } = await openCompany()
     const mailCode = await codeOf(token)
     const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
   })
 
-  test('needs none for other roles, or for what changes nothing, and sends none', async () => {
+  test('must not send a code for other roles or for no change', async () => {
     const { admin, token } = await openCompany()
     const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
     expect((await invite(token, { role: 'viewer' })).status).toBe(201)
@@ -64,7 +64,7 @@ describe('an admin without a second factor', () => {
   })
 })
 
-test('an admin with a second factor needs no code, gets none, and sends none', async () => {
+test('an admin with a second factor gets no code and must not send one', async () => {
   const { admin } = await openCompany()
   const { token } = await service.personWithTotp(admin, 'admin')
   expect((await invite(token, {})).status).toBe(201)
