@@ -7,6 +7,8 @@ import { selectAudit } from '../support/audit.ts'
 import { createAuthenticator } from '../support/authenticator.ts'
 import { mailedCodeOf } from '../support/mail-code.ts'
 import { openMailbox } from '../support/mailbox.ts'
+import { newEmail, useService } from '../support/onboarding.ts'
+import { releaseTogether } from '../support/races.ts'
 import { codeAt, must, ORIGIN, openFactorService, useFactorService } from '../support/second-factors.ts'
 import { countWaiting, NEW_PASSWORD, PASSWORD, type Person, times } from '../support/test-service.ts'
 
@@ -17,37 +19,49 @@ import { countWaiting, NEW_PASSWORD, PASSWORD, type Person, times } from '../sup
 
 const service = await useFactorService()
 const { call, mailbox } = service
+const { use } = useService(service, mailbox)
 const admin = await service.addCompany()
 const WITHOUT_FACTOR = 'The email address of your account'
 const now = () => service.clock.now()
 
-let count = 0
-const newAddress = () => {
-  count += 1
-  return `moved${count}@elsewhere.example`
-}
 const tokenOf = async (person: Omit<Person, 'userId'>) =>
   (await service.loginAs(person)).accessToken as string
 const undo = (token: string, at = 0) => call('/auth/undo', { json: { token }, at })
 const expectInvalid = async (token: string) => expectField(await undo(token), '/token')
 
-/** Gives the account a new email, with the code of the old mailbox, and confirms it. Returns the emails about it. */
-async function move(person: { email: string }, token: string, newEmail = newAddress()) {
+/** Requests a new email, with the code of the old mailbox. Returns the link that confirms it. */
+async function requestMove(token: string) {
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
-  await must(call('/auth/email/change', { token, json: { newEmail, mailCode } }))
-  const link = await mailbox.mailTo(newEmail, 'Confirm your new')
-  await must(call('/auth/email/confirm', { json: { token: link.token } }))
-  return {
-    newEmail,
-    told: await mailbox.mailTo(person.email, WITHOUT_FACTOR),
-    toldThere: await mailbox.mailTo(newEmail, WITHOUT_FACTOR),
-  }
+  const email = newEmail()
+  await must(call('/auth/email/change', { token, json: { newEmail: email, mailCode } }))
+  return { email, link: (await mailbox.mailTo(email, 'Confirm your new')).token }
+}
+const confirmMove = (link: string, at = 0) => call('/auth/email/confirm', { json: { token: link }, at })
+
+/** Gives the account a new email. Returns the emails about it. */
+async function move(person: { email: string }, token: string) {
+  const { email, link } = await requestMove(token)
+  await must(confirmMove(link))
+  const told = await mailbox.mailTo(person.email, WITHOUT_FACTOR)
+  return { movedTo: email, told, toldThere: await mailbox.mailTo(email, WITHOUT_FACTOR) }
 }
 
-async function resetPassword(person: Person, password = NEW_PASSWORD) {
+/** A member with a new email. */
+async function addMoved(company = admin, role = 'viewer') {
+  const person = await service.addUser(company, role)
+  const session = await service.loginAs(person)
+  const token: string = session.accessToken
+  return { person, session, token, ...(await move(person, token)) }
+}
+
+const userOf = ({ userId }: Person) =>
+  service.db.selectFrom('users').selectAll().where('user_id', '=', userId).executeTakeFirst()
+
+/** By the emailed link. */
+async function resetPassword(person: Person) {
   const { token } = await mailbox.mailTo(person.email, 'Reset your password')
-  await must(call('/auth/password/reset', { json: { token, newPassword: password } }))
-  return { ...person, password }
+  await must(use('reset', token))
+  return { ...person, password: NEW_PASSWORD }
 }
 
 describe('someone who knows the password of an account without a factor, but not its mailbox,', () => {
@@ -56,16 +70,16 @@ describe('someone who knows the password of an account without a factor, but not
     const token = await tokenOf(person)
     const { passkeyOptions } = await must(call('/auth/second-factors/passkeys/options', { token }))
     const response = createAuthenticator(ORIGIN).create(passkeyOptions)
-    const newEmail = newAddress()
+    const wanted = newEmail()
     for (const [path, json] of [
       ['/auth/second-factors/totp', {}],
       ['/auth/second-factors/passkeys', { response, name: 'Mine' }],
-      ['/auth/email/change', { newEmail }],
+      ['/auth/email/change', { newEmail: wanted }],
     ] as const) {
       expectField(await call(path, { token, json }), '/mailCode')
       expectField(await call(path, { token, json: { ...json, mailCode: '00000000' } }), '/mailCode')
     }
-    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(newEmail))).toEqual([])
+    expect(mailbox.mails.filter(({ recipients }) => recipients.includes(wanted))).toEqual([])
     const body = await must(call('/auth/second-factors', { method: 'GET', token }))
     expect(body).toMatchObject({ secondFactors: [], mailCodeRequired: true })
   })
@@ -82,11 +96,11 @@ describe('someone who knows the password of an account without a factor, but not
     expect((await ask({ for: 'email' })).status).toBe(202)
     const mailCode = await codeOf()
     expectField(await call('/auth/second-factors/totp', { token, json: { mailCode } }), '/mailCode')
-    const json = { newEmail: newAddress(), mailCode }
+    const json = { newEmail: newEmail(), mailCode }
     expect((await call('/auth/email/change', { token, json })).status).toBe(202)
     expectField(await call('/auth/email/change', { token, json }), '/mailCode')
     expect((await ask({})).status).toBe(202)
-    const forFactor = { newEmail: newAddress(), mailCode: await codeOf() }
+    const forFactor = { newEmail: newEmail(), mailCode: await codeOf() }
     expectField(await call('/auth/email/change', { token, json: forFactor }), '/mailCode')
   })
 })
@@ -136,28 +150,21 @@ describe('the email about a first factor', () => {
     await changeUserStatus(service.context, person.companyId, person, 'disabled')
     expect((await undo(token)).status).toBe(200)
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
-    const { status, second_factors: factors } = await service.db
-      .selectFrom('users')
-      .select(['status', 'second_factors'])
-      .where('user_id', '=', person.userId)
-      .executeTakeFirstOrThrow()
-    expect([status, factors]).toEqual(['disabled', []])
+    expect(await userOf(person)).toMatchObject({ status: 'disabled', second_factors: [] })
   })
 })
 
 describe('the email to the old address about a change that no factor confirmed', () => {
   test('has a link that restores the address, and the new one gets an email', async () => {
-    const person = await service.addUser(admin)
-    const session = await service.loginAs(person)
-    const { newEmail, told, toldThere } = await move(person, session.accessToken)
+    const { person, session, movedTo, told, toldThere } = await addMoved()
     expect(told.token).toMatch(/^undo_[A-Za-z0-9_-]{43}$/)
     expect(toldThere.token).toBe('')
     const answer = await undo(told.token, 1)
     const restored = { companyId: person.companyId, email: person.email }
     expect([answer.status, answer.body]).toMatchObject([200, restored])
-    expect((await mailbox.mailTo(newEmail, 'was removed from an account')).token).toBe('')
+    expect((await mailbox.mailTo(movedTo, 'was removed from an account')).token).toBe('')
     expect((await service.refresh(session.refreshToken)).body.code).toBe('session_ended')
-    for (const email of [person.email, newEmail])
+    for (const email of [person.email, movedTo])
       expectProblem(await service.login({ ...person, email }), [401, 'invalid_credentials'])
     expect((await service.login(await resetPassword(person))).status).toBe(200)
     await expectInvalid(told.token)
@@ -165,75 +172,55 @@ describe('the email to the old address about a change that no factor confirmed',
 
   test('has no link if a second factor confirmed it, even one that is removed', async () => {
     const person = await service.personWithTotp(admin)
-    const newEmail = newAddress()
-    await must(call('/auth/email/change', { token: person.token, json: { newEmail } }))
-    const { token } = await mailbox.mailTo(newEmail, 'Confirm your new')
+    const wanted = newEmail()
+    await must(call('/auth/email/change', { token: person.token, json: { newEmail: wanted } }))
+    const { token } = await mailbox.mailTo(wanted, 'Confirm your new')
     await must(call(`/auth/second-factors/${person.id}`, { method: 'DELETE', token: person.token }))
     await must(call('/auth/email/confirm', { json: { token } }))
-    const told = await mailbox.mailTo(person.email, WITHOUT_FACTOR)
-    expect(told.token).toBe('')
-    expectField(
-      await call('/auth/email/change', {
-        token: person.token,
-        json: { newEmail: newAddress(), mailCode: '12345678' },
-      }),
-      '/mailCode',
-    )
+    expect((await mailbox.mailTo(person.email, WITHOUT_FACTOR)).token).toBe('')
+    const json = { newEmail: newEmail(), mailCode: '12345678' }
+    expectField(await call('/auth/email/change', { token: person.token, json }), '/mailCode')
   })
 
   test('has a link that undoes later factors, addresses, links, and undos', async () => {
-    const person = await service.addUser(admin, 'admin')
-    const token = await tokenOf(person)
-    const first = await move(person, token)
-    const second = await move({ email: first.newEmail }, token)
-    const thief = { ...person, email: second.newEmail }
+    const { person, token, ...first } = await addMoved(admin, 'admin')
+    const second = await move({ email: first.movedTo }, token)
+    const thief = { ...person, email: second.movedTo }
     await service.addTotp({ token })
     const added = await mailbox.mailTo(thief.email, 'A second factor was added')
-    const pending = newAddress()
+    const pending = newEmail()
     await must(call('/auth/email/change', { token, json: { newEmail: pending } }))
     const confirmation = await mailbox.mailTo(pending, 'Confirm your new')
     await must(call('/auth/password/forgot', { json: { companyId: thief.companyId, email: thief.email } }))
     const reset = await mailbox.mailTo(thief.email, 'Reset your password')
-    const invited = newAddress()
+    const invited = newEmail()
     await must(call('/auth/invitations', { token, json: { email: invited, role: 'admin' } }))
     const invitation = await mailbox.mailTo(invited, 'Your invitation')
 
-    expect((await undo(first.told.token)).body).toMatchObject({
-      companyId: person.companyId,
-      email: person.email,
-    })
+    expect((await undo(first.told.token)).body.email).toBe(person.email)
     for (const later of [second.told.token, added.token]) {
       expect(later).toMatch(/^undo_/)
       await expectInvalid(later)
     }
-    expectField(await call('/auth/email/confirm', { json: { token: confirmation.token } }), '/token')
-    const newPassword = NEW_PASSWORD
-    expectField(await call('/auth/password/reset', { json: { token: reset.token, newPassword } }), '/token')
-    const acceptance = { token: invitation.token, name: 'Eve', password: PASSWORD }
-    expectField(await call('/auth/invitations/accept', { json: acceptance }), '/token')
+    expectField(await confirmMove(confirmation.token), '/token')
+    expectField(await use('reset', reset.token), '/token')
+    expectField(await use('invite', invitation.token), '/token')
     expectProblem(await service.login(thief), [401, 'invalid_credentials'])
-    const owner = await resetPassword(person)
-    expect((await service.login(owner)).status).toBe(200)
-  })
-
-  test('has a link that works after a later change was undone', async () => {
-    const person = await service.addUser(admin)
-    const first = await move(person, await tokenOf(person))
-    const second = await move({ email: first.newEmail }, await tokenOf({ ...person, email: first.newEmail }))
-    expect((await undo(second.told.token)).body.email).toBe(first.newEmail)
-    expect((await undo(first.told.token)).body.email).toBe(person.email)
     expect((await service.login(await resetPassword(person))).status).toBe(200)
   })
 
-  test('has a link that works after a reset and a change of the password', async () => {
-    const person = await service.addUser(admin)
-    const { newEmail, told } = await move(person, await tokenOf(person))
-    await must(call('/auth/password/forgot', { json: { companyId: person.companyId, email: newEmail } }))
-    const thief = await resetPassword({ ...person, email: newEmail })
-    const json = { currentPassword: thief.password, newPassword: `${NEW_PASSWORD} again` }
+  test('has a link that works after a reset, a new password, and the undo of a later change', async () => {
+    const { person, ...first } = await addMoved()
+    const { companyId } = person
+    await must(call('/auth/password/forgot', { json: { companyId, email: first.movedTo } }))
+    const thief = await resetPassword({ ...person, email: first.movedTo })
+    const json = { currentPassword: thief.password, newPassword: PASSWORD }
     await must(call('/auth/password/change', { token: await tokenOf(thief), json }))
-    expect((await undo(told.token)).status).toBe(200)
-    expectProblem(await service.login({ ...thief, password: json.newPassword }), [401, 'invalid_credentials'])
+    const second = await move(thief, await tokenOf({ ...thief, password: PASSWORD }))
+    expect((await undo(second.told.token)).body.email).toBe(first.movedTo)
+    expect((await undo(first.told.token)).body.email).toBe(person.email)
+    expectProblem(await service.login({ ...thief, password: PASSWORD }), [401, 'invalid_credentials'])
+    expect((await service.login(await resetPassword(person))).status).toBe(200)
   })
 
   test('comes when codes of the old mailbox and unconfirmed apps no longer work', async () => {
@@ -243,19 +230,14 @@ describe('the email to the old address about a change that no factor confirmed',
     ] as const) {
       const person = await service.addUser(admin)
       const token = await tokenOf(person)
-      const newEmail = newAddress()
-      const given = await mailedCodeOf(service, { token }, 'email_change_code')
-      await must(call('/auth/email/change', { token, json: { newEmail, mailCode: given } }))
-      const link = await mailbox.mailTo(newEmail, 'Confirm your new')
+      const { link } = await requestMove(token)
       const app = await service.beginTotp({ token })
       const mailCode = await mailedCodeOf(service, { token }, mail)
-      await must(call('/auth/email/confirm', { json: { token: link.token } }))
-      const json = mail === 'mailbox_code' ? { mailCode } : { mailCode, newEmail: newAddress() }
+      await must(confirmMove(link))
+      const json = mail === 'mailbox_code' ? { mailCode } : { mailCode, newEmail: newEmail() }
       expectField(await call(path, { token, json }), '/mailCode')
-      const confirmed = await call(`/auth/second-factors/totp/${app.id}/confirm`, {
-        token,
-        json: { code: codeAt(app.secret, now()) },
-      })
+      const confirmation = { token, json: { code: codeAt(app.secret, now()) } }
+      const confirmed = await call(`/auth/second-factors/totp/${app.id}/confirm`, confirmation)
       expectProblem(confirmed, [404, 'not_found'])
     }
   })
@@ -263,7 +245,7 @@ describe('the email to the old address about a change that no factor confirmed',
   test('has a link that keeps invitations from before the change', async () => {
     const person = await service.addUser(admin, 'admin')
     const token = await tokenOf(person)
-    const [before, since] = [newAddress(), newAddress()]
+    const [before, since] = [newEmail(), newEmail()]
     await must(call('/auth/invitations', { token, json: { email: before, role: 'viewer' } }))
     service.clock.advance(120)
     const { told } = await move(person, token)
@@ -279,65 +261,50 @@ describe('the email to the old address about a change that no factor confirmed',
 
 describe('a link to undo', () => {
   test('works for 72 hours, once under concurrency on two instances (ASVS 2.3.4, 6.5.1, 15.4.2)', async () => {
-    const [early, late] = [await service.addUser(admin), await service.addUser(admin)]
-    const linkOf = async (person: Person) => (await move(person, await tokenOf(person))).told.token
-    const links = [await linkOf(early), await linkOf(late)]
+    const [early, late] = [(await addMoved()).told.token, (await addMoved()).told.token]
     service.clock.advance(72 * 3600 - 60)
-    const answers = await Promise.all(times(8, (n) => undo(links[0] ?? '', n % 2)))
+    const answers = await Promise.all(times(8, (n) => undo(early, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...times(7, () => 400)])
     service.clock.advance(120)
-    await expectInvalid(links[1] ?? '')
+    await expectInvalid(late)
   })
 
   test('fails with a reason when a different member has the address', async () => {
-    const person = await service.addUser(admin)
-    const { newEmail, told } = await move(person, await tokenOf(person))
+    const { person, movedTo, told } = await addMoved()
     await service.addUser(admin, 'viewer', { email: person.email })
     const answer = await undo(told.token)
     expectField(answer, '/token')
     expect(answer.body.errors[0].message).toContain('another member')
-    expect((await service.login({ ...person, email: newEmail })).status).toBe(200)
+    expect((await service.login({ ...person, email: movedTo })).status).toBe(200)
   })
 
   test('no longer works after deletion, which leaves nothing of the old address', async () => {
-    const person = await service.addUser(admin)
-    const { told, newEmail } = await move(person, await tokenOf(person))
+    const { person, told, movedTo } = await addMoved()
     await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
     await expectInvalid(told.token)
-    const mails = await service.db
-      .selectFrom('mail_outbox')
-      .select('recipient')
-      .where('recipient', 'in', [person.email, newEmail])
-      .execute()
-    const tokens = await service.db
-      .selectFrom('one_time_tokens')
-      .select('email')
-      .where('email', 'in', [person.email, newEmail])
-      .execute()
-    expect([mails, tokens]).toEqual([[], []])
+    const addresses = [person.email, movedTo]
+    const mails = service.db.selectFrom('mail_outbox').select('kind').where('recipient', 'in', addresses)
+    const tokens = service.db.selectFrom('one_time_tokens').select('email').where('email', 'in', addresses)
+    expect([await mails.execute(), await tokens.execute()]).toEqual([[], []])
   })
 
   test('that is emailed while a deletion waits leaves no address', async () => {
-    const { companyId, userId, email } = await service.addUser(admin)
-    const deleting = await service.db.transaction().execute(async (tx) => {
-      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
-      const deleting = deleteUser(service.context, companyId, { userId }, now())
-      await expect.poll(() => countWaiting(service.db)).toBe(1)
+    const person = await service.addUser(admin)
+    const { companyId, userId, email } = person
+    const deletion = () => deleteUser(service.context, companyId, { userId }, now())
+    await releaseTogether(service.db, { table: 'users', ...person }, [deletion], async () => {
       // As a first factor does that held the member before.
       const mail = { kind: 'first_factor_added', recipient: email, data: { userId } } as const
       await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
       await mailbox.mailTo(email, 'A second factor was added')
-      return { done: deleting }
     })
-    await deleting.done
     const tokens = service.db.selectFrom('one_time_tokens').select('email')
     expect(await tokens.where('email', '=', email).execute()).toEqual([])
   })
 
   test('works in a suspended company, and signs nobody in', async () => {
     const other = await service.addCompany()
-    const person = await service.addUser(other)
-    const { told } = await move(person, await tokenOf(person))
+    const { person, told } = await addMoved(other)
     await changeCompanyStatus(service.context, other.companyId, 'suspended')
     expect((await undo(told.token)).status).toBe(200)
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
@@ -368,38 +335,30 @@ describe('a link to undo', () => {
   })
 
   test('invalidates a later one that is emailed while it waits for the member (ASVS 15.4.2)', async () => {
-    const person = await service.addUser(admin)
+    const { person, movedTo, told } = await addMoved()
     const { companyId, userId } = person
-    const { newEmail, told } = await move(person, await tokenOf(person))
-    const { undoing, later } = await service.db.transaction().execute(async (tx) => {
-      await tx.selectFrom('users').select('user_id').where('user_id', '=', userId).forUpdate().execute()
-      const undoing = undo(told.token)
-      await expect.poll(() => countWaiting(service.db)).toBe(1)
+    let later = ''
+    const held = { table: 'users', ...person } as const
+    const [undone] = await releaseTogether(service.db, held, [() => undo(told.token)], async () => {
       // As a change does that held the member before.
-      const mail = { kind: 'email_changed_without_factor', recipient: newEmail, data: { userId } } as const
+      const mail = { kind: 'email_changed_without_factor', recipient: movedTo, data: { userId } } as const
       await queueMail(service.db, service.clock, companyId, { ...mail, now: now() })
-      const { token } = await mailbox.mailTo(newEmail, WITHOUT_FACTOR)
-      return { undoing, later: token }
+      later = (await mailbox.mailTo(movedTo, WITHOUT_FACTOR)).token
     })
-    expect((await undoing).status).toBe(200)
+    expect(undone?.status).toBe(200)
     expect(later).toMatch(/^undo_/)
     await expectInvalid(later)
   })
 
   test('does not deadlock with a change that is confirmed at the same moment', async () => {
-    const person = await service.addUser(admin)
+    const { person, token, movedTo: email, told } = await addMoved()
     const { companyId } = person
-    const token = await tokenOf(person)
-    const { newEmail: email, told } = await move(person, token)
-    const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
-    const newEmail = newAddress()
-    await must(call('/auth/email/change', { token, json: { newEmail, mailCode } }))
-    const link = await mailbox.mailTo(newEmail, 'Confirm your new')
+    const { link } = await requestMove(token)
     await must(call('/auth/password/forgot', { json: { companyId, email } }))
     await mailbox.mailTo(email, 'Reset your password')
     const answers = await service.db.transaction().execute(async (tx) => {
       await tx.selectFrom('one_time_tokens').select('email').where('email', '=', email).forUpdate().execute()
-      const confirming = call('/auth/email/confirm', { json: { token: link.token } })
+      const confirming = confirmMove(link)
       await expect.poll(() => countWaiting(service.db)).toBe(1)
       // It is not sent yet.
       const mail = { kind: 'password_reset', recipient: email, data: {}, now: now() + 3_600_000 } as const
@@ -412,45 +371,21 @@ describe('a link to undo', () => {
   })
 
   test('wins over a factor and an address that are added at the same moment (ASVS 15.4.2)', async () => {
-    const person = await service.addUser(admin)
-    const token = await tokenOf(person)
-    const { told } = await move(person, token)
+    const { person, token, told } = await addMoved()
     const { id, secret } = await service.beginTotp({ token })
-    const newEmail = newAddress()
-    const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
-    await must(call('/auth/email/change', { token, json: { newEmail, mailCode } }))
-    const link = await mailbox.mailTo(newEmail, 'Confirm your new')
+    const { link } = await requestMove(token)
     const json = { code: codeAt(secret, now()) }
-    const answers = await service.db.transaction().execute(async (tx) => {
-      await tx
-        .selectFrom('users')
-        .select('user_id')
-        .where('user_id', '=', person.userId)
-        .forUpdate()
-        .execute()
-      const waiting = [
-        undo(told.token),
-        call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
-        call('/auth/email/confirm', { json: { token: link.token }, at: 1 }),
-      ]
-      await expect.poll(() => countWaiting(service.db)).toBe(3)
-      return waiting
-    })
-    const [undone, ...others] = await Promise.all(answers)
+    const [undone, ...others] = await releaseTogether(service.db, { table: 'users', ...person }, [
+      () => undo(told.token),
+      () => call(`/auth/second-factors/totp/${id}/confirm`, { token, json, at: 1 }),
+      () => confirmMove(link, 1),
+    ])
     expect(undone?.status).toBe(200)
     for (const { status } of others) expect(status).toBeLessThan(500)
-    const user = await service.db
-      .selectFrom('users')
-      .select(['email', 'pending_email', 'second_factors', 'password_hash'])
-      .where('user_id', '=', person.userId)
-      .executeTakeFirst()
-    expect(user).toEqual({ email: person.email, pending_email: null, second_factors: [], password_hash: '' })
-    const tokens = await service.db
-      .selectFrom('one_time_tokens')
-      .select('purpose')
-      .where('user_id', '=', person.userId)
-      .execute()
-    expect(tokens).toEqual([])
+    const left = { email: person.email, pending_email: null, second_factors: [], password_hash: '' }
+    expect(await userOf(person)).toMatchObject(left)
+    const tokens = service.db.selectFrom('one_time_tokens').select('purpose')
+    expect(await tokens.where('user_id', '=', person.userId).execute()).toEqual([])
     expect((await service.login({ ...person, password: PASSWORD })).status).toBe(401)
   })
 })

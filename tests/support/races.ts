@@ -8,11 +8,12 @@ type Held =
   | { table: 'users'; companyId: string; userId: string }
   | { table: 'invitations'; companyId: string; email: string }
 
-/** Starts the acts while the row is held, and lets them go when all of them wait: the first goes on first. */
+/** Starts the acts while the row is held, and lets them go when all of them wait, and `meanwhile` has run: in their order. */
 export async function releaseTogether<Result>(
   db: Kysely<Database>,
   { table, companyId, ...key }: Held,
   acts: (() => Promise<Result>)[],
+  meanwhile = async () => {},
 ): Promise<Result[]> {
   const which = 'userId' in key ? sql`user_id = ${key.userId}` : sql`email = ${key.email}`
   const { running } = await db.transaction().execute(async (tx) => {
@@ -24,6 +25,7 @@ export async function releaseTogether<Result>(
       running.push(act())
       await expect.poll(() => countWaiting(db), { timeout: 50_000 }).toBe(running.length)
     }
+    await meanwhile()
     return { running }
   })
   return await Promise.all(running)
