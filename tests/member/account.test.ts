@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from 'vitest'
+import { changeUserStatus, deleteUser } from '../../src/operator/users.ts'
 import { endUserSessions } from '../../src/session/ending-repository.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
@@ -18,6 +19,7 @@ import {
 /** Users change their own name and email. */
 
 const { service, mailbox } = await useSharedService()
+const { context } = service
 const { allSent, tokenOf: mailedTokenOf, use } = useService(service, mailbox)
 const admin = await service.addCompany()
 const tokenOf = async (person: Person) => (await service.loginAs(person)).accessToken
@@ -81,11 +83,8 @@ test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15
     await vi.waitUntil(async () => (await countWaiting(service.db)) === 2, { timeout: 100_000 })
   })
   for (const answer of await Promise.all(changes)) expectProblem(answer, [401, 'session_ended'])
-  const user = await service.db
-    .selectFrom('users')
-    .select(['name', 'pending_email'])
-    .where('user_id', '=', person.userId)
-    .executeTakeFirst()
+  const users = service.db.selectFrom('users').select(['name', 'pending_email'])
+  const user = await users.where('user_id', '=', person.userId).executeTakeFirst()
   expect(user).toEqual({ name: expect.not.stringContaining('Mallory'), pending_email: null })
 })
 
@@ -121,30 +120,17 @@ describe('a new email address (ASVS 6.3.7)', () => {
     ['a newer request', async (_, token) => await ask(token, newEmail())],
     [
       'a change of the password',
-      async ({ password }, token) =>
-        await service.call('/auth/password/change', {
-          token,
-          json: { currentPassword: password, newPassword: NEW_PASSWORD },
-        }),
+      async ({ password: currentPassword }, token) => {
+        const json = { currentPassword, newPassword: NEW_PASSWORD }
+        return await service.call('/auth/password/change', { token, json })
+      },
     ],
     [
       'a reset of the password',
       async (person) => await use('reset', await mailedTokenOf('reset', person, person.email)),
     ],
-    [
-      'the user is disabled',
-      async ({ userId }) =>
-        await service.call(`/auth/members/${userId}`, {
-          method: 'PATCH',
-          token: await tokenOf(admin),
-          json: { status: 'disabled' },
-        }),
-    ],
-    [
-      'the user is deleted',
-      async ({ userId }) =>
-        await service.call(`/auth/members/${userId}`, { method: 'DELETE', token: await tokenOf(admin) }),
-    ],
+    ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
+    ['the user is deleted', (person) => deleteUser(context, person.companyId, person, context.system.now())],
   ])('cannot be confirmed after %s', async ([, act]) => {
     const { person, token, mailed } = await asking()
     service.clock.advance(1)

@@ -23,6 +23,16 @@ const open = async (options: Options = {}) =>
 const idsOf = (rows: { id: string }[]) => rows.map(({ id }) => id)
 const withdraw = (id: string, options: Options = {}) =>
   service.call(`/auth/invitations/${id}`, { method: 'DELETE', token, ...options })
+const resend = (id: string, options: Options = {}) =>
+  service.call(`/auth/invitations/${id}/resend`, { token, ...options })
+/** An invitation, the token of its link, and its email address. */
+async function send(json: object = {}, options: Options = {}) {
+  const email = newEmail()
+  const { body } = await invite({ email, ...json }, options)
+  const mail = await mailbox.mailTo(email)
+  await allSent()
+  return { id: body.id as string, email, mailed: mail.token }
+}
 const expectInvalid = async (mailed: string) => {
   const preview = await service.call('/auth/invitations/preview', { json: { token: mailed } })
   const accepted = await use('invite', mailed)
@@ -34,19 +44,17 @@ describe('an invitation', () => {
   test('gives a new member the role and assignments that the admin chose', async () => {
     const email = newEmail()
     const { status, body } = await invite({ email: email.toUpperCase(), assignments: ['environment:test'] })
-    expect([status, body]).toEqual([
-      201,
-      {
-        id: expect.any(String),
-        email,
-        role: 'analyst',
-        assignments: ['environment:test'],
-        invitedBy: { id: admin.userId, email: admin.email },
-        createdAt: new Date(service.clock.now()).toISOString(),
-        expiresAt: null,
-        mail: 'waiting',
-      },
-    ])
+    expect(status).toBe(201)
+    expect(body).toEqual({
+      id: expect.any(String),
+      email,
+      role: 'analyst',
+      assignments: ['environment:test'],
+      invitedBy: { id: admin.userId, email: admin.email },
+      createdAt: new Date(service.clock.now()).toISOString(),
+      expiresAt: null,
+      mail: 'waiting',
+    })
     const { token: mailed } = await mailbox.mailTo(email)
     await allSent()
     const expiresAt = new Date(service.clock.now() + 72 * 3_600_000).toISOString()
@@ -62,38 +70,29 @@ describe('an invitation', () => {
   })
 
   test('replaces an older one to the same email', async () => {
-    const email = newEmail()
-    const first = await invite({ email })
-    const { token: older } = await mailbox.mailTo(email)
+    const { id: first, email, mailed: older } = await send()
     service.clock.advance(1)
     const second = await invite({ email, role: 'viewer' })
     const { token: newer } = await mailbox.mailTo(email)
     await allSent()
     const ids = idsOf(await open())
-    expect([ids.includes(first.body.id), ids.includes(second.body.id)]).toEqual([false, true])
-    expectProblem(await withdraw(first.body.id), [404, 'not_found'])
+    expect([ids.includes(first), ids.includes(second.body.id)]).toEqual([false, true])
+    expectProblem(await withdraw(first), [404, 'not_found'])
     await expectInvalid(older)
     expect((await use('invite', newer)).status).toBe(201)
   })
 
   test('can be resent and withdrawn, after which its links no longer work', async () => {
-    const email = newEmail()
-    const { body } = await invite({ email })
-    const { token: first } = await mailbox.mailTo(email)
+    const { id, email, mailed: first } = await send()
     service.clock.advance(1)
-    const again = await service.call(`/auth/invitations/${body.id}/resend`, { token })
-    expect([again.status, again.body]).toEqual([202, {}])
+    expect((await resend(id)).status).toBe(202)
     const { token: second } = await mailbox.mailTo(email)
     await allSent()
     await expectInvalid(first)
-    expect((await withdraw(body.id)).status).toBe(204)
+    expect((await withdraw(id)).status).toBe(204)
     await expectInvalid(second)
-    expect(idsOf(await open())).not.toContain(body.id)
-    for (const answer of [
-      await withdraw(body.id),
-      await service.call(`/auth/invitations/${body.id}/resend`, { token }),
-    ])
-      expectProblem(answer, [404, 'not_found'])
+    expect(idsOf(await open())).not.toContain(id)
+    for (const answer of [await withdraw(id), await resend(id)]) expectProblem(answer, [404, 'not_found'])
   })
 
   test('that is withdrawn before it is emailed is not emailed', async () => {
@@ -106,34 +105,31 @@ describe('an invitation', () => {
     expect(mailbox.mails.filter(({ recipients }) => recipients.includes(email))).toEqual([])
   })
 
-  test.for<[string, (id: string) => Options & { path: string }]>([
-    ['demoted', (id) => ({ path: `/auth/members/${id}`, method: 'PATCH', json: { role: 'viewer' } })],
-    ['disabled', (id) => ({ path: `/auth/members/${id}`, method: 'PATCH', json: { status: 'disabled' } })],
-    ['deleted', (id) => ({ path: `/auth/members/${id}`, method: 'DELETE' })],
-  ])('no longer works once its sender was %s, even when that is undone (ASVS 8.3.2)', async ([, act]) => {
-    const sender = await service.addUser(admin, 'admin')
-    const email = newEmail()
-    const { body } = await invite({ email }, { token: await tokenOf(sender) })
-    const { token: mailed } = await mailbox.mailTo(email)
-    await allSent()
-    const { path, ...options } = act(sender.userId)
-    expect((await service.call(path, { token, ...options })).status).toBeLessThan(300)
-    await expectInvalid(mailed)
-    expect(idsOf(await open())).not.toContain(body.id)
-    if (options.method === 'DELETE') return
-    await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
-    const back = { method: 'PATCH', token, json: { status: 'active' } }
-    expect((await service.call(`/auth/members/${sender.userId}`, back)).status).toBe(200)
-    await expectInvalid(mailed)
-  })
+  test.for([
+    ['demoted', { method: 'PATCH', json: { role: 'viewer' } }],
+    ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],
+    ['deleted', { method: 'DELETE' }],
+  ] as const)(
+    'no longer works once its sender was %s, even when that is undone (ASVS 8.3.2)',
+    async ([, act]) => {
+      const sender = await service.addUser(admin, 'admin')
+      const { id, mailed } = await send({}, { token: await tokenOf(sender) })
+      const member = `/auth/members/${sender.userId}`
+      expect((await service.call(member, { token, ...act })).status).toBeLessThan(300)
+      await expectInvalid(mailed)
+      expect(idsOf(await open())).not.toContain(id)
+      if (act.method === 'DELETE') return
+      await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
+      const back = { method: 'PATCH', token, json: { status: 'active' } }
+      expect((await service.call(member, back)).status).toBe(200)
+      await expectInvalid(mailed)
+    },
+  )
 
   test('is either accepted or withdrawn, under concurrency (ASVS 15.4.2)', async () => {
     for (const _ of times(5, () => 0)) {
-      const email = newEmail()
-      const { body } = await invite({ email })
-      const { token: mailed } = await mailbox.mailTo(email)
-      await allSent()
-      const [accepted, withdrawn] = await Promise.all([use('invite', mailed, { at: 1 }), withdraw(body.id)])
+      const { id, mailed } = await send()
+      const [accepted, withdrawn] = await Promise.all([use('invite', mailed, { at: 1 }), withdraw(id)])
       expect([accepted.status, withdrawn.status].sort()).toEqual(
         accepted.status === 201 ? [201, 404] : [204, 400],
       )
@@ -146,8 +142,7 @@ describe('an invitation', () => {
     const { body } = await invite({ email: newEmail() })
     expect(await open(credential)).toEqual([])
     expectProblem(await withdraw(body.id, credential), [404, 'not_found'])
-    const again = await service.call(`/auth/invitations/${body.id}/resend`, credential)
-    expectProblem(again, [404, 'not_found'])
+    expectProblem(await resend(body.id, credential), [404, 'not_found'])
   })
 
   test('is listed in pages, newest first', async () => {
@@ -166,15 +161,12 @@ describe('an invitation', () => {
   })
 
   test('can be replaced and resent concurrently without a deadlock (ASVS 15.4.3)', async () => {
-    const email = newEmail()
-    const { id } = (await invite({ email })).body
-    await mailbox.mailTo(email)
-    await allSent()
+    const { id, email } = await send()
     const other = await tokenOf(await service.addUser(admin, 'admin'))
     const held = { table: 'invitations', companyId: admin.companyId, email } as const
     const answers = await releaseTogether(service.db, held, [
       () => invite({ email }),
-      () => service.call(`/auth/invitations/${id}/resend`, { token: other, at: 1 }),
+      () => resend(id, { token: other, at: 1 }),
     ])
     // The one that was to be resent is replaced.
     expect(answers.map(({ status }) => status)).toEqual([201, 404])
@@ -244,8 +236,8 @@ describe('the limits of a company (ASVS 2.4.1)', async () => {
     expect((await send()).status).toBe(201)
     const invitations = small.db.selectFrom('invitations').where('company_id', '=', companyId)
     const ids = (await invitations.select('invitation_id').execute()).map((row) => row.invitation_id).sort()
-    const resend = (id: string) => small.call(`/auth/invitations/${id}/resend`, as)
-    const resent = await Promise.all(ids.slice(0, 2).map(resend))
+    const resending = ids.slice(0, 2).map((id) => small.call(`/auth/invitations/${id}/resend`, as))
+    const resent = await Promise.all(resending)
     expect(resent.map(({ status }) => status).sort()).toEqual([202, 409])
   })
 })

@@ -2,7 +2,14 @@ import { sql } from 'kysely'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { expectField, expectProblem } from '../http/problem.ts'
 import { selectAudit } from '../support/audit.ts'
-import { openTestService, PASSWORD, type Person, times, useSharedService } from '../support/test-service.ts'
+import {
+  type Answer,
+  openTestService,
+  PASSWORD,
+  type Person,
+  times,
+  useSharedService,
+} from '../support/test-service.ts'
 
 /** Passwords of service accounts: their form, two of them at a time, and what ends with them. */
 
@@ -32,25 +39,22 @@ async function withNext(server: Person, previousValidSeconds?: number, at = 0): 
 const passwordsOf = async (server: Person) =>
   (await service.call(`/auth/members/${server.userId}`, { method: 'GET', token })).body.passwords
 const tokenOf = async (server: Person) => (await service.loginAs(server)).accessToken
+const RESET = [401, 'password_reset']
+const endOf = ({ status, body }: Answer) => [status, body.reason]
+const readEnd = async (credential: string) => endOf(await service.getSession({ token: credential, at: 1 }))
 const statusOf = async (credential: string) => (await service.getSession({ token: credential, at: 1 })).status
 const canSignIn = async (server: Person) => (await service.login(server, { at: 1 })).status === 200
 /** As if the time of the previous password had passed for the database. */
-const letPreviousExpire = ({ userId }: Person) =>
-  service.db
-    .updateTable('users')
-    .set({ former_password_until: sql`clock_timestamp() - interval '1 millisecond'` })
-    .where('user_id', '=', userId)
-    .execute()
+async function letPreviousExpire({ userId }: Person) {
+  const user = service.db.updateTable('users').where('user_id', '=', userId)
+  await user.set({ former_password_until: sql`clock_timestamp() - interval '1 millisecond'` }).execute()
+}
 /** As an earlier release created them. */
 async function addOlder(): Promise<Person> {
   const server = await addServer()
   await service.db.deleteFrom('service_passwords').where('user_id', '=', server.userId).execute()
-  const hash = await service.context.hasher.hash(PASSWORD)
-  await service.db
-    .updateTable('users')
-    .set({ password_hash: hash, password_epoch: 0 })
-    .where('user_id', '=', server.userId)
-    .execute()
+  const user = service.db.updateTable('users').where('user_id', '=', server.userId)
+  await user.set({ password_hash: await service.context.hasher.hash(PASSWORD), password_epoch: 0 }).execute()
   return { ...server, password: PASSWORD }
 }
 
@@ -82,12 +86,8 @@ describe('a service password', () => {
   test('is listed by its last characters, with the hour of its last use', async () => {
     const server = await addServer()
     const at = new Date(service.clock.now())
-    const listed = {
-      hint: server.password.slice(-4),
-      createdAt: at.toISOString(),
-      lastUsedAt: null,
-      expiresAt: null,
-    }
+    const hint = server.password.slice(-4)
+    const listed = { hint, createdAt: at.toISOString(), lastUsedAt: null, expiresAt: null }
     expect(await passwordsOf(server)).toEqual([listed])
     await service.loginAs(server)
     at.setUTCMinutes(0, 0, 0)
@@ -104,10 +104,9 @@ describe('a replaced password', () => {
     const opened = await tokenOf(server)
     const { body } = await replace(server)
     expect(body).toEqual({ password: expect.stringMatching(/^gsp_/), previousExpiresAt: null })
-    const ended = await service.getSession({ token: opened, at: 1 })
-    expect([ended.status, ended.body.reason]).toEqual([401, 'password_reset'])
-    expect(await canSignIn(server)).toBe(false)
-    expect(await canSignIn({ ...server, password: body.password })).toBe(true)
+    expect(await readEnd(opened)).toEqual(RESET)
+    const next = { ...server, password: body.password }
+    expect(await Promise.all([server, next].map(canSignIn))).toEqual([false, true])
     // Users choose their own.
     expectProblem(await replace(await service.addUser(admin)), [404, 'not_found'])
   })
@@ -119,9 +118,8 @@ describe('a replaced password', () => {
     expect(answer.status).toBe(200)
     const next = { ...server, password: answer.body.password }
     const { rows } = await sql<{ seconds: number }>`
-      select extract(epoch from ${answer.body.previousExpiresAt}::timestamptz - clock_timestamp())::float as seconds`.execute(
-      service.db,
-    )
+      select extract(epoch from ${answer.body.previousExpiresAt}::timestamptz - clock_timestamp())::float
+        as seconds`.execute(service.db)
     expect(rows[0]?.seconds).toBeGreaterThan(604_700)
     expect(rows[0]?.seconds).toBeLessThanOrEqual(604_800)
     const [later, ofNext] = [await tokenOf(server), await tokenOf(next)]
@@ -134,15 +132,9 @@ describe('a replaced password', () => {
     ])
 
     await letPreviousExpire(server)
-    for (const one of [refreshed.body.accessToken, later]) {
-      const ended = await service.getSession({ token: one, at: 1 })
-      expect([ended.status, ended.body.reason]).toEqual([401, 'password_reset'])
-    }
-    for (const answer of [
-      await service.refresh(refreshed.body.refreshToken),
-      await service.call('/auth/logout', { token: later }),
-    ])
-      expect([answer.status, answer.body.reason]).toEqual([401, 'password_reset'])
+    for (const one of [refreshed.body.accessToken, later]) expect(await readEnd(one)).toEqual(RESET)
+    expect(endOf(await service.refresh(refreshed.body.refreshToken))).toEqual(RESET)
+    expect(endOf(await service.call('/auth/logout', { token: later }))).toEqual(RESET)
     expect(await canSignIn(server)).toBe(false)
     expect(await statusOf(ofNext)).toBe(200)
     expect(await passwordsOf(server)).toHaveLength(1)
@@ -185,11 +177,8 @@ describe('a replaced password', () => {
     const server = await addServer()
     const { body } = await replace(server, { previousValidSeconds: 60 })
     await replace(server)
-    const entries = await selectAudit(service.db)
-      .select('details')
-      .where('action', '=', 'service_password')
-      .where('subject', '=', server.userId)
-      .execute()
+    const audit = selectAudit(service.db).select('details').where('action', '=', 'service_password')
+    const entries = await audit.where('subject', '=', server.userId).execute()
     expect(entries).toHaveLength(2)
     expect(entries).toContainEqual({ details: { previousExpiresAt: body.previousExpiresAt } })
     expect(entries).toContainEqual({ details: null })
@@ -232,7 +221,7 @@ describe('under concurrency', () => {
         service.refresh(refreshToken),
       ])
       if (refreshed.status === 200) expect(await statusOf(refreshed.body.accessToken)).toBe(401)
-      else expect([refreshed.status, refreshed.body.reason]).toEqual([401, 'password_reset'])
+      else expect(endOf(refreshed)).toEqual(RESET)
     }
   })
 })
@@ -286,11 +275,8 @@ test('a sign-in does not reveal whether an email is of a user, a service account
   const nobody = { ...person, email: 'nobody@company.example' }
   const nowhere = { ...server, companyId: server.userId }
   const disabled = await addServer()
-  await service.call(`/auth/members/${disabled.userId}`, {
-    method: 'PATCH',
-    token,
-    json: { status: 'disabled' },
-  })
+  const disabling = { method: 'PATCH', token, json: { status: 'disabled' } }
+  await service.call(`/auth/members/${disabled.userId}`, disabling)
   const form = `gsp_${'A'.repeat(43)}`
   const cases = [
     ...[server, person, nobody, nowhere].map((one) => ({ ...one, password: form })),
@@ -304,9 +290,6 @@ test('a sign-in does not reveal whether an email is of a user, a service account
   )
   expect(new Set(bytes).size).toBe(1)
   expect(answers[0]?.status).toBe(401)
-  const headersOf = ({ headers }: (typeof answers)[number]) =>
-    Object.keys(headers)
-      .filter((name) => name !== 'content-length')
-      .sort()
-  expect(new Set(answers.slice(0, 5).map((answer) => headersOf(answer).join())).size).toBe(1)
+  const namesOf = ({ headers }: Answer) => Object.keys(headers).sort().join()
+  expect(new Set(answers.slice(0, 5).map(namesOf)).size).toBe(1)
 })
