@@ -86,19 +86,12 @@ describe('counters in Postgres', () => {
   }
 
   test('a /64 and a /48 that are written the same have two counters, an IPv4 address has one', async () => {
-    const state = await counters.consume(
-      { ...limit, name: 'v6' },
-      byNetwork('2001:db8:1::'),
-      service.clock.now(),
-    )
-    expect(state).toMatchObject({ name: 'v6', max: 3, remaining: 2 })
-    await counters.consume({ ...limit, name: 'v4' }, byNetwork('192.0.2.1'), service.clock.now())
-    expect([await hits('v6'), await hits('v6-48'), await hits('v4'), await hits('v4-48')]).toEqual([
-      [1],
-      [1],
-      [1],
-      [],
-    ])
+    const use = (name: string, network: string) =>
+      counters.consume({ ...limit, name }, byNetwork(network), service.clock.now())
+    expect(await use('v6', '2001:db8:1::')).toMatchObject({ name: 'v6', max: 3, remaining: 2 })
+    await use('v4', '192.0.2.1')
+    expect([await hits('v6'), await hits('v6-48')]).toEqual([[1], [1]])
+    expect([await hits('v4'), await hits('v4-48')]).toEqual([[1], []])
   })
 
   test('a use that the /64 or the /48 refuses does not count for the other', async () => {

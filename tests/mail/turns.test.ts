@@ -234,12 +234,8 @@ describe('the limit does not count an email that', () => {
   const { limits } = service.config
   const counted = async () => {
     const counter = counterOf({ limit: limits.mailToAddress, values: [email] })
-    const rows = await service.db
-      .selectFrom('rate_counters')
-      .select('hits')
-      .where('counter', '=', counter)
-      .execute()
-    return rows.map(({ hits }) => hits)
+    const rows = service.db.selectFrom('rate_counters').select('hits').where('counter', '=', counter)
+    return (await rows.execute()).map(({ hits }) => hits)
   }
 
   test('is gone when it is to be counted', async () => {
@@ -254,10 +250,8 @@ describe('the limit does not count an email that', () => {
       attempts: 1,
       isCounted: false,
     }
-    const now = new Date(service.clock.now())
-    const counting = service.db
-      .transaction()
-      .execute((tx) => countMail(tx, mail, { limit: limits.mailToAddress, now }))
+    const share = { limit: limits.mailToAddress, now: new Date(service.clock.now()) }
+    const counting = service.db.transaction().execute((tx) => countMail(tx, mail, share))
     expect(await counting).toBeUndefined()
     expect(await counted()).toEqual([0])
   })

@@ -17,14 +17,10 @@ const remove = (id: string, options: Options) =>
   service.call(`/auth/members/${id}`, { method: 'DELETE', ...options })
 
 describe('a company keeps an active admin', () => {
-  const activeAdmins = async ({ companyId }: { companyId: string }) =>
-    await service.db
-      .selectFrom('users')
-      .select('user_id')
-      .where('company_id', '=', companyId)
-      .where('role', '=', 'admin')
-      .where('status', '=', 'active')
-      .execute()
+  const activeAdmins = async ({ companyId }: { companyId: string }) => {
+    const admins = db.selectFrom('users').select('user_id').where('role', '=', 'admin')
+    return await admins.where('company_id', '=', companyId).where('status', '=', 'active').execute()
+  }
 
   const acts: [string, (id: string, options: Options) => ReturnType<typeof change>][] = [
     ['demote', (id, options) => change(id, { role: 'viewer' }, options)],

@@ -8,7 +8,6 @@ import { newEmail, useService } from '../support/onboarding.ts'
 import {
   createCheapHasher,
   createCountingHasher,
-  NEW_PASSWORD,
   openTestService,
   PASSWORD,
   times,
@@ -19,7 +18,7 @@ import {
 const mailbox = await openMailbox()
 const hasher = await createCountingHasher()
 const service = await openTestService({ hasher, env: { SMTP_URL: mailbox.url } })
-const { register, join } = useService(service, mailbox)
+const { register, join, tokenOf, use } = useService(service, mailbox)
 
 const valid = () => ({ companyName: 'Acme', name: 'Ada', email: newEmail(), password: PASSWORD })
 
@@ -32,6 +31,11 @@ async function counts() {
     return [name, rows[0]?.n]
   })
   return Object.fromEntries(await Promise.all(all))
+}
+
+async function auditOf(companyId: string) {
+  const entries = selectAudit(service.db).select(['action', 'outcome', 'actor', 'ip_address'])
+  return await entries.where('company_id', '=', companyId).orderBy('action').execute()
 }
 
 test.for<[string, object, string]>([
@@ -123,44 +127,27 @@ describe('a name (ASVS 2.2.1)', () => {
 
 test('each registration with one email opens its own company on a trial, and emails its admin', async () => {
   const email = newEmail()
-  const all = await Promise.all(
-    times(4, () => service.call('/auth/register', { json: { ...valid(), email: ` ${email} `.trim() } })),
-  )
-  expect(all.map(({ status }) => status)).toEqual([201, 201, 201, 201])
+  const json = { ...valid(), email }
+  const all = await Promise.all(times(3, () => service.call('/auth/register', { json })))
+  expect(all.map(({ status }) => status)).toEqual([201, 201, 201])
   const companies = all.map(({ body }) => body.companyId)
-  expect(new Set(companies).size).toBe(4)
+  expect(new Set(companies).size).toBe(3)
   for (const companyId of companies) {
-    const users = await service.db
-      .selectFrom('users')
-      .selectAll()
-      .where('company_id', '=', companyId)
-      .execute()
+    const members = service.db.selectFrom('users').selectAll().where('company_id', '=', companyId)
+    const users = await members.execute()
     expect(users).toMatchObject([{ email, role: 'admin', email_verified_at: null, locked_out_at: null }])
-    const audit = await selectAudit(service.db)
-      .select(['action', 'outcome', 'actor', 'ip_address'])
-      .where('company_id', '=', companyId)
-      .execute()
-    expect(audit).toEqual([
+    expect(await auditOf(companyId)).toEqual([
       { action: 'register', outcome: 'done', actor: users[0]?.user_id, ip_address: '127.0.0.1' },
     ])
+    expect((await mailbox.mailTo(email)).token).toMatch(/^verify_/)
   }
-  for (let count = 0; count < 4; count += 1) expect((await mailbox.mailTo(email)).token).toMatch(/^verify_/)
 })
 
 test('the audit trail has registration, verification, and reset (ASVS 16.2.1, 16.3.1)', async () => {
   const person = await join()
-  await service.call('/auth/password/forgot', {
-    json: { companyId: person.companyId, email: person.email },
-  })
-  const { token } = await mailbox.mailTo(person.email)
-  await service.call('/auth/password/reset', { json: { token, newPassword: NEW_PASSWORD } })
-  const entries = await selectAudit(service.db)
-    .select(['action', 'outcome', 'actor', 'ip_address'])
-    .where('company_id', '=', person.companyId)
-    .orderBy('action')
-    .execute()
+  await use('reset', await tokenOf('reset', person, person.email))
   const entry = { outcome: 'done', actor: person.userId, ip_address: '127.0.0.1' }
-  expect(entries).toEqual([
+  expect(await auditOf(person.companyId)).toEqual([
     { action: 'password_reset', ...entry },
     { action: 'register', ...entry },
     { action: 'verify_email', ...entry },

@@ -31,12 +31,8 @@ test('users cannot choose a password that begins with gsp_', async () => {
 
 test('a user with an existing password of that form can sign in, and not choose a new one', async () => {
   const person = await service.addCompany()
-  const hash = await service.context.hasher.hash(FORM)
-  await service.db
-    .updateTable('users')
-    .set({ password_hash: hash })
-    .where('user_id', '=', person.userId)
-    .execute()
+  const user = service.db.updateTable('users').where('user_id', '=', person.userId)
+  await user.set({ password_hash: await service.context.hasher.hash(FORM) }).execute()
   const { accessToken: token } = await service.loginAs({ ...person, password: FORM })
   const json = { currentPassword: FORM, newPassword: `${FORM} again` }
   expectField(await service.call('/auth/password/change', { token, json }), '/newPassword')

@@ -206,11 +206,8 @@ describe('an invitation', () => {
   test('is accepted in a company whose name is no longer allowed', async () => {
     const admin = await service.addCompany()
     const name = 'Acme, formerly www.acme.example/shop'
-    await service.db
-      .updateTable('companies')
-      .set({ name })
-      .where('company_id', '=', admin.companyId)
-      .execute()
+    const company = service.db.updateTable('companies').where('company_id', '=', admin.companyId)
+    await company.set({ name }).execute()
     const email = newEmail()
     expect((await use('invite', await tokenOf('invite', admin, email))).status).toBe(201)
     const user = { email: newEmail(), role: 'viewer', password: PASSWORD }
