@@ -24,31 +24,23 @@ const KIND = 'password_changed' as const
 /** Queues emails to users of a new company, and returns their addresses. */
 async function queue(service: TestService, count: number): Promise<string[]> {
   const admin = await service.addCompany()
-  const { rows } = await sql<{ email: string }>`
-    insert into users (company_id, user_id, email, name, role, assignments, status, password_hash, email_verified_at,
-      created_at)
-    select company_id, gen_random_uuid(), 'reader' || n || '@' || company_id || '.example', 'Reader', role, assignments,
-      status, password_hash, created_at, created_at
-    from users, generate_series(1, ${count}) n where user_id = ${admin.userId}
-    returning email`.execute(service.db)
-  for (const { email } of rows) await queueTo(service, admin, email)
-  return rows.map(({ email }) => email)
+  const users = await Promise.all(times(count, () => service.addUser(admin)))
+  for (const { email } of users) await queueTo(service, admin, email)
+  return users.map(({ email }) => email)
 }
 
 async function queueTo({ db, clock }: TestService, { companyId }: { companyId: string }, recipient: string) {
   await queueMail(db, clock, companyId, { kind: KIND, recipient, data: {}, now: clock.now() })
 }
 
-const countWhere = async ({ db }: TestService, condition: 'unsettled' | 'leased') => {
-  const mails = db.selectFrom('mail_outbox').select('mail_id')
-  const found =
-    condition === 'leased'
-      ? mails.where('leased_until', 'is not', null)
-      : mails.where('sent_at', 'is', null).where('failed_at', 'is', null)
-  return (await found.execute()).length
+async function unsettled({ db }: TestService): Promise<number> {
+  const mails = db.selectFrom('mail_outbox').select('mail_id').where('sent_at', 'is', null)
+  return (await mails.where('failed_at', 'is', null).execute()).length
 }
-const unsettled = (service: TestService) => countWhere(service, 'unsettled')
-const leased = (service: TestService) => countWhere(service, 'leased')
+async function leased({ db }: TestService): Promise<number> {
+  const mails = db.selectFrom('mail_outbox').select('mail_id')
+  return (await mails.where('leased_until', 'is not', null).execute()).length
+}
 const settled = (service: TestService) => expect.poll(() => unsettled(service)).toBe(0)
 
 describe('senders', async () => {
@@ -100,7 +92,7 @@ describe('senders', async () => {
   const rows = () => service.db.selectFrom('mail_outbox').selectAll().execute()
 
   test('of several instances send each email once, even if a clock is a minute ahead', async () => {
-    const addresses = await queue(service, 100)
+    const addresses = await queue(service, 60)
     const ahead = createClock()
     ahead.advance(60)
     const senders = [openWorking(), openWorking(), openWorking({ clock: ahead })]
@@ -284,19 +276,14 @@ describe('senders', async () => {
       await expect.poll(() => sender.notes).toHaveLength(5)
       await sender.stop()
       transport.close()
-      const ends = (await rows()).map(({ recipient, failed_at: failed, last_error: error }) => [
-        recipient,
-        failed,
-        error,
-      ])
-      expect(Object.fromEntries(ends.map(([recipient, , error]) => [recipient, error]))).toEqual({
+      const errors = (await rows()).map((row) => [row.recipient, row.failed_at ?? row.last_error])
+      expect(Object.fromEntries(errors)).toEqual({
         [unknown]: 'EENVELOPE RCPT TO 550',
         [full]: 'EENVELOPE RCPT TO 452',
         [relayed]: 'EENVELOPE RCPT TO 550',
         [locked]: expect.stringMatching(/ 530$/),
         [good]: null,
       })
-      expect(ends.map(([, failed]) => failed)).toEqual(times(5, () => null))
       expect(mailbox.mails.map(({ recipients }) => recipients)).toEqual([[good]])
     })
   })
