@@ -25,7 +25,7 @@ async function talkativeCompany() {
   return { ...admin, token }
 }
 
-/** Begins an export of which `takeSome` takes up to 64 KB, and nothing is taken otherwise. */
+/** Begins an export of which only `takeSome` reads, up to 64 KB. */
 async function beginExport({ token }: Person & { token: string }) {
   const { hostname, port } = new URL(address)
   const taken: string[] = []

@@ -191,7 +191,7 @@ function randomModulus(bits: number): Buffer {
   return bytes
 }
 
-/** Whoever signs in with such a key would be locked out (RFC 9052, section 7). */
+/** A member with such a key would be locked out (RFC 9052, section 7). */
 const uselessKeys: RowOfKey[] = [
   ['CBOR that is cut by a byte', 'ES256', { attestationObject: cut(1) }],
   ['CBOR with a byte after it', 'ES256', { attestationObject: added('00') }],

@@ -24,7 +24,7 @@ const expectHeld = (answer: Answer) => expectProblem(answer, [403, 'second_facto
 const sessions = (credential: Credential, at = 0) =>
   call('/auth/sessions', { method: 'GET', at, ...credential })
 
-/** A company with an admin who has a factor, and a session of theirs. */
+/** A company, and a session of its admin, who has a factor. */
 async function newCompany() {
   const admin = await service.addCompany()
   const { accessToken: token } = await service.loginAs(admin)

@@ -71,7 +71,7 @@ describe('with an authenticator app', () => {
       auth_time: Math.floor(now() / 1000),
     })
     await expectRecent({ token: answer.body.accessToken })
-    // The token from before the proof has no part in it (ASVS 7.2.4).
+    // The previous token does not become recent (ASVS 7.2.4).
     await expectOld({ token })
     const next = await must(service.refresh(answer.body.refreshToken, { at: 1 }))
     await expectRecent({ token: next.accessToken })

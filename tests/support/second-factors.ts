@@ -64,7 +64,7 @@ function actsOn(service: TestService) {
     return (await users.executeTakeFirstOrThrow()).wrong_codes
   }
 
-  /** What the first factor needs besides. */
+  /** What only the first factor needs. */
   async function mailCodeIfNeeded(credential: Credential): Promise<{ mailCode?: string }> {
     const { mailCodeRequired } = await must(call('/auth/second-factors', { method: 'GET', ...credential }))
     return mailCodeRequired ? { mailCode: await mailedCodeOf(service, credential, 'mailbox_code') } : {}

@@ -98,7 +98,7 @@ function wrongAlgorithms(kind: Kind, other: Kind): Row[] {
   ]
 }
 
-/** RFC 8725, section 2.1: a public key is no secret. */
+/** RFC 8725, section 2.1: a public key is not a secret. */
 function publicKeyAsSecret(kind: Kind): Row[] {
   const forms: [string, string | Buffer][] = [
     ['PEM', publicKey.export({ format: 'pem', type: 'spki' })],
@@ -187,7 +187,7 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
     ['sub', 'a number', 1],
     ['cid', 'of another company', stranger.companyId],
     ['cid', 'of no company', unknown],
-    ['cid', 'that is no id', 'company'],
+    ['cid', 'that is not an id', 'company'],
     ['cid', 'a number', 1],
     ['sid', "of a colleague's session", colleaguesSession],
     ['sid', 'of no session', unknown],
@@ -195,7 +195,7 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
     ['sid', 'a number', 1],
     ['jti', 'empty', ''],
     ['jti', 'a number', 1],
-    ['jti', 'that is no id', 'id'],
+    ['jti', 'that is not an id', 'id'],
   ]
   const ofOneKind: typeof wrong =
     kind === access
@@ -218,7 +218,7 @@ function wrongClaims(kind: Kind, other: Kind): Row[] {
           ['jti', 'at random', unknown],
         ]
   const names = Object.keys(kind.claims)
-  // Tokens of before the interface had these are good until they expire.
+  // Tokens from before version 1.1 do not have these.
   const isRequired = (name: string) => name !== 'amr' && name !== 'auth_time'
   return [
     ...names
@@ -253,7 +253,7 @@ function wrongTimes(kind: Kind): Row[] {
   ]
 }
 
-/** RFC 7519, section 4: what a newer version writes besides, an older one ignores. */
+/** RFC 7519, section 4: a service ignores the claims that a newer one adds. */
 function furtherClaims(kind: Kind): Row[] {
   const claims: [string, string][] = [
     ['admin', 'true'],

@@ -17,7 +17,7 @@ export interface Kind {
 }
 
 interface Forgery {
-  /** What is no object is encoded as it is. */
+  /** Text and bytes are encoded as they are. */
   header?: Json | string | Buffer
   payload?: Json | string | Buffer
   sign?: (input: string) => Buffer

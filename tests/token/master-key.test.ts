@@ -79,7 +79,7 @@ describe('changes of the master key', () => {
     const after = await db.selectFrom('signing_secrets').selectAll().executeTakeFirstOrThrow()
     for (const sealed of [...(await storedKeys()), after.sealed_secret]) expect(sealed).toMatch(/^new\./)
 
-    // The old one is no longer needed, and everything is what it was.
+    // The old one is no longer needed, and nothing else has changed.
     const ring = await openKeyRing({ ...options, sealer: sealerOf(NEW) })
     const key = await ring.byHeader(partsOf(accessToken)[0], clock.now())
     expect(key?.verify(accessToken)).toEqual(decode(partsOf(accessToken)[1]))
