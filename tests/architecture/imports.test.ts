@@ -158,7 +158,7 @@ function outside(pattern: RegExp, allowed: (path: string) => boolean): string[] 
     .map(({ path, code }) => `${path}: ${pattern.exec(code)?.[0]}`)
 }
 
-test('every file of src is read, with all of its imports, and stands in a room', () => {
+test('every file of src has a room, and all of its imports are read', () => {
   expect(sources.length).toBeGreaterThan(100)
   const app = sources.find(({ path }) => path === 'app.ts')
   expect(app?.imports.map(({ to }) => to)).toEqual(
@@ -174,14 +174,14 @@ test('every file of src is read, with all of its imports, and stands in a room',
 })
 
 describe('imports run one way:', () => {
-  test('a room uses itself and the lines above it', () => {
+  test('a room imports only from itself and the lines above it', () => {
     const wrong = ours.filter(({ from, to }) => lineOf(to) >= lineOf(from) && folderOf(from) !== folderOf(to))
     expect(wrong.map(show)).toEqual([])
     // A file that has its own line must follow that line, not the line of its folder.
     expect(ours.filter(({ from, to }) => lineOf(to) > lineOf(from)).map(show)).toEqual([])
   })
 
-  test('a feature uses another by its doors', () => {
+  test('a feature is imported only by its doors', () => {
     const isDoor = ({ to, isType }: Import) => isType || DOORS[folderOf(to)]?.includes(nameOf(to))
     const wrong = between((from, to) => from !== to && to in DOORS).filter(
       (one) => one.from !== 'app.ts' && one.from !== 'background.ts' && !isDoor(one),
@@ -189,7 +189,7 @@ describe('imports run one way:', () => {
     expect(wrong.map(show)).toEqual([])
   })
 
-  test('inside a feature routes use services, and services use repositories', () => {
+  test('no layer of a feature imports from a higher one', () => {
     const wrong = between((from, to) => from === to && from in DOORS).filter(({ from, to, isType }) => {
       const [above, below] = [layerOf(from), layerOf(to)]
       // Files of one layer can import each other, and every layer can import a type from a guard.
@@ -203,7 +203,7 @@ describe('imports run one way:', () => {
     ).toEqual([])
   })
 
-  test('only app.ts puts routes behind guards', () => {
+  test('only app.ts imports routes and guards', () => {
     const wrong = ours.filter(
       ({ from, to, isType }) => from !== 'app.ts' && (isRoutes(to) || (isGuard(to) && !isType)),
     )
@@ -211,7 +211,7 @@ describe('imports run one way:', () => {
     expect(ours.filter(({ from, to }) => to === 'app.ts' && from !== 'serving.ts').map(show)).toEqual([])
   })
 
-  test('what runs in the browser takes types alone from the rest, which takes its paths alone from it', () => {
+  test('pages import only types of the server, which imports only their paths', () => {
     expect(pages.length).toBeGreaterThan(10)
     const outwards = pages.flatMap(({ imports }) =>
       imports.filter(({ to, isOurs, isType }) => isOurs && folderOf(to) !== 'pages' && !isType),
@@ -231,17 +231,17 @@ describe('imports run one way:', () => {
     )
   })
 
-  test('in no circle', () => {
+  test('imports of src have no circle', () => {
     expect(circlesOf(ours)).toEqual([])
   })
 
-  test('migrations know nothing of the code that runs after them', async () => {
+  test('migrations import only kysely', async () => {
     const imports = (await read('migrations')).flatMap((migration) => migration.imports)
     expect(imports.length).toBeGreaterThan(0)
     expect(imports.filter(({ to }) => to !== 'kysely').map(show)).toEqual([])
   })
 
-  test('in scripts too: in no circle, neither of files nor of rooms', async () => {
+  test('imports of scripts have no circle of files or rooms', async () => {
     const scripts = (await read('scripts')).flatMap(({ imports }) => imports.filter(({ isOurs }) => isOurs))
     expect(scripts.length).toBeGreaterThan(20)
     expect(circlesOf(scripts)).toEqual([])
@@ -257,7 +257,7 @@ describe('imports run one way:', () => {
 describe('each thing has one place:', () => {
   const inDatabase = (path: string) => folderOf(path) === 'database'
 
-  test('SQL is in repositories and fragments (ASVS 1.2.4)', () => {
+  test('SQL is only in repositories and fragments (ASVS 1.2.4)', () => {
     const statements = /\bsql\s*[`<.]|\.(?:selectFrom|insertInto|updateTable|deleteFrom|mergeInto|with)\(/
     expect(outside(statements, (path) => inDatabase(path) || isRepository(path))).toEqual([])
     const raw = /\bsql\s*\.\s*(?:raw|lit|id)\b/
@@ -267,7 +267,7 @@ describe('each thing has one place:', () => {
     expect(drivers.filter(({ from }) => !inDatabase(from) && !isLocal(from)).map(show)).toEqual([])
   })
 
-  test('time and randomness are in system.ts (ASVS 11.5.1)', () => {
+  test('time and randomness are only in system.ts (ASVS 11.5.1)', () => {
     const isSystem = (path: string) => path === 'system.ts'
     expect(outside(/\bDate\.now\b|\bnew Date\(\s*\)|\bDate\(\s*\)/, isSystem)).toEqual([])
     expect(outside(/\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\brandomInt\b/, () => false)).toEqual(
@@ -279,11 +279,11 @@ describe('each thing has one place:', () => {
     expect(random.map(show)).toEqual(['system.ts -> node:crypto'])
   })
 
-  test('the environment and signals are in server.ts', () => {
+  test('the environment and signals are only in server.ts', () => {
     expect(outside(/\bprocess\s*\.\s*(?:env|on|once|exit)\b/, (path) => path === 'server.ts')).toEqual([])
   })
 
-  test('requests and replies are no concern of services, repositories and what they stand on', () => {
+  test('services and repositories do not import Fastify', () => {
     const isOfHttp = (path: string) =>
       ['edge', 'http', 'app.ts', 'server.ts'].includes(folderOf(path)) ||
       /^(?:limits\/(?:client|memory)|session\/(?:cookie|credential))\.ts$/.test(path) ||

@@ -49,7 +49,7 @@ const pathOf = ({ url }: Route) => url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce
 
 const isOfInterface = ({ url }: Route) => url === '*' || url.startsWith('/api/')
 
-test('access is denied by default: without a credential every route answers 401, but for those listed here (ASVS 6.3.4, 8.2.1, 8.3.1)', async () => {
+test('only the listed routes can be called without a credential (ASVS 6.3.4, 8.2.1, 8.3.1)', async () => {
   const open: string[] = []
   for (const route of routes.filter(isOfInterface)) {
     const { method } = route
@@ -98,8 +98,8 @@ test('access is denied by default: without a credential every route answers 401,
   expect(routes).toContainEqual({ method: 'POST', url: '/api/events/ingest' })
 })
 
-describe("the platform's listener", () => {
-  test('has these routes, and all but its document require a credential (ASVS 8.2.1, 8.3.1)', async () => {
+describe('the platform listener:', () => {
+  test('all platform routes but the document require a credential (ASVS 8.2.1, 8.3.1)', async () => {
     expect(platformRoutes.map(({ method, url }) => `${method} ${url}`).sort()).toEqual([
       'GET /events',
       'GET /openapi.json',
@@ -116,7 +116,7 @@ describe("the platform's listener", () => {
     }
   })
 
-  test('has nothing of the public one, and the public one nothing of it', async () => {
+  test('the platform and public listeners share no route', async () => {
     for (const route of routes) {
       const { method, url } = route
       const answer = await service.ask(url === '*' ? '/' : pathOf(route), { method })
@@ -132,7 +132,7 @@ describe("the platform's listener", () => {
   })
 })
 
-describe('a plugin outside the guard that it names keeps the service from starting (ASVS 8.3.1):', () => {
+describe('plugins (ASVS 8.3.1):', () => {
   const nothing: FastifyPluginCallback = (_app, _options, done) => done()
   const guards = [
     'public-guard',
@@ -178,7 +178,7 @@ describe('a plugin outside the guard that it names keeps the service from starti
     ['the signature guard', (app) => app.register(signatureGuard, nothingYet), /limits/],
   ]
 
-  test.for(rows)('%s', async ([, register, missing]) => {
+  test.for(rows)('the service does not start with %s outside its guard', async ([, register, missing]) => {
     const app = fastify()
     // Guards that stand in another scope guard nothing here.
     app.register(async (scope) => {

@@ -69,7 +69,7 @@ async function expectFlow(service: Service, lines: () => string[]): Promise<void
 
 const linesOf = (text: string) => text.split(/\r?\n/).slice(0, -1)
 
-test('a pipe that nobody reads costs lines, which are counted, and no request; then lines flow again (ASVS 16.5.2)', async () => {
+test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
   const path = join(folder, 'log')
   await promisify(execFile)('mkfifo', [path])
@@ -90,7 +90,7 @@ test('a pipe that nobody reads costs lines, which are counted, and no request; t
 })
 
 test.runIf(process.platform === 'linux')(
-  'a terminal that is held costs lines, and no request (ASVS 16.5.2)',
+  'a paused terminal loses lines, but no request (ASVS 16.5.2)',
   async () => {
     // script(1) gives it a terminal, and stands still when its own output is not read.
     const service = await start({}, ['ignore', 'pipe', 'pipe'], ['script', '-qefc', COMMAND, '/dev/null'])
@@ -101,7 +101,7 @@ test.runIf(process.platform === 'linux')(
   },
 )
 
-test('a log reader that is gone costs lines, and no request', async () => {
+test('a closed log reader loses lines, but no request', async () => {
   const service = await start()
   service.child.stdout?.destroy()
   expect(await sendRequests(service, 500)).toBe(500)
@@ -110,7 +110,7 @@ test('a log reader that is gone costs lines, and no request', async () => {
   expect(await service.exit).toEqual([0, null])
 })
 
-test('the process ends in time though its log reader stands still', async () => {
+test('the process ends while its log reader stands still', async () => {
   const service = await start()
   service.child.stdout?.pause()
   await sendRequests(service, 8_000)
@@ -118,7 +118,7 @@ test('the process ends in time though its log reader stands still', async () => 
   expect(await service.exit).toEqual([0, null])
 })
 
-test('the last lines of an ordinary end are written', async () => {
+test('the last log lines before an ordinary end are written', async () => {
   const service = await start()
   await sendRequests(service, 200)
   service.child.kill('SIGTERM')

@@ -1,36 +1,19 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { FastifyInstance } from 'fastify'
 import { expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
+import { operations } from './document.ts'
 import { exchange } from './raw.ts'
 
-/** Every route of the public listener that needs no body: it takes none, or an optional one. */
-const routes: { method: string; path: string; isOptional: boolean }[] = []
+/** The routes of the public listener that need no body: they take none, or an optional one. */
 
-function listRoutes(message: unknown): void {
-  const { fastify: app } = message as { fastify: FastifyInstance }
-  app.addHook('onRoute', ({ method, url, schema }) => {
-    const { anyOf } = (schema?.body ?? {}) as { anyOf?: { type?: string }[] }
-    const isOptional = anyOf?.some(({ type }) => type === 'null') ?? false
-    if (!url.startsWith('/api/') || !schema || (schema.body !== undefined && !isOptional)) return
-    const path = url.replace(/:\w+/g, '01890a5d-ac96-774b-bcce-b302099a8057')
-    for (const one of [method].flat()) routes.push({ method: one, path, isOptional })
+const routes = operations
+  .filter(({ operation }) => !operation.requestBody?.required)
+  .map(({ method, path }) => {
+    const target = path.replace(/\{\w+\}/g, '01890a5d-ac96-774b-bcce-b302099a8057')
+    return { method, path: `/api${target}` }
   })
-}
 
-subscribe('fastify.initialization', listRoutes)
 const { service } = await useSharedService()
-unsubscribe('fastify.initialization', listRoutes)
 const admin = await service.addCompany()
-
-expect(routes).toContainEqual({ method: 'POST', path: '/api/auth/logout', isOptional: false })
-expect(routes).toContainEqual({ method: 'HEAD', path: '/api/auth/session', isOptional: false })
-expect(routes).toContainEqual({
-  method: 'POST',
-  path: '/api/auth/webhook-secret/regenerate',
-  isOptional: true,
-})
-expect(routes.map(({ method }) => method)).toContain('DELETE')
 
 /** Sends a request with the rest of its head, and the body. */
 async function send({ method, path }: { method: string; path: string }, rest: string) {
@@ -49,6 +32,7 @@ test.for([
   ['an empty object', length('application/json', '{}')],
 ] as const)('every route that needs no body accepts %s', async ([, rest]) => {
   const refused: unknown[] = []
+  expect(routes.length).toBeGreaterThan(20)
   for (const route of routes) {
     const answer = await send(route, rest)
     // What the route itself says about the request, as that a field is missing, comes after its body.
@@ -73,6 +57,7 @@ test.for([
   ['null', length('application/json', 'null')],
 ] as const)('a request without a body can have %s (RFC 9110, section 6.4)', async ([, rest]) => {
   expect((await send({ method: 'GET', path: '/api/auth/session' }, rest))?.status).toBe(200)
+  expect((await send({ method: 'HEAD', path: '/api/auth/session' }, rest))?.status).toBe(200)
   expect((await send({ method: 'POST', path: '/api/auth/logout' }, rest))?.status).toBe(204)
 })
 

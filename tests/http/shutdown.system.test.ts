@@ -31,8 +31,8 @@ function loginRequest(): string {
   return `POST /api/auth/login HTTP/1.1\r\n${HOST}Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n${body}`
 }
 
-describe('on SIGTERM the service', () => {
-  test('answers what it has accepted, takes nothing new, and ends in time whatever connections stay silent', async () => {
+describe('SIGTERM:', () => {
+  test('a stopping service finishes accepted requests, and ends despite silent connections', async () => {
     const service = await start()
     const connectTo = async (bytes = '') => {
       const socket = open(service.address)
@@ -75,7 +75,7 @@ describe('on SIGTERM the service', () => {
     ['address', KEY_SET, 200],
     ['platform', VERIFY, 401],
   ] as const)(
-    'answers each request that was sent before, on idle connections and on new ones: %s',
+    'a stopping service answers each request sent before the signal: %s',
     async ([listener, bytes, status]) => {
       const service = await start()
       const idle = await Promise.all(
@@ -111,27 +111,26 @@ describe('on SIGTERM the service', () => {
     },
   )
 
-  test('goes on for DRAIN_DELAY_SECONDS, while it is not ready and asks clients to leave', async () => {
-    const service = await start({ DRAIN_DELAY_SECONDS: '5' })
-    const sentAt = performance.now()
+  test('a draining service answers, closes connections, and is not ready', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '600' })
     service.child.kill('SIGTERM')
     await service.told(/"msg":"(draining)"/)
     const { statusCode, body } = await request(`${service.ops}/readyz`)
     expect([statusCode, await body.json()]).toEqual([503, { status: 'not ready', reason: 'draining' }])
-    // Requests on new connections. The last is sent long before the delay is over, also where the machine is slow.
-    const answers = []
-    do {
-      answers.push(exchange(service.address, KEY_SET))
-      await sleep(20)
-    } while (performance.now() < sentAt + 1_800)
-    for (const [answer] of await Promise.all(answers)) {
+    for (const [answer] of await Promise.all(times(10, () => exchange(service.address, KEY_SET))))
       expect([answer?.status, answer?.headers['connection']]).toEqual([200, 'close'])
-    }
-    expect(await service.exit).toEqual([0, null])
-    expect(performance.now() - sentAt).toBeGreaterThan(5_000)
   })
 
-  test('answers at once who waits for an event, though it goes on for a while', async () => {
+  test('a draining service ends after DRAIN_DELAY_SECONDS', async () => {
+    const service = await start({ DRAIN_DELAY_SECONDS: '2' })
+    const sentAt = performance.now()
+    service.child.kill('SIGTERM')
+    expect(await service.exit).toEqual([0, null])
+    // By a timer: a slow machine only makes it longer.
+    expect(performance.now() - sentAt).toBeGreaterThan(1_990)
+  })
+
+  test('a draining service answers clients that wait for an event immediately', async () => {
     const headers = await addReader(testService)
     const service = await start({ DRAIN_DELAY_SECONDS: '600' })
     const platform = await service.told(/"Platform listener at (http[^"]+)"/)
@@ -142,7 +141,7 @@ describe('on SIGTERM the service', () => {
     expect(await (await drained).body.json()).toEqual({ events: [], next: null, isCaughtUp: true })
   })
 
-  test('does not wait long for a mail server that says nothing', async () => {
+  test('a stopping service does not wait for a silent mail server', async () => {
     const silent = createServer(() => {}).listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const address = silent.address()
@@ -163,7 +162,7 @@ describe('on SIGTERM the service', () => {
     silent.close()
   })
 
-  test('takes the same signal within a second as the same wish, and ends at once on a later one', async () => {
+  test('a stopping service ends immediately on a later signal, not within a second', async () => {
     const service = await start()
     const socket = open(service.address)
     // This keeps the process from ending by itself.
@@ -179,7 +178,7 @@ describe('on SIGTERM the service', () => {
     socket.destroy()
   })
 
-  test.for(['SIGINT', 'SIGHUP'] as const)('ends with 0 on %s too, after it has drained', async (signal) => {
+  test.for(['SIGINT', 'SIGHUP'] as const)('%s also drains the service, which ends with 0', async (signal) => {
     const service = await start()
     service.child.kill(signal)
     expect(await service.exit).toEqual([0, null])
@@ -188,7 +187,7 @@ describe('on SIGTERM the service', () => {
 })
 
 test.skipIf(!existsSync('/dev/full'))(
-  'a log that takes nothing neither stops the service nor holds up its end (ASVS 16.5.2)',
+  'a log that is full neither stops the service nor delays its end (ASVS 16.5.2)',
   async () => {
     const full = openSync('/dev/full', 'w')
     const { env, address } = await findServicePlaces()
@@ -208,7 +207,7 @@ test.skipIf(!existsSync('/dev/full'))(
   },
 )
 
-test('a configuration with faults ends the process with 1, and all of them on standard error (ASVS 13.1.2)', async () => {
+test('a faulty configuration ends the process with 1, and prints all faults (ASVS 13.1.2)', async () => {
   const service = await processes.launch({
     NODE_ENV: 'production',
     MASTER_KEYS: 'id:c4n4ry',
