@@ -8,8 +8,8 @@ import { openTestService, times } from '../support/test-service.ts'
 
 const OVERLOADED = expect.objectContaining({ code: 'overloaded' })
 
-describe('the budget of bodies in flight', () => {
-  test('gives one network its share, and takes it back', () => {
+describe('the budget of bodies:', () => {
+  test('the body budget gives one network its share, and takes it back', () => {
     const budget = createBodyBudget(1_000, 250)
     const holding = budget.open('192.0.2.1', 0)
     holding.take(250)
@@ -36,7 +36,7 @@ describe('the budget of bodies in flight', () => {
     return dropped
   }
 
-  test('has room for one more network, however many fill it', () => {
+  test('the body budget has room for one more network', () => {
     const budget = createBodyBudget(64_000, 16_000)
     const networks = times(20, (index) => `192.0.2.${index}`)
     const dropped = fill(budget, networks)
@@ -48,7 +48,7 @@ describe('the budget of bodies in flight', () => {
     expect(dropped.size).toBeLessThan(20)
   })
 
-  test('counts all /64 of an IPv6 /48 as one network', () => {
+  test('the body budget counts all /64 of an IPv6 /48 together', () => {
     const budget = createBodyBudget(64_000, 16_000)
     const dropped = fill(
       budget,
@@ -60,7 +60,7 @@ describe('the budget of bodies in flight', () => {
     expect(dropped.size).toBe(1)
   })
 
-  test('never drops a complete body', () => {
+  test('the body budget never drops a complete body', () => {
     const budget = createBodyBudget(64_000, 64_000)
     const holding = budget.open('192.0.2.1', 0)
     holding.onDrop(() => expect.unreachable())
@@ -71,7 +71,7 @@ describe('the budget of bodies in flight', () => {
     budget.open('192.0.2.2', 0).take(1)
   })
 
-  test('takes nothing for a finished request', () => {
+  test('the body budget takes nothing for a finished request', () => {
     const budget = createBodyBudget(1_000, 250)
     const holding = budget.open('192.0.2.1', 0)
     holding.release()
@@ -80,7 +80,7 @@ describe('the budget of bodies in flight', () => {
   })
 })
 
-describe('unfinished bodies of 500 KB', async () => {
+describe('unfinished bodies:', async () => {
   const service = await openTestService({ env: { TRUST_PROXY: '127.0.0.1/32' } })
   const [address = ''] = service.addresses
   const [registry] = service.registries
@@ -106,7 +106,7 @@ describe('unfinished bodies of 500 KB', async () => {
     ].join('\r\n')
   const KEPT = Buffer.alloc(500_000, ' ')
 
-  test('of one network are held up to its share, and freed with their connections', async () => {
+  test('bodies of one network are held up to its share, then freed', async () => {
     const from = '192.0.2.1'
     const sockets = times(40, () => open(address))
     for (const socket of sockets) {
@@ -136,7 +136,7 @@ describe('unfinished bodies of 500 KB', async () => {
     expect(again.status).toBe(202)
   })
 
-  test('in chunks count as they arrive, and are answered 503 without room', async () => {
+  test('chunked bodies count as they arrive, and are answered 503 without room', async () => {
     const from = '192.0.2.3'
     // A byte in each chunk takes more than its byte.
     const bytes = '1\r\n \r\n'.repeat(20_000)
@@ -151,7 +151,7 @@ describe('unfinished bodies of 500 KB', async () => {
     await expect.poll(bytesHeld).toBe(0)
   })
 
-  test('behind an open request are freed when their connection is reset', async () => {
+  test('bodies behind an open request are freed when their connection resets', async () => {
     const payload = JSON.stringify({ type: 'payment.created', data: { text: 'x'.repeat(400_000) } })
     const socket = open(address)
     socket.resume()

@@ -44,18 +44,18 @@ function work(): boolean {
   return true
 }
 
-describe('a turn of the event loop', () => {
-  test('begins a request of each network before the second of one network', async () => {
+describe('turns of the event loop:', () => {
+  test('a turn begins a request of each network before the second of one network', async () => {
     // The first request begins immediately, unless this process was held up just then.
     expect(await runAll([...'aaaaaaaaabcbc'])).toMatch(/^a?abcabca{6,7}$/)
   })
 
-  test('begins requests of known networks and strangers in alternation', async () => {
+  test('a turn begins requests of known networks and strangers in alternation', async () => {
     // Here too, the first can begin immediately.
     expect(await runAll([...'abcdefghijklmXXXYYY'])).toMatch(/^[a-z]?(?:[XY][a-z]|[a-z][XY]){6}/)
   })
 
-  test('leaves time for other work between requests', async () => {
+  test('a turn leaves time for other work between requests', async () => {
     let begun = 0
     const turns = createTurns()
     const begin = () => {
@@ -67,7 +67,7 @@ describe('a turn of the event loop', () => {
     expect(begun).toBeLessThan(5)
   })
 
-  test('begins one stranger, and all known networks, while turns are long', async () => {
+  test('a long turn begins one stranger, and all known networks', async () => {
     const turns = createTurns()
     const begun = { known: 0, stranger: 0 }
     const counting = (kind: keyof typeof begun) => () => {
@@ -93,7 +93,7 @@ describe('a turn of the event loop', () => {
     expect(begun.stranger).toBeLessThanOrEqual(turnsPassed + 1)
   })
 
-  test('does not count a request of which nothing is left to begin', async () => {
+  test('a turn does not count a request with nothing left to begin', async () => {
     const turns = createTurns()
     let asked = 0
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -111,7 +111,7 @@ describe('a turn of the event loop', () => {
     expect(asked).toBe(500)
   })
 
-  test('refuses only the network whose requests wait by the thousand', () => {
+  test('only the network with a thousand waiting requests is refused', () => {
     const turns = createTurns()
     const refused: string[] = []
     const ask = (network: string) => enter(turns, network, work, () => refused.push(network))
@@ -125,7 +125,7 @@ describe('a turn of the event loop', () => {
   })
 })
 
-describe('waiting requests', async () => {
+describe('waiting requests:', async () => {
   const PROXY = '127.0.0.7'
   const ORIGIN = 'https://app.example.com'
   const service = await openTestService({ env: { TRUST_PROXY: PROXY, DASHBOARD_ORIGINS: ORIGIN } })
@@ -136,13 +136,9 @@ describe('waiting requests', async () => {
     `POST /api/nothing ${HEAD}${headers}Content-Type: application/json\r\nContent-Length: 300000\r\n\r\n`
   const nothing = (headers: string) => `GET /api/nothing ${HEAD}${headers}\r\n`
 
-  test.each([
-    ['with an active credential overtake', true],
-    ['that only read public data wait among', false],
-  ])('from a network %s the requests of 400 strangers', async (_, isProven) => {
+  test('a known network overtakes the requests of 400 strangers', async () => {
     const { accessToken } = await service.loginAs(await service.addCompany())
-    const own = from(isProven ? '198.51.100.7' : '198.51.100.8')
-    const keySet = `GET /api/.well-known/jwks.json ${HEAD}${own}\r\n`
+    const own = from('198.51.100.7')
     const check = `GET /api/auth/session ${HEAD}${own}Authorization: Bearer ${accessToken}\r\n\r\n`
     const connectOne = async () => {
       const socket = open(address, PROXY)
@@ -157,19 +153,31 @@ describe('waiting requests', async () => {
       await once(socket, 'data')
       order.push(who)
     }
-    await ask(member, 'member', isProven ? check : keySet)
+    await ask(member, 'member', check)
     order.length = 0
     await Promise.all([
       ...strangers.map((socket, n) => ask(socket, 'stranger', nothing(from(`198.18.${n >> 8}.${n & 255}`)))),
       ask(member, 'member', nothing(own)),
     ])
     // It was sent last, and strangers take turns by network.
-    if (isProven) expect(order.indexOf('member')).toBeLessThan(350)
-    else expect(order.indexOf('member')).toBeGreaterThan(350)
+    expect(order.indexOf('member')).toBeLessThan(350)
     for (const socket of [...strangers, member]) socket.destroy()
   })
 
-  test('are answered 503 with Retry-After when thousands wait', async () => {
+  test('only an active credential makes a network known', async () => {
+    const own = `${from('198.51.100.8')}Connection: close\r\n`
+    const headersOf = async (headers: string, path: string) => {
+      const socket = open(address, PROXY)
+      socket.write(`GET /api${path} ${HEAD}${headers}\r\n`)
+      return (await answersOn(socket))[0]?.headers
+    }
+    const { accessToken } = await service.loginAs(await service.addCompany())
+    const credential = `Authorization: Bearer ${accessToken}\r\n`
+    expect(await headersOf(own, '/.well-known/jwks.json')).not.toHaveProperty('x-network-proven')
+    expect(await headersOf(own + credential, '/auth/session')).toHaveProperty('x-network-proven', '1')
+  })
+
+  test('requests are answered 503 with Retry-After when thousands wait', async () => {
     const sockets = times(300, () => open(address))
     await Promise.all(sockets.map((socket) => once(socket, 'connect')))
     // A turn accepts one connection. When the last is served, all are accepted.
@@ -192,7 +200,7 @@ describe('waiting requests', async () => {
     expect(Number(counted)).toBeGreaterThanOrEqual(shed.length)
   })
 
-  test('are bounded by what is read of their bodies', async () => {
+  test('waiting requests are bounded by what is read of their bodies', async () => {
     const sockets = times(400, () => open(address))
     await exchange(address, nothing('Connection: close\r\n'))
     const all = sockets.map((socket) => once(socket, 'data'))
@@ -204,7 +212,7 @@ describe('waiting requests', async () => {
     for (const answer of refused) expect(answer).toContain('Too many bodies are being sent at once')
   })
 
-  test('that only announce long bodies leave room for others', async () => {
+  test('requests that only announce long bodies leave room for others', async () => {
     // As much as is there for all: 64 MiB, from many networks.
     const sockets = times(300, () => open(address, PROXY))
     await exchange(address, nothing('Connection: close\r\n'))
@@ -216,7 +224,7 @@ describe('waiting requests', async () => {
     for (const socket of sockets) socket.destroy()
   })
 
-  test('on a connection after a refused one are not processed (RFC 9112, 9.6)', async () => {
+  test('requests on a connection after a refused one are not processed (RFC 9112, 9.6)', async () => {
     const { accessToken } = await service.loginAs(await service.addCompany())
     const sockets = times(300, () => open(address))
     await exchange(address, nothing('Connection: close\r\n'))
