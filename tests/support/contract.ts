@@ -37,13 +37,16 @@ function createContract(json: string) {
     return validate
   }
 
-  /** Returns the first difference. 404, 405, and preflights belong to no operation, and have none. */
+  /** Returns the first difference. Refusals of unknown paths and methods, and preflights, belong to no operation. */
   function differenceOf(method: string, path: string, answer: Answer): string | undefined {
     const { status, headers, body } = answer
     const template = templates.find(({ pattern }) => pattern.test(path))?.path ?? ''
     const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
     const operation = document.paths[template]?.[verb]
-    if (!operation) return undefined
+    if (!operation) {
+      const isPage = path.startsWith('/../')
+      return status >= 400 || method === 'OPTIONS' || isPage ? undefined : 'it has no such operation'
+    }
     const described = operation.responses[status]
     if (!described) return 'it does not list this status'
     const required = Object.keys(described.headers ?? {}).filter((name) => !OPTIONAL_HEADERS.includes(name))
