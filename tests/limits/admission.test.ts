@@ -30,7 +30,7 @@ function openAdmission(options: { places: number; maxWaiting: number; isOutage?(
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
-  test('runs as many calls as it has slots, queues the next in order, and refuses the rest', async () => {
+  test('an admission runs as many calls as it has slots, then queues', async () => {
     const { admission, run } = openAdmission({ places: 2, maxWaiting: 2 })
     const { begun, ends, settled } = startWork(5, run)
     expect([begun, admission.waiting]).toEqual([[0, 1], 2])
@@ -47,7 +47,7 @@ describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
     expect(next).toEqual([0, 1])
   })
 
-  test('gives the slot of a failed call to the next', async () => {
+  test('an admission gives the slot of a failed call to the next', async () => {
     const { run } = openAdmission({ places: 1, maxWaiting: 1 })
     const { begun, ends, settled } = startWork(2, run)
     ends[0]?.reject(new Error('failed'))
@@ -57,7 +57,7 @@ describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
     expect(await run(async () => 4)).toBe(4)
   })
 
-  test('does not start a call whose client has left', async () => {
+  test('an admission does not start a call whose client has left', async () => {
     const { run } = openAdmission({ places: 1, maxWaiting: 3 })
     const leaving = new AbortController()
     const signals = [undefined, leaving.signal, leaving.signal, undefined].values()
@@ -74,7 +74,7 @@ describe('an admission (ASVS 15.1.3, 15.2.2)', () => {
     expect(await run(async () => 4)).toBe(4)
   })
 
-  test('fails all waiting calls on an outage, and continues afterwards (ASVS 16.5.2)', async () => {
+  test('an admission fails all waiting calls on an outage (ASVS 16.5.2)', async () => {
     const { admission, run } = openAdmission({ places: 1, maxWaiting: 3, isOutage: () => true })
     const { begun, ends, settled } = startWork(3, run)
     const outage = new Error('outage')

@@ -14,7 +14,7 @@ const queueOf = (
 }
 
 describe('a fair queue (ASVS 15.2.2)', () => {
-  test('takes from each network in turn, and within a network in order of arrival', () => {
+  test('a queue takes from each network in turn, in order of arrival', () => {
     const { taken } = queueOf([
       ['192.0.2.1', 'a1'],
       ['192.0.2.1', 'a2'],
@@ -26,7 +26,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
   })
 
-  test('gives an IPv6 /48 the turns of one network, shared by its /64s', () => {
+  test('a queue gives a /48 the turns of one network', () => {
     const { taken } = queueOf([
       ['2001:db8:1:1::', 'a1'],
       ['2001:db8:1:1::', 'a2'],
@@ -37,21 +37,21 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'd1', 'b1', 'a2'])
   })
 
-  test('refuses the newest entry of the largest wider network when it is full', () => {
+  test('a full queue refuses the newest entry of the largest wider network', () => {
     const flood = times(4, (i): [string, string] => ['192.0.2.1', `flood ${i}`])
     const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerWiderNetwork: 4 })
     expect(dropped).toEqual(['flood 3'])
     expect(taken).toEqual(['flood 0', 'honest', 'flood 1', 'flood 2'])
   })
 
-  test('refuses a newcomer when no wider network has more entries', () => {
+  test('a full queue refuses a newcomer when no wider network has more', () => {
     const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `entry ${i}`])
     expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerWiderNetwork: 3 }).dropped).toEqual([
       'late',
     ])
   })
 
-  test('bounds each wider network, whose networks share its slots', () => {
+  test('a queue bounds the entries of each wider network', () => {
     const entries: [string, string][] = [
       ['2001:db8:1:1::', 'a1'],
       ['2001:db8:1:1::', 'a2'],
@@ -64,7 +64,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(taken).toEqual(['a1', 'c1', 'b1'])
   })
 
-  test('gives the devices of a network the turns of one network', () => {
+  test('a queue gives the devices of a network the turns of one', () => {
     const queue = createFairQueue<string>({ max: 100, maxPerWiderNetwork: 100 })
     for (const [device, entry] of [
       ['d1', 'a1'],
@@ -77,7 +77,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
     expect(times(5, () => queue.take())).toEqual(['a1', 'other', 'b1', 'c1', 'a2'])
   })
 
-  test('predicts which entries it refuses', () => {
+  test('a queue predicts which entries it refuses', () => {
     const bounds = { max: 4, maxPerWiderNetwork: 3 }
     const queue = createFairQueue<number>(bounds)
     for (const [network, expected] of [
@@ -98,7 +98,7 @@ describe('a fair queue (ASVS 15.2.2)', () => {
 })
 
 describe('a flood of sign-ins from many networks (ASVS 15.2.2)', () => {
-  test('leaves half of the hashing to known networks, and turns to every other network', async () => {
+  test('a flood of sign-ins leaves half of the hashing to known networks', async () => {
     const hasher = await createCheapHasher(1, { max: 40, maxPerWiderNetwork: 10 })
     const ended: string[] = []
     const sign = async (name: string, turn: Turn) => {

@@ -21,7 +21,7 @@ describe('more concurrent sign-ins than can be hashed (ASVS 15.1.3, 15.2.2)', as
   const person = await service.addUser(admin)
   const flood = (password: string) => times(60, () => service.login({ ...person, password }))
 
-  test('get 503 and Retry-After, while other requests are served', async () => {
+  test('sign-ins beyond the capacity get 503, while other requests are served', async () => {
     const { refreshToken } = await service.loginAs(admin)
     const sending = flood(person.password)
     expect((await service.refresh(refreshToken)).status).toBe(200)
@@ -35,7 +35,7 @@ describe('more concurrent sign-ins than can be hashed (ASVS 15.1.3, 15.2.2)', as
     expect((await service.login(person)).status).toBe(200)
   })
 
-  test('are not counted as failures', async () => {
+  test('sign-ins beyond the capacity are not counted as failures', async () => {
     const answers = await Promise.all(flood('not the password'))
     const guessed = answers.filter(({ status }) => status === 401).length
     expect(guessed).toBeLessThan(60)

@@ -20,7 +20,7 @@ const service = await openTestService({
 const payload = { type: 'payment.created', data: {} }
 
 describe('refreshes of one session', () => {
-  test('consume no token above the limit, on any instance, until the minute ends', async () => {
+  test('a refresh above the limit consumes no token, on any instance', async () => {
     const admin = await service.addCompany()
     const { refreshToken, session } = await service.loginAs(admin)
     const other = await service.loginAs(admin)
@@ -43,7 +43,7 @@ describe('refreshes of one session', () => {
     expect([answer.status, remaining(answer)]).toEqual([200, 5])
   })
 
-  test('count retries of a consumed token, even with the same idempotency key', async () => {
+  test('refreshes count retries with the same idempotency key', async () => {
     const { refreshToken } = await service.loginAs(await service.addCompany())
     for (let left = 5; left >= 0; left -= 1) {
       const answer = await service.refresh(refreshToken, { at: left % 2, key: 'same' })
@@ -53,7 +53,7 @@ describe('refreshes of one session', () => {
       expectLimited(await service.refresh(refreshToken, { at, key: 'same' }), 'refresh', 6, 60)
   })
 
-  test('count races, and audit no more of them than the limit', async () => {
+  test('refreshes count races, and audit no more than the limit', async () => {
     const { refreshToken, session } = await service.loginAs(await service.addCompany())
     const { body: next } = await service.refresh(refreshToken)
     // Ahead of the clock of the database, so that the race lasts.
@@ -94,8 +94,8 @@ test('all admins of a company share 5 regenerations an hour, on all instances', 
   expect([again.status, again.body.version]).toEqual([200, 6])
 })
 
-describe('each instance counts in memory', () => {
-  test('refused credentials by network, where an active one still passes (ASVS 6.3.1)', async () => {
+describe('limits in memory', () => {
+  test('refused credentials are limited by network, by each instance (ASVS 6.3.1)', async () => {
     const { accessToken } = await service.loginAs(await service.addCompany())
     const headers = from(newAddress())
     const kinds: (() => Promise<Answer>)[] = [
@@ -114,7 +114,7 @@ describe('each instance counts in memory', () => {
     expect((await service.getSession({ headers, at: 1 })).status).toBe(401)
   })
 
-  test('other requests without a credential by network', async () => {
+  test('other requests without a credential are limited by network', async () => {
     const { accessToken } = await service.loginAs(await service.addCompany())
     const headers = from(newAddress())
     const kinds: (() => Promise<Answer>)[] = [
@@ -130,7 +130,7 @@ describe('each instance counts in memory', () => {
     expect((await service.getSession({ headers, token: accessToken })).status).toBe(200)
   })
 
-  test('requests by session, with a token or a cookie', async () => {
+  test('requests are limited by session, with a token or a cookie', async () => {
     const admin = await service.addCompany()
     const { accessToken } = await service.loginAs(admin)
     for (const credential of [{ token: accessToken }, { cookie: await service.cookieOf(admin) }]) {
@@ -144,7 +144,7 @@ describe('each instance counts in memory', () => {
     expect((await service.getSession({ token: another.accessToken })).status).toBe(200)
   })
 
-  test('requests with a valid signature by company', async () => {
+  test('requests with a valid signature are limited by company', async () => {
     for (const { companyId, ...owner } of [await service.addCompany(), await service.addCompany()]) {
       const secret = await service.newSecret({ companyId, ...owner })
       for (const _ of times(4, () => 0)) {

@@ -47,7 +47,7 @@ describe('an email', async () => {
   const letter = await mailbox.mailTo(person.email)
   const headers = letter.raw.slice(0, letter.raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')
 
-  test('comes from the configured sender, to one recipient, marked as automatic', () => {
+  test('an email has the configured sender, one recipient, and is automatic', () => {
     expect(letter.email).toMatchObject({
       from: { name: 'Gatehouse', address: 'gate@example.com' },
       to: [{ name: '', address: person.email }],
@@ -58,7 +58,7 @@ describe('an email', async () => {
     expect(headers.split('\r\n')).toContain('Auto-Submitted: auto-generated')
   })
 
-  test('says where the request came from, when its link expires, and what to do', () => {
+  test('an email says where its request came from and when its link expires', () => {
     const at = new Date(service.clock.now()).toISOString().slice(0, 10)
     for (const words of wordsOf(letter)) {
       expect(words).toContain('Hello Ada,')
@@ -68,14 +68,14 @@ describe('an email', async () => {
     }
   })
 
-  test('has its link as text and as HTML, with the token in the fragment (ASVS 14.2.1)', () => {
+  test('an email has its link as text and HTML, token in the fragment (ASVS 14.2.1)', () => {
     const url = `https://auth.example.com/reset-password#token=${letter.token}`
     expect(letter.email.text).toContain(`\n${url}\n`)
     expect(letter.email.html).toContain(`href="${url}"`)
     expect(headers).not.toContain(letter.token)
   })
 
-  test('loads nothing and runs nothing', () => {
+  test('an email loads nothing and runs nothing', () => {
     expect(letter.email.html).not.toMatch(/<(script|img|link|iframe|form)\b|url\(|@import/i)
   })
 })
@@ -85,7 +85,7 @@ describe('an unproven email address', () => {
   const companyName = 'You won a prize'
 
   test.for(['/auth/verify-email/resend', '/auth/password/forgot'])(
-    'gets no name that a stranger chose, at registration and %s',
+    'an unproven email address gets no chosen name from registration and %s',
     async (path) => {
       const email = newEmail()
       const headers = { 'user-agent': 'Prize/1.0' }
@@ -106,7 +106,7 @@ describe('an unproven email address', () => {
     },
   )
 
-  test('gets no notice', async () => {
+  test('an unproven email address gets no notice', async () => {
     const { companyId, email } = await service.addCompany({ name: companyName, adminName: name })
     const user = service.db.updateTable('users').where('company_id', '=', companyId)
     await user.set({ email_verified_at: null }).execute()
@@ -116,7 +116,7 @@ describe('an unproven email address', () => {
     expect(mailsTo(email)).toEqual([])
   })
 
-  test('gets an invitation that names the company, the inviter, and the role', async () => {
+  test('an invitation names the company, the inviter, and the role', async () => {
     const admin = await service.addCompany({ name: 'Acme Inc.', adminName: 'Ada Lovelace' })
     const email = newEmail()
     await invite(service.context, admin.companyId, { email, role: 'analyst' })
@@ -131,8 +131,8 @@ describe('an unproven email address', () => {
   })
 })
 
-describe('a user gets an email (ASVS 6.3.5, 6.3.7)', () => {
-  test('once about concurrent sign-ins after a lockout, and all of them succeed', async () => {
+describe('security notices (ASVS 6.3.5, 6.3.7)', () => {
+  test('a user gets one email about concurrent sign-ins after a lockout', async () => {
     const person = await join()
     await fail(person, 9)
     expect((await service.login(person, { headers: { 'x-forwarded-for': '203.0.113.9' } })).status).toBe(200)
@@ -151,7 +151,7 @@ describe('a user gets an email (ASVS 6.3.5, 6.3.7)', () => {
     expect(mailsTo(person.email)).toHaveLength(before + 1)
   })
 
-  test('about a refresh token that was used twice, which ended the session', async () => {
+  test('a user gets an email about a refresh token that was used twice', async () => {
     const person = await join()
     const { refreshToken: first } = await service.loginAs(person)
     const { refreshToken: next } = (await service.refresh(first)).body

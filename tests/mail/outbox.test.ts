@@ -91,7 +91,7 @@ describe('senders', async () => {
 
   const rows = () => service.db.selectFrom('mail_outbox').selectAll().execute()
 
-  test('of several instances send each email once, even if a clock is a minute ahead', async () => {
+  test('several senders send each email once, even with a fast clock', async () => {
     const addresses = await queue(service, 60)
     const ahead = createClock()
     ahead.advance(60)
@@ -102,7 +102,7 @@ describe('senders', async () => {
     expect(senders.flatMap(({ sent }) => sent).toSorted()).toEqual(addresses.toSorted())
   })
 
-  test('take over the emails of a killed instance after a minute', async () => {
+  test('senders take over the emails of a killed instance after a minute', async () => {
     const addresses = await queue(service, 20)
     let taken = 0
     const killed = openSender(() => {
@@ -134,7 +134,7 @@ describe('senders', async () => {
     expect(sent.toSorted()).toEqual(addresses.toSorted())
   })
 
-  test('hand unsent emails back when they stop, and count no attempt', async () => {
+  test('a stopping sender hands unsent emails back, and counts no attempt', async () => {
     const addresses = await queue(service, 7)
     const stopping = openSender((_message, signal) => {
       const { promise, reject } = Promise.withResolvers<never>()
@@ -150,7 +150,7 @@ describe('senders', async () => {
     expect((await sendTheRest()).toSorted()).toEqual(addresses.toSorted())
   })
 
-  test('do not send an email that they compose when they stop', async () => {
+  test('a stopping sender does not send the email that it composes', async () => {
     await queue(service, 1)
     const { promise: composed, resolve: compose } = Promise.withResolvers<void>()
     const sender = openWorking({ waitFor: composed })
@@ -162,7 +162,7 @@ describe('senders', async () => {
     expect([sender.sent, await unsettled(service), await leased(service)]).toEqual([[], 1, 0])
   })
 
-  test('leave a kind of email that only a newer release knows', async () => {
+  test('senders leave kinds of email that only a newer release knows', async () => {
     await sql`alter table mail_outbox drop constraint mail_outbox_kind_check`.execute(service.db)
     await queue(service, 1)
     await sql`update mail_outbox set kind = 'of_tomorrow'`.execute(service.db)
@@ -175,7 +175,7 @@ describe('senders', async () => {
     expect(unknown).toMatchObject([{ attempts: 0, last_error: null, leased_until: null }])
   })
 
-  test('store that an email was sent once the database can, and do not send it again', async () => {
+  test('an email that was sent during an outage is not sent again', async () => {
     await queue(service, 1)
     await sql`create sequence notes`.execute(service.db)
     await sql`create function fail_twice() returns trigger language plpgsql as $$ begin
@@ -190,7 +190,7 @@ describe('senders', async () => {
     expect([sender.sent.length, sender.notes]).toEqual([1, ['sent']])
   })
 
-  describe('that fail', () => {
+  describe('failures', () => {
     const AWAY = {
       code: 'ESOCKET',
       originalCode: 'ECONNREFUSED',
@@ -246,7 +246,7 @@ describe('senders', async () => {
       ['the message', { code: 'EMESSAGE', command: 'DATA', responseCode: 554, permanent: true }],
       ['our password', { code: 'EAUTH', command: 'AUTH PLAIN', responseCode: 535, permanent: true }],
       ['something unknown', {}],
-    ] as const)('because the server refuses %s try again: our settings may be wrong', async ([, details]) => {
+    ] as const)('an email is retried when the mail server refuses %s', async ([, details]) => {
       await queue(service, 1)
       const row = await failOnce(details)
       expect(row.failed_at).toBeNull()
@@ -254,13 +254,13 @@ describe('senders', async () => {
       expect(row.last_error).toMatch(/^(E[A-Z]+( [A-Z ]+)?( \d{3})?|unknown)$/)
     })
 
-    test('give up a day after the email was queued', async () => {
+    test('an email fails a day after it was queued', async () => {
       await queue(service, 1)
       service.clock.advance(86_400)
       expect((await failOnce(AWAY)).failed_at).not.toBeNull()
     })
 
-    test('because the server refuses recipients try again, and send the others', async () => {
+    test('a refused recipient is retried, and delays no others', async () => {
       const [unknown = '', full = '', relayed = '', locked = '', good = ''] = await queue(service, 5)
       const mailbox = await openMailbox({
         refusals: {
@@ -289,7 +289,7 @@ describe('senders', async () => {
   })
 })
 
-test('an unreachable mail server costs no email and no request: all are sent once it returns', async () => {
+test('all emails are sent once an unreachable mail server returns', async () => {
   const mailbox = await openMailbox()
   const service = await openTestService({ env: { SMTP_URL: mailbox.url } })
   await mailbox.stop()
@@ -339,11 +339,11 @@ test('an email to a user who is disabled or unknown is dropped', async () => {
   expect(mailbox.mails.filter((mail) => mail.recipients.some((to) => recipients.includes(to)))).toEqual([])
 })
 
-describe('without a mail server, an email', async () => {
+describe('the mail folder', async () => {
   const service = await openTestService()
   const folder = join(service.config.dataDir, 'mail')
 
-  test('waits while its folder cannot be written, and the log says why in one line', async () => {
+  test('an email waits while its folder cannot be written', async () => {
     await writeFile(folder, 'in the way')
     await queue(service, 1)
     const errors = service.db.selectFrom('mail_outbox').select(['last_error', 'failed_at'])
@@ -360,7 +360,7 @@ describe('without a mail server, an email', async () => {
     expect((await readdir(folder)).map((name) => name.slice(-4)).sort()).toEqual(['.eml', '.txt'])
   })
 
-  test('becomes two files that only their owner can read, and the log names one', async () => {
+  test('without a mail server, an email becomes files for its owner only', async () => {
     await rm(folder, { recursive: true })
     const [address = ''] = await queue(service, 1)
     await settled(service)
@@ -373,7 +373,7 @@ describe('without a mail server, an email', async () => {
     await expect.poll(() => service.logs.join('')).toContain(JSON.stringify(join(folder, name)))
   })
 
-  test('can have a recipient of the greatest length', async () => {
+  test('an email in a folder can have the longest recipient', async () => {
     await rm(folder, { recursive: true })
     const recipient = `${'x'.repeat(60)}@${`${'y'.repeat(60)}.`.repeat(3)}example`
     const admin = await service.addCompany()

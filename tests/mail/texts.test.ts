@@ -101,7 +101,7 @@ test('the email about a new password counts the withdrawn invitations', () => {
   expect(textOf(2)).toContain('2 invitations you had sent were withdrawn')
 })
 
-test('the email about a new password names 20 accounts that the user added, and counts the others', () => {
+test('the email about a new password names 20 added accounts', () => {
   const textOf = (count: number, additionsSince: string | undefined = SINCE) => {
     const members = times(count, (n) => ({ id: '', name: `New${n}`, email: `${n}`, role: 'viewer' }))
     const additions = { members, serviceAccounts: [], signingSecret: null }

@@ -115,7 +115,7 @@ async function crowd(count: number) {
   await allLookedAt()
 }
 
-test('an address gets 5 emails an hour from all instances; the others wait, and none is dropped', async () => {
+test('an address gets 5 emails an hour, and the others wait', async () => {
   const stranger = newNetwork()
   await pester(stranger)
   await pester(stranger)
@@ -129,8 +129,8 @@ test('an address gets 5 emails an hour from all instances; the others wait, and 
   expect(mailsTo(email)).toHaveLength(14)
 })
 
-describe('the owner of an address gets their own email', () => {
-  test('within the hour, however often one network requests others, at any moment', async () => {
+describe('turns', () => {
+  test('owners get their email within the hour, whatever one network requests', async () => {
     const stranger = newNetwork()
     await pester(stranger)
     await pester(stranger)
@@ -148,7 +148,7 @@ describe('the owner of an address gets their own email', () => {
     expect(mailsTo(email).length).toBeLessThanOrEqual(20)
   })
 
-  test('before the second emails of 24 networks', async () => {
+  test('owners get their email before the second emails of 24 networks', async () => {
     const first = newNetwork()
     const company = await register(email, first)
     const others = await alike(company, 24)
@@ -166,7 +166,7 @@ describe('the owner of an address gets their own email', () => {
     expect(hours).toBeLessThan(7)
   })
 
-  test('before the second round of the /64s of a /48, which has four emails in a round', async () => {
+  test('owners get their email before the fifth email of a /48', async () => {
     const companies = await alike(await register(email, newNetwork()), 12)
     for (const [index, company] of companies.entries())
       await ask(RESEND, company, `2001:db8:7:${index + 1}::1`)
@@ -183,7 +183,7 @@ describe('the owner of an address gets their own email', () => {
     expect(rounds.rows.map(({ mails }) => mails)).toEqual([4, 4, 4])
   })
 
-  test('even when a stranger has requested three for the same company', async () => {
+  test('owners get their email after a stranger requested three', async () => {
     const owner = newNetwork()
     const company = await register(email, owner)
     const stranger = newNetwork()
@@ -199,7 +199,7 @@ describe('the owner of an address gets their own email', () => {
   })
 })
 
-test('a proven address has the same limit, and emails that its owner causes do not wait', async () => {
+test('emails that the owner of an address causes do not wait', async () => {
   const person = await service.addCompany()
   for (const network of times(4, newNetwork))
     for (const company of await alike(person, 2)) await ask(FORGOT, company, network)
@@ -230,7 +230,7 @@ test('an email that waited for dropped emails is sent immediately', async () => 
   expect(await unsent.where('sent_at', 'is', null).execute()).toEqual([])
 })
 
-describe('the limit does not count an email that', () => {
+describe('the limit', () => {
   const { limits } = service.config
   const counted = async () => {
     const counter = counterOf({ limit: limits.mailToAddress, values: [email] })
@@ -238,7 +238,7 @@ describe('the limit does not count an email that', () => {
     return (await rows.execute()).map(({ hits }) => hits)
   }
 
-  test('is gone when it is to be counted', async () => {
+  test('an email that is gone does not count', async () => {
     const mail = {
       companyId: randomUUID(),
       mailId: randomUUID(),
@@ -256,7 +256,7 @@ describe('the limit does not count an email that', () => {
     expect(await counted()).toEqual([0])
   })
 
-  test('is not sent because the link of a later one exists', async () => {
+  test('an email that a later link replaces does not count', async () => {
     const person = await service.addCompany()
     email = person.email
     const later = {
@@ -317,7 +317,7 @@ describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
     ask(FORGOT, { companyId: randomUUID(), email: newEmail() }, network)
   const countAccepted = (answers: Answer[]) => answers.filter(({ status }) => status === 202).length
 
-  test('by network, whatever the requests are about', async () => {
+  test('requests for emails are limited by network, whatever they are about', async () => {
     const network = newNetwork()
     const before = await rowsOf()
     const answers = await Promise.all(times(40, () => strangeRequest(network)))
@@ -334,7 +334,7 @@ describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
     expect(after.mails).toBe(before.mails)
   })
 
-  test('by /48, four times as high, which one /64 cannot consume', async () => {
+  test('requests for emails are limited by /48, four times as high', async () => {
     const from = (subnet: number) => `2001:db8:48:${subnet.toString(16)}::1`
     expect(countAccepted(await Promise.all(times(40, () => strangeRequest(from(0)))))).toBe(20)
     const before = await rowsOf()
@@ -344,7 +344,7 @@ describe('what strangers can write is bounded (ASVS 2.4.1)', () => {
     expect((await rowsOf()).counters - before.counters).toBeLessThanOrEqual(80 + 2 * 60)
   })
 
-  test('for one account: three emails an hour by /64, and four times as many by /48', async () => {
+  test('emails to one account are limited by /64 and by /48', async () => {
     const company = await register(email, newNetwork())
     await allLookedAt()
     // Of those that are sent at the same moment, the older ones would go.

@@ -89,7 +89,7 @@ test('a session that ends while its change waits changes nothing (ASVS 7.4.3, 15
 })
 
 describe('a new email address (ASVS 6.3.7)', () => {
-  test('replaces the old one when its link is followed, and both get an email', async () => {
+  test('a new email replaces the old one when its link is followed', async () => {
     const { person, token, email, mail, notice, mailed } = await asking()
     expect(mail.email.subject).toBe('Confirm your new email address')
     expect(notice.email.subject).toContain('Another email address')
@@ -109,7 +109,7 @@ describe('a new email address (ASVS 6.3.7)', () => {
     expect((await use('reset', reset)).status).toBe(400)
   })
 
-  test('requires recent authentication (ASVS 7.5.1)', async () => {
+  test('a new email requires recent authentication (ASVS 7.5.1)', async () => {
     const signedIn = await service.loginAs(await service.addUser(admin))
     service.clock.advance(16 * 60)
     const { body } = await service.refresh(signedIn.refreshToken)
@@ -131,14 +131,14 @@ describe('a new email address (ASVS 6.3.7)', () => {
     ],
     ['the user is disabled', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
     ['the user is deleted', (person) => deleteUser(context, person.companyId, person, context.system.now())],
-  ])('cannot be confirmed after %s', async ([, act]) => {
+  ])('a new email cannot be confirmed after %s', async ([, act]) => {
     const { person, token, mailed } = await asking()
     service.clock.advance(1)
     await act(person, token)
     await expectInvalid(mailed)
   })
 
-  test('stays with a member who has it in the meantime, and the requester is not told', async () => {
+  test('a new email that another member has taken cannot be confirmed', async () => {
     const { person, token, email, mailed } = await asking()
     await service.addUser(admin, 'viewer', { email })
     await expectInvalid(mailed)
@@ -147,7 +147,7 @@ describe('a new email address (ASVS 6.3.7)', () => {
     expect([taken.status, taken.body]).toEqual([202, {}])
   })
 
-  test('that two members request is given to one of them', async () => {
+  test('one of two members who request the same email gets it', async () => {
     const email = newEmail()
     const tokens = []
     // In one moment, so that neither link replaces the other.
@@ -159,13 +159,13 @@ describe('a new email address (ASVS 6.3.7)', () => {
     expect(answers.filter(({ status }) => status === 204)).toHaveLength(1)
   })
 
-  test('is confirmed by one of several concurrent requests, on two instances (ASVS 15.4.2)', async () => {
+  test('one of several concurrent requests confirms a new email, on two instances (ASVS 15.4.2)', async () => {
     const { mailed } = await asking()
     const answers = await Promise.all(times(8, (n) => confirm(mailed, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([204, ...times(7, () => 400)])
   })
 
-  test('must be an address that the account does not have (ASVS 1.2.1)', async () => {
+  test('a new email must be valid and different from the current one (ASVS 1.2.1)', async () => {
     const token = await tokenOf(admin)
     for (const email of ['a@b.example\r\nBcc: x@y.example', admin.email])
       expectField(await ask(token, email), '/newEmail')

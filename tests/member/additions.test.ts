@@ -24,8 +24,8 @@ async function addServiceAccount(token: string, name: string) {
 }
 const EMPTY = { members: [], serviceAccounts: [], signingSecret: null }
 
-describe('an undo', () => {
-  test('lists members, service accounts, and the secret that the account added since the change', async () => {
+describe('additions', () => {
+  test('an undo lists members, service accounts, and the secret added since', async () => {
     const admin = await service.addCompany({ name: 'Acme' })
     const before = await tokenOf(admin)
     const [old, oldServer, server] = [
@@ -58,7 +58,7 @@ describe('an undo', () => {
     expect(email.text).toContain('New signing secret: version 1')
   })
 
-  test('lists nothing when nothing was added', async () => {
+  test('an undo lists nothing when nothing was added', async () => {
     const person = await service.personWithTotp(await service.addCompany())
     const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
     const { body } = await call('/auth/undo', { json: { token } })
@@ -67,7 +67,7 @@ describe('an undo', () => {
     expect(email.text).not.toContain('added')
   })
 
-  test('works when the member who took the old address is deleted', async () => {
+  test('an undo works after the deletion of a member with the old address', async () => {
     const admin = await service.addCompany()
     const token = await tokenOf(admin)
     const person = await service.addUser(admin)

@@ -41,7 +41,7 @@ const expectInvalid = async (mailed: string) => {
 }
 
 describe('an invitation', () => {
-  test('gives a new member the role and assignments that the admin chose', async () => {
+  test('an invitation gives a new member its role and assignments', async () => {
     const email = newEmail()
     const { status, body } = await invite({ email: email.toUpperCase(), assignments: ['environment:test'] })
     expect(status).toBe(201)
@@ -69,7 +69,7 @@ describe('an invitation', () => {
     expectProblem(await invite({ email }), [409, 'already_member'])
   })
 
-  test('replaces an older one to the same email', async () => {
+  test('an invitation replaces an older one to the same email', async () => {
     const { id: first, email, mailed: older } = await send()
     service.clock.advance(1)
     const second = await invite({ email, role: 'viewer' })
@@ -82,7 +82,7 @@ describe('an invitation', () => {
     expect((await use('invite', newer)).status).toBe(201)
   })
 
-  test('can be resent and withdrawn, after which its links no longer work', async () => {
+  test('the links of a withdrawn invitation no longer work', async () => {
     const { id, email, mailed: first } = await send()
     service.clock.advance(1)
     expect((await resend(id)).status).toBe(202)
@@ -95,7 +95,7 @@ describe('an invitation', () => {
     for (const answer of [await withdraw(id), await resend(id)]) expectProblem(answer, [404, 'not_found'])
   })
 
-  test('that is withdrawn before it is emailed is not emailed', async () => {
+  test('an invitation that is withdrawn in time is not emailed', async () => {
     const email = newEmail()
     await mailbox.stop()
     const { body } = await invite({ email })
@@ -109,24 +109,21 @@ describe('an invitation', () => {
     ['demoted', { method: 'PATCH', json: { role: 'viewer' } }],
     ['disabled', { method: 'PATCH', json: { status: 'disabled' } }],
     ['deleted', { method: 'DELETE' }],
-  ] as const)(
-    'no longer works once its sender was %s, even when that is undone (ASVS 8.3.2)',
-    async ([, act]) => {
-      const sender = await service.addUser(admin, 'admin')
-      const { id, mailed } = await send({}, { token: await tokenOf(sender) })
-      const member = `/auth/members/${sender.userId}`
-      expect((await service.call(member, { token, ...act })).status).toBeLessThan(300)
-      await expectInvalid(mailed)
-      expect(idsOf(await open())).not.toContain(id)
-      if (act.method === 'DELETE') return
-      await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
-      const back = { method: 'PATCH', token, json: { status: 'active' } }
-      expect((await service.call(member, back)).status).toBe(200)
-      await expectInvalid(mailed)
-    },
-  )
+  ] as const)('an invitation no longer works once its sender was %s (ASVS 8.3.2)', async ([, act]) => {
+    const sender = await service.addUser(admin, 'admin')
+    const { id, mailed } = await send({}, { token: await tokenOf(sender) })
+    const member = `/auth/members/${sender.userId}`
+    expect((await service.call(member, { token, ...act })).status).toBeLessThan(300)
+    await expectInvalid(mailed)
+    expect(idsOf(await open())).not.toContain(id)
+    if (act.method === 'DELETE') return
+    await changeUserRole(service.context, admin.companyId, sender, 'admin', service.clock.now())
+    const back = { method: 'PATCH', token, json: { status: 'active' } }
+    expect((await service.call(member, back)).status).toBe(200)
+    await expectInvalid(mailed)
+  })
 
-  test('is either accepted or withdrawn, under concurrency (ASVS 15.4.2)', async () => {
+  test('an invitation is accepted or withdrawn, never both (ASVS 15.4.2)', async () => {
     for (const _ of times(5, () => 0)) {
       const { id, mailed } = await send()
       const [accepted, withdrawn] = await Promise.all([use('invite', mailed, { at: 1 }), withdraw(id)])
@@ -136,7 +133,7 @@ describe('an invitation', () => {
     }
   })
 
-  test('is hidden from other companies (ASVS 8.2.2)', async () => {
+  test('an invitation is hidden from other companies (ASVS 8.2.2)', async () => {
     const other = await service.addCompany()
     const credential = { token: await tokenOf(other) }
     const { body } = await invite({ email: newEmail() })
@@ -145,7 +142,7 @@ describe('an invitation', () => {
     expectProblem(await resend(body.id, credential), [404, 'not_found'])
   })
 
-  test('is listed in pages, newest first', async () => {
+  test('invitations are listed in pages, newest first', async () => {
     const credential = await tokenOf(await service.addCompany())
     const sent: string[] = []
     for (const _ of times(3, () => 0)) {
@@ -160,7 +157,7 @@ describe('an invitation', () => {
     expect([first.invitations.length, last.nextCursor]).toEqual([2, null])
   })
 
-  test('can be replaced and resent concurrently without a deadlock (ASVS 15.4.3)', async () => {
+  test('replacing and resending an invitation concurrently does not deadlock (ASVS 15.4.3)', async () => {
     const { id, email } = await send()
     const other = await tokenOf(await service.addUser(admin, 'admin'))
     const held = { table: 'invitations', companyId: admin.companyId, email } as const
@@ -204,7 +201,7 @@ describe('the limits of a company (ASVS 2.4.1)', async () => {
     return { company, as, renew, send, crowd }
   }
 
-  test('bound its open invitations and its invitations an hour, under concurrency', async () => {
+  test('a company has limits of open invitations and of invitations an hour', async () => {
     const { send, crowd } = await openCompany()
     const open = await crowd()
     expect(open).toHaveLength(3)
@@ -215,7 +212,7 @@ describe('the limits of a company (ASVS 2.4.1)', async () => {
     expectProblem(await send(0), [429, 'rate_limited'])
   })
 
-  test('bound members and open invitations together, which can expire', async () => {
+  test('open invitations count as members until they expire', async () => {
     const { company, as, renew, send, crowd } = await openCompany(3)
     const open = await crowd()
     expect(open).toHaveLength(2)
@@ -242,7 +239,7 @@ describe('the limits of a company (ASVS 2.4.1)', async () => {
   })
 })
 
-test('the email of a service account is refused wherever one of a person is expected', async () => {
+test('a person cannot have the email of a service account', async () => {
   const email = 'Worker-4821@Service.invalid'
   expectField(await invite({ email }), '/email')
   const company = { companyName: 'C', name: 'N', email, password: PASSWORD }

@@ -16,7 +16,7 @@ const change = (id: string, json: object, options: Options) =>
 const remove = (id: string, options: Options) =>
   service.call(`/auth/members/${id}`, { method: 'DELETE', ...options })
 
-describe('a company keeps an active admin', () => {
+describe('the last admin', () => {
   const activeAdmins = async ({ companyId }: { companyId: string }) => {
     const admins = db.selectFrom('users').select('user_id').where('role', '=', 'admin')
     return await admins.where('company_id', '=', companyId).where('status', '=', 'active').execute()
@@ -29,7 +29,7 @@ describe('a company keeps an active admin', () => {
   ]
 
   test.for(acts)(
-    'when eight admins %s each other concurrently, on two instances (ASVS 2.3.4, 15.4.2)',
+    'an admin remains when eight %s each other concurrently (ASVS 2.3.4, 15.4.2)',
     async ([, act]) => {
       const first = await service.addCompany()
       const admins = [first, ...(await Promise.all(times(7, () => service.addUser(first, 'admin'))))]
@@ -48,7 +48,7 @@ describe('a company keeps an active admin', () => {
     },
   )
 
-  test('when two admins demote each other: the later one is refused', async () => {
+  test('of two admins who demote each other, the later is refused', async () => {
     for (const _ of times(5, () => 0)) {
       const one = await service.addCompany()
       const other = await service.addUser(one, 'admin')
@@ -62,7 +62,7 @@ describe('a company keeps an active admin', () => {
     }
   })
 
-  test('when an operator demotes an admin who demotes the other one', async () => {
+  test('an admin remains when an operator demotes the one who demotes another', async () => {
     for (const _ of times(5, () => 0)) {
       const one = await service.addCompany()
       const other = await service.addUser(one, 'admin')
@@ -78,7 +78,7 @@ describe('a company keeps an active admin', () => {
   })
 })
 
-describe('an admin who changes a member does not deadlock with an operator (ASVS 15.4.3)', () => {
+describe('locks (ASVS 15.4.3)', () => {
   const acts: [string, (person: Person) => Promise<unknown>][] = [
     ['who disables them', (person) => changeUserStatus(context, person.companyId, person, 'disabled')],
     [
@@ -88,7 +88,7 @@ describe('an admin who changes a member does not deadlock with an operator (ASVS
     ['who deletes them', (person) => deleteUser(context, person.companyId, person, clock.now())],
   ]
 
-  test.for(acts)('%s', async ([, act]) => {
+  test.for(acts)('an admin who changes a member does not deadlock with an operator %s', async ([, act]) => {
     const founder = await service.addCompany()
     const member = await service.addUser(founder)
     // The id of the admin comes after that of the member.

@@ -42,7 +42,7 @@ const addServer = async (credential: string, json: { name: string; role: string 
   expect((await service.call('/auth/members', { token: credential, json })).status).toBe(201)
 
 describe('the list', () => {
-  test('shows every member with what an admin needs to know', async () => {
+  test('the list shows every member with their role, status, and sign-in', async () => {
     const person = await service.addUser(admin, 'analyst')
     await service.loginAs(person)
     const { status, body } = await show(person.userId)
@@ -67,7 +67,7 @@ describe('the list', () => {
     expect((await list()).body.members).toContainEqual(body)
   })
 
-  test('is ordered by name in pages, and finds a part of a name or email in any case', async () => {
+  test('the list is ordered by name, and searched by name or email', async () => {
     const other = await service.addCompany({ adminName: 'Zoe' })
     const credential = await tokenOf(other)
     for (const name of ['bea', 'Ada', 'Cem', 'ada']) await addServer(credential, { name, role: 'viewer' })
@@ -87,7 +87,7 @@ describe('the list', () => {
     expect([await found('%'), await found('_')]).toEqual([0, 0])
   })
 
-  test('ignores accents and case in a search, filters by role and status, and counts matches', async () => {
+  test('the list ignores accents, filters by role and status, and counts matches', async () => {
     const other = await service.addCompany({ adminName: 'Żółć' })
     const credential = await tokenOf(other)
     for (const name of ['José Núñez', 'Σοφία']) await addServer(credential, { name, role: 'viewer' })
@@ -110,7 +110,7 @@ describe('the list', () => {
     expect(await ask({ search: 'josé' })).toEqual([1, 'José Núñez'])
   })
 
-  test('refuses queries outside its schema (ASVS 2.2.1)', async () => {
+  test('the list refuses queries outside its schema (ASVS 2.2.1)', async () => {
     for (const query of [
       'limit=0',
       'limit=101',
@@ -130,7 +130,7 @@ describe('the list', () => {
 })
 
 describe('a change by an admin (ASVS 8.3.2)', () => {
-  test('of the role takes effect on the next request, on every instance', async () => {
+  test('a new role takes effect on the next request, on every instance', async () => {
     const person = await service.addUser(admin, 'admin')
     const credential = await tokenOf(person)
     expect((await list('', { token: credential, at: 1 })).status).toBe(200)
@@ -144,7 +144,7 @@ describe('a change by an admin (ASVS 8.3.2)', () => {
     expect(await auditOf(person.userId)).toEqual([entry])
   })
 
-  test('of the status ends all sessions of the member, which stay ended (ASVS 7.4.2)', async () => {
+  test('disabling a member ends all their sessions for good (ASVS 7.4.2)', async () => {
     const person = await service.addUser(admin)
     const credential = await tokenOf(person)
     const cookie = await service.cookieOf(person)
@@ -157,7 +157,7 @@ describe('a change by an admin (ASVS 8.3.2)', () => {
     expect(await isLive(await tokenOf(person))).toBe(true)
   })
 
-  test('of the assignments is in the next response, and no change leaves no entry', async () => {
+  test('new assignments are in the next response, and audited once', async () => {
     const person = await service.addUser(admin)
     const assignments = ['environment:test', 'region:eu-1']
     const { body } = await change(person.userId, { assignments, role: 'viewer', status: 'active' })
@@ -167,7 +167,7 @@ describe('a change by an admin (ASVS 8.3.2)', () => {
     expect((await auditOf(person.userId)).map(({ action }) => action)).toEqual(['user_assignments'])
   })
 
-  test('outside its schema is refused (ASVS 2.2.1)', async () => {
+  test('a change outside its schema is refused (ASVS 2.2.1)', async () => {
     const { userId } = await service.addUser(admin)
     for (const json of [
       {},
@@ -180,7 +180,7 @@ describe('a change by an admin (ASVS 8.3.2)', () => {
       expectProblem(await change(userId, json), [400, 'invalid_request'])
   })
 
-  test('requires recent authentication, and reading does not (ASVS 7.5.1)', async () => {
+  test('changing a member requires recent authentication, and reading does not (ASVS 7.5.1)', async () => {
     const person = await service.addUser(admin)
     const { refreshToken } = await service.loginAs(admin)
     service.clock.advance(16 * 60)
@@ -218,8 +218,8 @@ test('a member without the permission cannot manage members (ASVS 8.2.1)', async
     expectProblem(await service.call(path, { ...credential, ...options }), [403, 'permission_denied'])
 })
 
-describe('an admin cannot', () => {
-  test('reach a member of another company, who is not found like an unknown id (ASVS 8.2.2)', async () => {
+describe('what admins cannot do', () => {
+  test('a member of another company is like an unknown id (ASVS 8.2.2)', async () => {
     const none = '01890a5d-ac96-774b-bcce-b302099a8057'
     for (const [path, options] of memberRoutes(stranger.userId)) {
       const answer = await service.call(path, { token, ...options })
@@ -230,7 +230,7 @@ describe('an admin cannot', () => {
     expect(await isLive(await tokenOf(stranger))).toBe(true)
   })
 
-  test('change, delete, or sign out themselves here', async () => {
+  test('admins cannot change, delete, or sign out themselves here', async () => {
     const own = [
       await change(admin.userId, { role: 'viewer' }),
       await remove(`/auth/members/${admin.userId}`),
@@ -241,7 +241,7 @@ describe('an admin cannot', () => {
   })
 })
 
-test('deleting a member leaves only the id, in the audit trail and as creator of a secret (ASVS 14.2.7)', async () => {
+test('deleting a member leaves only their id (ASVS 14.2.7)', async () => {
   const person = await service.addUser(admin, 'admin')
   const credential = await tokenOf(person)
   await service.call('/auth/webhook-secret/regenerate', { token: credential })
@@ -260,8 +260,8 @@ test('deleting a member leaves only the id, in the audit trail and as creator of
   expect((await service.addUser(admin, 'viewer', { email: person.email })).userId).not.toBe(person.userId)
 })
 
-describe('an admin ends sessions (ASVS 7.4.5)', () => {
-  test('of one member, and no others', async () => {
+describe('sessions (ASVS 7.4.5)', () => {
+  test('an admin ends the sessions of one member, and no others', async () => {
     const [person, other] = [await service.addUser(admin), await service.addUser(admin)]
     const [mine, theirs] = [await tokenOf(person), await tokenOf(other)]
     const cookie = await service.cookieOf(person)
@@ -272,7 +272,7 @@ describe('an admin ends sessions (ASVS 7.4.5)', () => {
     expect(await isLive(await tokenOf(person))).toBe(true)
   })
 
-  test('of the company, except their own, even while others sign in', async () => {
+  test('an admin ends all other sessions of the company while members sign in', async () => {
     const company = await service.addCompany()
     const members = await Promise.all(times(4, () => service.addUser(company)))
     const [mine, elsewhere] = [await tokenOf(company), await tokenOf(company)]

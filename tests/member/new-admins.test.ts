@@ -24,7 +24,7 @@ const promote = (token: string, { userId }: Person, json: object = {}, at = 0) =
 const codeOf = (token: string) => mailedCodeOf(service, { token }, 'admin_code')
 
 describe('an admin without a second factor', () => {
-  test('can invite or make an admin only with the emailed code (ASVS 6.6.2)', async () => {
+  test('an admin without a factor makes admins only with an emailed code (ASVS 6.6.2)', async () => {
     const { admin, token } = await openCompany()
     const member = await service.addUser(admin)
     for (const json of [{}, { mailCode: '00000000' }]) {
@@ -45,14 +45,14 @@ describe('an admin without a second factor', () => {
     expect((await invite(token, { mailCode: await codeOf(token) })).status).toBe(201)
   })
 
-  test('makes one admin by one code, under concurrency on two instances (ASVS 2.3.4)', async () => {
+  test('one code makes one admin, under concurrency on two instances (ASVS 2.3.4)', async () => {
     const { token } = await openCompany()
     const mailCode = await codeOf(token)
     const answers = await Promise.all(times(6, (n) => invite(token, { mailCode }, n % 2)))
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 400, 400, 400, 400, 400])
   })
 
-  test('must not send a code for other roles or for no change', async () => {
+  test('a code is refused for other roles or for no change', async () => {
     const { admin, token } = await openCompany()
     const [member, second] = [await service.addUser(admin), await service.addUser(admin, 'admin')]
     expect((await invite(token, { role: 'viewer' })).status).toBe(201)
@@ -73,8 +73,8 @@ test('an admin with a second factor gets no code and must not send one', async (
   expectProblem(asked, [403, 'permission_denied'])
 })
 
-describe('all admins get an email', () => {
-  test('when someone accepts an invitation as an admin', async () => {
+describe('emails about new admins', () => {
+  test('all admins get an email when someone joins as an admin', async () => {
     const { admin, token } = await openCompany()
     const other = await service.addUser(admin, 'admin')
     const email = newEmail()
@@ -87,7 +87,7 @@ describe('all admins get an email', () => {
     }
   })
 
-  test('when a role is changed to admin, by an admin or by an operator', async () => {
+  test('all admins get an email when a role is changed to admin', async () => {
     const { admin, token } = await openCompany()
     const [one, two] = [await service.addUser(admin), await service.addUser(admin)]
     await must(promote(token, one, { mailCode: await codeOf(token) }))
@@ -98,7 +98,7 @@ describe('all admins get an email', () => {
     expect((await mailbox.mailTo(admin.email, 'is now an admin')).email.text).toContain('from an operator')
   })
 
-  test('when an operator adds an admin', async () => {
+  test('all admins get an email when an operator adds an admin', async () => {
     const { admin } = await openCompany()
     await createUser(service.context, admin.companyId, {
       email: newEmail(),

@@ -59,7 +59,7 @@ async function addOlder(): Promise<Person> {
 }
 
 describe('a service password', () => {
-  test('begins with gsp_ and is stored as a digest (ASVS 6.4.1, 11.4.2)', async () => {
+  test('a service password begins with gsp_ and is stored as a digest (ASVS 6.4.1, 11.4.2)', async () => {
     const server = await addServer()
     expect(server.password).toMatch(/^gsp_[A-Za-z0-9_-]{43}$/)
     const { rows } = await sql<{ row: string }>`
@@ -70,7 +70,7 @@ describe('a service password', () => {
     expect(rows[0]?.row).not.toContain('argon2')
   })
 
-  test('names its cell after gsp_, and is refused by other cells', async () => {
+  test('a service password names its cell, and is refused by other cells', async () => {
     const cell = await openTestService({ env: { CELL: 'eu1' } })
     const company = await cell.addCompany()
     const { accessToken } = await cell.loginAs(company)
@@ -83,7 +83,7 @@ describe('a service password', () => {
       expectProblem(await cell.login({ ...server, password }), [401, 'invalid_credentials'])
   })
 
-  test('is listed by its last characters, with the hour of its last use', async () => {
+  test('a service password is listed with the hour of its last use', async () => {
     const server = await addServer()
     const at = new Date(service.clock.now())
     const hint = server.password.slice(-4)
@@ -99,7 +99,7 @@ describe('a service password', () => {
 })
 
 describe('a replaced password', () => {
-  test('no longer works by default, and its sessions end', async () => {
+  test('a replaced password no longer works by default, and its sessions end', async () => {
     const server = await addServer()
     const opened = await tokenOf(server)
     const { body } = await replace(server)
@@ -111,7 +111,7 @@ describe('a replaced password', () => {
     expectProblem(await replace(await service.addUser(admin)), [404, 'not_found'])
   })
 
-  test('works beside the new one for the requested time, and so do its sessions', async () => {
+  test('a replaced password and its sessions stay valid for the requested time', async () => {
     const server = await addServer()
     const before = await service.loginAs(server)
     const answer = await replace(server, { previousValidSeconds: 604_800 })
@@ -142,7 +142,7 @@ describe('a replaced password', () => {
     expect(body.sessions).toHaveLength(1)
   })
 
-  test('expires by the clock of the database, not of an instance', async () => {
+  test('a replaced password expires by the clock of the database', async () => {
     const server = await addServer()
     const next = await withNext(server, 60)
     service.clock.advance(120)
@@ -151,7 +151,7 @@ describe('a replaced password', () => {
     await expect.poll(() => canSignIn(next), { interval: 200 }).toBe(false)
   })
 
-  test('no longer works once a third one is issued, and its sessions end', async () => {
+  test('a third password invalidates the first one and its sessions', async () => {
     const first = await addServer()
     const opened = await tokenOf(first)
     const second = await withNext(first, 3600)
@@ -167,13 +167,13 @@ describe('a replaced password', () => {
     expect(await passwordsOf(first)).toHaveLength(1)
   })
 
-  test('can stay valid for 0 to 604,800 whole seconds', async () => {
+  test('a replaced password can stay valid for 0 to 604,800 seconds', async () => {
     const server = await addServer()
     for (const previousValidSeconds of [-1, 604_801, 1.5, '60', null])
       expectField(await replace(server, { previousValidSeconds }), '/previousValidSeconds')
   })
 
-  test('is audited with its expiry and without its secret', async () => {
+  test('a replacement is audited with the expiry and without the secret', async () => {
     const server = await addServer()
     const { body } = await replace(server, { previousValidSeconds: 60 })
     await replace(server)
@@ -187,7 +187,7 @@ describe('a replaced password', () => {
 })
 
 describe('under concurrency', () => {
-  test('replacements on two instances leave two passwords', async () => {
+  test('concurrent replacements on two instances leave two passwords', async () => {
     const server = await addServer()
     const answers = await Promise.all(times(6, (n) => replace(server, { previousValidSeconds: 3600 }, n % 2)))
     expect(answers.map(({ status }) => status)).toEqual(times(6, () => 200))
@@ -227,7 +227,7 @@ describe('under concurrency', () => {
 })
 
 describe('a password of an earlier release', () => {
-  test('works until it is replaced, and is listed without a hint', async () => {
+  test('a password of an earlier release works until it is replaced', async () => {
     const server = await addOlder()
     const opened = await tokenOf(server)
     expect(await passwordsOf(server)).toEqual([
@@ -238,7 +238,7 @@ describe('a password of an earlier release', () => {
     expect(await statusOf(opened)).toBe(401)
   })
 
-  test('works beside the new one for the requested time', async () => {
+  test('a replaced password of an earlier release works for the requested time', async () => {
     const server = await addOlder()
     const opened = await tokenOf(server)
     const next = await withNext(server, 3600)
@@ -269,7 +269,7 @@ test.for([
   expect(left).toHaveLength(what === 'deleted' ? 0 : 1)
 })
 
-test('a sign-in does not reveal whether an email is of a user, a service account, or nobody (ASVS 6.3.8)', async () => {
+test('a sign-in does not reveal the kind of account (ASVS 6.3.8)', async () => {
   const server = await addServer()
   const person = await service.addUser(admin)
   const nobody = { ...person, email: 'nobody@company.example' }

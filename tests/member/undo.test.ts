@@ -64,8 +64,8 @@ async function resetPassword(person: Person) {
   return { ...person, password: NEW_PASSWORD }
 }
 
-describe('someone who knows the password of an account without a factor, but not its mailbox,', () => {
-  test('can add no factor and change no email', async () => {
+describe('without the mailbox', () => {
+  test('a password without the mailbox adds no factor and changes no email', async () => {
     const person = await service.addUser(admin)
     const token = await tokenOf(person)
     const { passkeyOptions } = await must(call('/auth/second-factors/passkeys/options', { token }))
@@ -84,7 +84,7 @@ describe('someone who knows the password of an account without a factor, but not
     expect(body).toMatchObject({ secondFactors: [], mailCodeRequired: true })
   })
 
-  test('only makes the owner get codes, each for one purpose and one use (ASVS 6.6.2)', async () => {
+  test('an emailed code is for one purpose and one use (ASVS 6.6.2)', async () => {
     const person = await service.addUser(admin)
     const token = await tokenOf(person)
     const ask = (json: object) => call('/auth/second-factors/mail-code', { token, json })
@@ -105,8 +105,8 @@ describe('someone who knows the password of an account without a factor, but not
   })
 })
 
-describe('the email about a first factor', () => {
-  test('has a link that removes factors, password, and sessions, and emails a reset', async () => {
+describe('undoing a first factor', () => {
+  test('undoing a first factor removes factors, password, and sessions', async () => {
     const person = await service.personWithTotp(admin)
     const { token, email } = await mailbox.mailTo(person.email, 'A second factor was added')
     expect(token).toMatch(/^undo_[A-Za-z0-9_-]{43}$/)
@@ -136,7 +136,7 @@ describe('the email about a first factor', () => {
     expect(entry).toEqual({ actor: person.userId, outcome: 'done' })
   })
 
-  test('has the only link: an existing factor confirmed any later one', async () => {
+  test('the email about a second factor has no link to undo it', async () => {
     const person = await service.personWithTotp(admin)
     await mailbox.mailTo(person.email, 'A second factor was added')
     await service.addPasskey({ token: person.token })
@@ -144,7 +144,7 @@ describe('the email about a first factor', () => {
     expect(later.token).toBe('')
   })
 
-  test('has a link that works for a user who is disabled, and signs nobody in', async () => {
+  test('a disabled user can undo a factor, and stays disabled', async () => {
     const person = await service.personWithTotp(admin)
     const { token } = await mailbox.mailTo(person.email, 'A second factor was added')
     await changeUserStatus(service.context, person.companyId, person, 'disabled')
@@ -154,8 +154,8 @@ describe('the email about a first factor', () => {
   })
 })
 
-describe('the email to the old address about a change that no factor confirmed', () => {
-  test('has a link that restores the address, and the new one gets an email', async () => {
+describe('undoing a new email', () => {
+  test('undoing a new email restores the old one and emails both', async () => {
     const { person, session, movedTo, told, toldThere } = await addMoved()
     expect(told.token).toMatch(/^undo_[A-Za-z0-9_-]{43}$/)
     expect(toldThere.token).toBe('')
@@ -170,7 +170,7 @@ describe('the email to the old address about a change that no factor confirmed',
     await expectInvalid(told.token)
   })
 
-  test('has no link if a second factor confirmed it, even one that is removed', async () => {
+  test('a new email that a factor confirmed cannot be undone', async () => {
     const person = await service.personWithTotp(admin)
     const wanted = newEmail()
     await must(call('/auth/email/change', { token: person.token, json: { newEmail: wanted } }))
@@ -182,7 +182,7 @@ describe('the email to the old address about a change that no factor confirmed',
     expectField(await call('/auth/email/change', { token: person.token, json }), '/mailCode')
   })
 
-  test('has a link that undoes later factors, addresses, links, and undos', async () => {
+  test('an undo undoes later factors, addresses, links, and undos', async () => {
     const { person, token, ...first } = await addMoved(admin, 'admin')
     const second = await move({ email: first.movedTo }, token)
     const thief = { ...person, email: second.movedTo }
@@ -209,7 +209,7 @@ describe('the email to the old address about a change that no factor confirmed',
     expect((await service.login(await resetPassword(person))).status).toBe(200)
   })
 
-  test('has a link that works after a reset, a new password, and the undo of a later change', async () => {
+  test('an undo works after a reset, a new password, and later undos', async () => {
     const { person, ...first } = await addMoved()
     const { companyId } = person
     await must(call('/auth/password/forgot', { json: { companyId, email: first.movedTo } }))
@@ -223,7 +223,7 @@ describe('the email to the old address about a change that no factor confirmed',
     expect((await service.login(await resetPassword(person))).status).toBe(200)
   })
 
-  test('comes when codes of the old mailbox and unconfirmed apps no longer work', async () => {
+  test('a new email invalidates codes of the old mailbox and unconfirmed apps', async () => {
     for (const [mail, path] of [
       ['email_change_code', '/auth/email/change'],
       ['mailbox_code', '/auth/second-factors/totp'],
@@ -242,7 +242,7 @@ describe('the email to the old address about a change that no factor confirmed',
     }
   })
 
-  test('has a link that keeps invitations from before the change', async () => {
+  test('an undo keeps invitations from before the change', async () => {
     const person = await service.addUser(admin, 'admin')
     const token = await tokenOf(person)
     const [before, since] = [newEmail(), newEmail()]
@@ -260,7 +260,7 @@ describe('the email to the old address about a change that no factor confirmed',
 })
 
 describe('a link to undo', () => {
-  test('works for 72 hours, once under concurrency on two instances (ASVS 2.3.4, 6.5.1, 15.4.2)', async () => {
+  test('a link to undo works for 72 hours, once under concurrency (ASVS 2.3.4, 6.5.1, 15.4.2)', async () => {
     const [early, late] = [(await addMoved()).told.token, (await addMoved()).told.token]
     service.clock.advance(72 * 3600 - 60)
     const answers = await Promise.all(times(8, (n) => undo(early, n % 2)))
@@ -269,7 +269,7 @@ describe('a link to undo', () => {
     await expectInvalid(late)
   })
 
-  test('fails with a reason when a different member has the address', async () => {
+  test('an undo fails with a reason when another member has the address', async () => {
     const { person, movedTo, told } = await addMoved()
     await service.addUser(admin, 'viewer', { email: person.email })
     const answer = await undo(told.token)
@@ -278,7 +278,7 @@ describe('a link to undo', () => {
     expect((await service.login({ ...person, email: movedTo })).status).toBe(200)
   })
 
-  test('no longer works after deletion, which leaves nothing of the old address', async () => {
+  test('deleting a member leaves no link to undo and no old address', async () => {
     const { person, told, movedTo } = await addMoved()
     await deleteUser(service.context, person.companyId, { userId: person.userId }, now())
     await expectInvalid(told.token)
@@ -288,7 +288,7 @@ describe('a link to undo', () => {
     expect([await mails.execute(), await tokens.execute()]).toEqual([[], []])
   })
 
-  test('that is emailed while a deletion waits leaves no address', async () => {
+  test('a link to undo that is emailed during a deletion is deleted', async () => {
     const person = await service.addUser(admin)
     const { companyId, userId, email } = person
     const deletion = () => deleteUser(service.context, companyId, { userId }, now())
@@ -302,7 +302,7 @@ describe('a link to undo', () => {
     expect(await tokens.where('email', '=', email).execute()).toEqual([])
   })
 
-  test('works in a suspended company, and signs nobody in', async () => {
+  test('an undo works in a suspended company, and signs nobody in', async () => {
     const other = await service.addCompany()
     const { person, told } = await addMoved(other)
     await changeCompanyStatus(service.context, other.companyId, 'suspended')
@@ -310,14 +310,14 @@ describe('a link to undo', () => {
     expectProblem(await service.login(person), [401, 'invalid_credentials'])
   })
 
-  test('is not consumed by GET (ASVS 14.2.1)', async () => {
+  test('GET does not consume a link to undo (ASVS 14.2.1)', async () => {
     expect((await call('/auth/undo', { method: 'GET' })).status).toBe(405)
     expect((await call('/../undo', { method: 'GET' })).status).toBe(200)
     for (const token of ['', 'undo_', `undo_${'A'.repeat(43)}`, `reset_${'A'.repeat(43)}`])
       await expectInvalid(token)
   })
 
-  test('is not emailed again after its use, if the mail server did not acknowledge it', async () => {
+  test('a used link to undo is not emailed again', async () => {
     let taken = ''
     const broken = await openMailbox({
       onMessage: ({ token }) => {
@@ -334,7 +334,7 @@ describe('a link to undo', () => {
     expect(await waiting.where('kind', '=', 'first_factor_added').execute()).toEqual([])
   })
 
-  test('invalidates a later one that is emailed while it waits for the member (ASVS 15.4.2)', async () => {
+  test('an undo invalidates a later link that is emailed while it waits (ASVS 15.4.2)', async () => {
     const { person, movedTo, told } = await addMoved()
     const { companyId, userId } = person
     let later = ''
@@ -350,7 +350,7 @@ describe('a link to undo', () => {
     await expectInvalid(later)
   })
 
-  test('does not deadlock with a change that is confirmed at the same moment', async () => {
+  test('an undo does not deadlock with the confirmation of a new email', async () => {
     const { person, token, movedTo: email, told } = await addMoved()
     const { companyId } = person
     const { link } = await requestMove(token)
@@ -370,7 +370,7 @@ describe('a link to undo', () => {
     expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([204, 200])
   })
 
-  test('wins over a factor and an address that are added at the same moment (ASVS 15.4.2)', async () => {
+  test('an undo wins over a factor and an email added concurrently (ASVS 15.4.2)', async () => {
     const { person, token, told } = await addMoved()
     const { id, secret } = await service.beginTotp({ token })
     const { link } = await requestMove(token)

@@ -75,7 +75,7 @@ test('a registration that fails in its last step writes nothing (ASVS 2.3.3)', a
   expect(await counts()).toEqual(before)
 })
 
-describe('a name (ASVS 2.2.1)', () => {
+describe('names (ASVS 2.2.1)', () => {
   test.for([
     ['nothing', ''],
     ['only spaces', ' \u3000 '],
@@ -94,7 +94,7 @@ describe('a name (ASVS 2.2.1)', () => {
     ['a joiner between spaces', 'Ada \u200d Lovelace'],
     ['a non-joiner at the start of a word', 'Ada \u200cLovelace'],
     ['two joiners in a row', 'Ac\u200c\u200dme'],
-  ] as const)('of %s is refused', ([, name]) => {
+  ] as const)('a name of %s is refused', ([, name]) => {
     expect(() => checkName('name', name)).toThrow(expect.objectContaining({ code: 'invalid_request' }))
   })
 
@@ -112,11 +112,11 @@ describe('a name (ASVS 2.2.1)', () => {
     'ශ්\u200dරී',
     'അവന്\u200d കുമാര',
     '👨\u200d👩\u200d👧 & ❤\ufe0f\u200d🔥',
-  ])('can be %s', (name) => {
+  ])('a name can be %s', (name) => {
     expect(checkName('name', name)).toBe(name.normalize('NFC'))
   })
 
-  test('is stored composed and without outer spaces', async () => {
+  test('a name is stored composed and without outer spaces', async () => {
     const json = { ...valid(), name: '  Ada\u0301 ', companyName: ' Acme\u0301 ' }
     const { body } = await service.call('/auth/register', { json })
     const account = service.db.selectFrom('accounts').select(['name', 'company_name'])
@@ -125,7 +125,7 @@ describe('a name (ASVS 2.2.1)', () => {
   })
 })
 
-test('each registration with one email opens its own company on a trial, and emails its admin', async () => {
+test('each registration opens a company on a trial, and emails its admin', async () => {
   const email = newEmail()
   const json = { ...valid(), email }
   const all = await Promise.all(times(3, () => service.call('/auth/register', { json })))
@@ -172,7 +172,7 @@ describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
   })
   const from = (address: string) => ({ 'x-forwarded-for': address })
 
-  test('allow 5 registrations an hour by network, on all instances, and hash no more', async () => {
+  test('a network can register 5 times an hour, on all instances', async () => {
     hasher.hashed = 0
     const answers = await Promise.all(
       times(9, (index) =>
@@ -193,7 +193,7 @@ describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
     expect(later.status).toBe(201)
   })
 
-  test('do not count registrations that were refused as overload', async () => {
+  test('registrations that were refused as overload do not count', async () => {
     const full = await openTestService({
       env: { RATE_LIMIT_SCALE: '1' },
       hasher: await createCheapHasher(1, { max: 0, maxPerWiderNetwork: 0 }),
@@ -206,7 +206,7 @@ describe('limits (ASVS 2.4.1, 6.3.1)', async () => {
     expect((await full.call('/auth/register', { json: valid() })).status).toBe(429)
   })
 
-  test('allow 10 one-time tokens a minute by network, for all purposes together (ASVS 6.6.3)', async () => {
+  test('a network can try 10 one-time tokens a minute, for all purposes (ASVS 6.6.3)', async () => {
     const token = `reset_${'A'.repeat(43)}`
     const attempts = [
       ['/auth/verify-email', { token }],

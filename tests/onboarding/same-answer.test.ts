@@ -94,7 +94,7 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
     return (await mails.execute()).length
   }
 
-  test('queue no fourth reset within an hour, and get the same response', async () => {
+  test('a fourth reset within an hour is not emailed, without a hint', async () => {
     const companyId = randomUUID()
     const email = newEmail()
     const askAt = (index: number, of = companyId) => {
@@ -112,14 +112,14 @@ describe('requests above the limit (ASVS 2.4.1)', async () => {
     expect(await queuedFor(email)).toBe(8)
   })
 
-  test('queue no fourth reminder within an hour, and get the same response', async () => {
+  test('a fourth reminder within an hour is not emailed, without a hint', async () => {
     const email = newEmail()
     for (const _ of times(4, () => 0))
       expect((await strict.call('/auth/companies/remind', { json: { email } })).status).toBe(202)
     expect(await queuedFor(email)).toBe(3)
   })
 
-  test('do not include requests that could not be queued', async () => {
+  test('a request that could not be queued does not count', async () => {
     const json = { companyId: randomUUID(), email: newEmail() }
     const ask = async () => (await strict.call(FORGOT, { json })).status
     await sql`alter table mail_outbox add constraint none_here check (recipient <> ${sql.lit(json.email)})`.execute(
@@ -190,7 +190,7 @@ test('the link of an email leads to PUBLIC_URL, whatever Host was requested (ASV
 describe('a reminder of companies', () => {
   const remind = (email: string) => service.call('/auth/companies/remind', { json: { email } })
 
-  test('lists only the companies in which the email can sign in (ASVS 6.3.8)', async () => {
+  test('a reminder lists only the companies in which the email can sign in (ASVS 6.3.8)', async () => {
     const email = newEmail()
     const [acme, other, suspended, disabled] = [
       await service.addCompany({ name: 'Acme' }),
@@ -218,7 +218,7 @@ describe('a reminder of companies', () => {
     expect(text.match(/#company=/g)).toHaveLength(2)
   })
 
-  test('has the same response for an email without a company, which gets none', async () => {
+  test('a reminder for an email without a company has the same response', async () => {
     const [known, unknown] = [newEmail(), newEmail()]
     await service.addUser(await service.addCompany(), 'viewer', { email: known })
     const answers = [await remind(known), await remind(unknown)]

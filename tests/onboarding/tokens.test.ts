@@ -133,7 +133,7 @@ test('a newer link replaces an older one, even if the database fails at first', 
 })
 
 describe('a reset', () => {
-  test('with a password that is not accepted leaves the token unused', async () => {
+  test('a reset with a refused password leaves the token unused', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
     for (const password of ['short', person.email, `Company of ${person.email}`])
@@ -155,13 +155,13 @@ describe('a reset', () => {
     expect((await service.getSession({ token: other.accessToken })).status).toBe(200)
   })
 
-  test('verifies the email address of a user who never opened the first email', async () => {
+  test('a reset verifies the email address', async () => {
     const { token: _, ...person } = await register()
     expect((await use('reset', await tokenOf('reset', person, person.email))).status).toBe(204)
     expect((await service.login({ ...person, password: NEW_PASSWORD })).status).toBe(200)
   })
 
-  test('of a user who is disabled in the meantime fails like an unknown token', async () => {
+  test('a reset of a disabled user fails like an unknown token', async () => {
     const person = await join()
     const token = await tokenOf('reset', person, person.email)
     await service.addUser(person, 'admin')
@@ -171,7 +171,7 @@ describe('a reset', () => {
     expect(await usersOf(person)).toEqual(before)
   })
 
-  test('withdraws the invitations that its owner had sent, and the email about it says how many', async () => {
+  test('a reset withdraws the invitations that its owner had sent', async () => {
     const admin = await join()
     const { accessToken: token } = await service.loginAs(admin)
     const { accessToken: byColleague } = await service.loginAs(await service.addUser(admin, 'admin'))
@@ -191,7 +191,7 @@ describe('a reset', () => {
 })
 
 describe('an invitation', () => {
-  test('can be previewed several times before it is accepted', async () => {
+  test('an invitation can be previewed several times before it is accepted', async () => {
     const person = await join()
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
@@ -203,7 +203,7 @@ describe('an invitation', () => {
     expectNoSuchToken(await service.call('/auth/invitations/preview', { json: { token } }))
   })
 
-  test('is accepted in a company whose name is no longer allowed', async () => {
+  test('an invitation works in a company whose name is no longer allowed', async () => {
     const admin = await service.addCompany()
     const name = 'Acme, formerly www.acme.example/shop'
     const company = service.db.updateTable('companies').where('company_id', '=', admin.companyId)
@@ -216,7 +216,7 @@ describe('an invitation', () => {
     expect((await service.login({ ...admin, ...user })).status).toBe(200)
   })
 
-  test('of one email in two spellings, accepted concurrently by both links, creates one account', async () => {
+  test('two invitations to spellings of one email create one account', async () => {
     const person = await join()
     const email = newEmail()
     await invite(service.context, person.companyId, { email: email.toUpperCase(), role: 'viewer' })
@@ -233,7 +233,7 @@ describe('an invitation', () => {
     expect(users.map(({ user_id: id }) => id)).toEqual([accepted[0]?.body.userId])
   })
 
-  test('that is emailed after a later one is dropped', async () => {
+  test('an invitation that would be emailed after a later one is dropped', async () => {
     let refusals = 1
     const busy = await openMailbox({
       onMessage() {
@@ -256,7 +256,7 @@ describe('an invitation', () => {
     expect([preview.status, preview.body.role]).toEqual([200, 'viewer'])
   })
 
-  test('no longer works once its email belongs to a user, who stays as they are', async () => {
+  test('an invitation no longer works once its email belongs to a user', async () => {
     const person = await join()
     const email = newEmail()
     const token = await tokenOf('invite', person, email)
@@ -266,7 +266,7 @@ describe('an invitation', () => {
     expect(await usersOf(person)).toEqual(before)
   })
 
-  test('by an operator needs a new email, a valid role, and a company', async () => {
+  test('an invitation by an operator needs an email, role, and company', async () => {
     const person = await join()
     const inviteAs = (email: string, role: string, companyId = person.companyId) =>
       invite(service.context, companyId, { email, role })
@@ -276,7 +276,7 @@ describe('an invitation', () => {
     await expect(inviteAs(newEmail(), 'viewer', person.userId)).rejects.toThrow('no company')
   })
 
-  test('with a name or password that is not accepted can still be accepted', async () => {
+  test('an invitation survives a refused name or password', async () => {
     const token = await tokenOf('invite', await join())
     const accept = (json: object) =>
       service.call('/auth/invitations/accept', { json: { token, name: 'Bob', password: PASSWORD, ...json } })
@@ -309,14 +309,14 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
     return { companyId, email, forgot }
   }
 
-  test('a later reset replaces the earlier one', async () => {
+  test('a later reset replaces the earlier one, whatever clocks say', async () => {
     const { forgot } = await addForgetful()
     const [first, second] = [await forgot(0), await forgot(1)]
     expectNoSuchToken(await use('reset', first))
     expect((await use('reset', second)).status).toBe(204)
   })
 
-  test('a later invitation replaces the earlier one, and so does one that is resent', async () => {
+  test('a later or resent invitation replaces the earlier one, whatever clocks say', async () => {
     const email = newEmail()
     const send = (at: number) => mailed(email, '/auth/invitations', { email, role: 'viewer' }, at)
     const [first, second] = [await send(0), await send(1)]
@@ -327,7 +327,7 @@ describe('at instances whose clocks differ by 45 s, the database orders requests
     expect((await use('invite', third)).status).toBe(201)
   })
 
-  test('of concurrent requests, one link works: that of the last', async () => {
+  test('of concurrent requests for a reset, one link works', async () => {
     const { companyId, email } = await addForgetful()
     const json = { companyId, email }
     await Promise.all(times(8, (n) => apart.call('/auth/password/forgot', { json, at: n % 2 })))

@@ -147,7 +147,7 @@ describe('the deletion of a user', () => {
     deleteUser(service.context, person.companyId, person, service.clock.now())
   const addMember = async () => await service.addUser(await service.addCompany())
 
-  test('leaves no reset whose token is being created when it begins (ASVS 14.2.7)', async () => {
+  test('deleting a user leaves no reset whose token is being created (ASVS 14.2.7)', async () => {
     const person = await addMember()
     const making = await openGate('insert on one_time_tokens')
     await forget(person)
@@ -174,7 +174,7 @@ describe('the deletion of a user', () => {
       return () => WAYS.change.run(credential, person)
     }
 
-    test('waits for a change that came first, and deletes the email about it', async () => {
+    test('deleting a user waits for a password change, and deletes its email', async () => {
       const person = await addMember()
       const change = await prepareChange(person)
       const committing = await openGate('update on users')
@@ -188,7 +188,7 @@ describe('the deletion of a user', () => {
       expect([await tokensOf(person), await mailsTo(person)]).toEqual([[], []])
     })
 
-    test('makes a later change wait and change nothing', async () => {
+    test('a password change during the deletion of its user changes nothing', async () => {
       const person = await addMember()
       const change = await prepareChange(person)
       const committing = await openGate('update on users')
