@@ -1,5 +1,5 @@
-import type { Counts } from './attack.ts'
 import type { Kind, Seen } from './honest.ts'
+import type { Counts } from './requests.ts'
 import type { Growth } from './target.ts'
 
 /** The result of one flood, as the JSON report has it. */

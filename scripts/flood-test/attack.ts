@@ -1,41 +1,16 @@
-import type { Readable } from 'node:stream'
-import type { Request } from '../kit/client.ts'
 import { drive, type Work } from '../kit/drive.ts'
 import { codeOf } from '../kit/errors.ts'
 import { FLOODS } from './floods.ts'
-import { type Networks, openFrom } from './networks.ts'
+import { openFrom } from './networks.ts'
+import type { Attack, Counts, Victim } from './requests.ts'
 
 /** The attack of one flood, in its own process and on one core, so that honest users do not wait for attackers. */
-
-/** What attackers know of the service. */
-export interface Victim {
-  /** Without a path. */
-  url: string
-  companyId: string
-  /** Emails of members whom no honest user is. */
-  members: string[]
-}
-
-export interface Attack {
-  /** Requests per second that are due, whatever the responses are. */
-  rate: number
-  /** How many can be in progress at the same time. */
-  connections: number
-  networks: Networks
-  /** Whether a connection stays open for further requests. Otherwise each request has its own. */
-  isKept?: boolean
-  /** The nth request. */
-  requestOf(victim: Victim, n: number): Request<string | Readable>
-}
 
 /** The first message. The answer is `ready`, when the attack has begun. Any further message ends it. */
 export interface AttackSetup {
   flood: string
   victim: Victim
 }
-
-/** How much was sent, and what came back: statuses, and codes of errors. */
-export type Counts = Record<string, number>
 
 function start(attack: Attack, victim: Victim): Counts {
   const { rate, connections, networks, isKept, requestOf } = attack

@@ -8,11 +8,10 @@ import {
   rowsAtMost,
   succeed,
 } from './aims.ts'
-import type { Attack } from './attack.ts'
 import { findGuesses } from './guessing.ts'
 import { askForOwnMails, mailRequest, makeUnverified } from './mail.ts'
 import { ipv4Networks, ipv6Networks, type Networks } from './networks.ts'
-import { badEvent, endlessEvent, writing, wrongSignIn } from './requests.ts'
+import { type Attack, badEvent, endlessEvent, writing, wrongSignIn } from './requests.ts'
 import { endManySessions } from './sessions.ts'
 import type { Target } from './target.ts'
 

@@ -3,9 +3,8 @@ import { Type } from '@sinclair/typebox'
 import type { Request } from '../kit/client.ts'
 import { replyOf } from '../kit/operations.ts'
 import type { Finding } from './aims.ts'
-import type { Victim } from './attack.ts'
 import { sendFrom } from './networks.ts'
-import { forgotten, post, registration } from './requests.ts'
+import { forgotten, post, registration, type Victim } from './requests.ts'
 import type { Target } from './target.ts'
 
 /** Three owners of email addresses: attackers request emails to them, and they request their own. */

@@ -1,7 +1,7 @@
 import { alignColumns } from '../kit/report.ts'
 import { type Figures, showMb } from './aims.ts'
-import type { Counts } from './attack.ts'
 import type { Seen } from './honest.ts'
+import type { Counts } from './requests.ts'
 import type { Growth } from './target.ts'
 
 const TOO_BUSY =

@@ -3,9 +3,33 @@ import { Readable } from 'node:stream'
 import { JSON_CONTENT, type Request } from '../kit/client.ts'
 import { SAMPLE_EVENT, signedRequest } from '../kit/events.ts'
 import { loginRequest } from '../kit/operations.ts'
-import type { Victim } from './attack.ts'
+import type { Networks } from './networks.ts'
 
-/** The requests of attackers. */
+/** The attacks, and their requests. */
+
+/** What attackers know of the service. */
+export interface Victim {
+  /** Without a path. */
+  url: string
+  companyId: string
+  /** Emails of members whom no honest user is. */
+  members: string[]
+}
+
+export interface Attack {
+  /** Requests per second that are due, whatever the responses are. */
+  rate: number
+  /** How many can be in progress at the same time. */
+  connections: number
+  networks: Networks
+  /** Whether a connection stays open for further requests. Otherwise each request has its own. */
+  isKept?: boolean
+  /** The nth request. */
+  requestOf(victim: Victim, n: number): Request<string | Readable>
+}
+
+/** How much was sent, and what came back: statuses, and codes of errors. */
+export type Counts = Record<string, number>
 
 type RequestOf = (victim: Victim, n: number) => Request
 

@@ -6,10 +6,11 @@ import { loginRequest } from '../kit/operations.ts'
 import type { Postgres } from '../kit/postgres.ts'
 import { peakMemoryOf, resetPeakMemory } from '../kit/processes.ts'
 import type { Figures, Finding, Measured } from './aims.ts'
-import type { AttackSetup, Counts } from './attack.ts'
+import type { AttackSetup } from './attack.ts'
 import { FLOODS, type Flood } from './floods.ts'
 import { prepareHonest, type Seen } from './honest.ts'
 import { sendFrom } from './networks.ts'
+import type { Counts } from './requests.ts'
 import { growthBetween, measureTables, openTarget, type Target } from './target.ts'
 
 const MAX_WARM_UP_SECONDS = 2

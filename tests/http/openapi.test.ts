@@ -7,7 +7,7 @@ import { document, operationOf, operations, schemas } from './document.ts'
 test('the OpenAPI document is version 3.1 and has every area of the product', () => {
   expect(document.openapi).toMatch(/^3\.1\./)
   expect(document.info.version).toBe('1.1')
-  expect(document.servers).toEqual([{ url: 'https://auth.example.com/api' }])
+  expect(document.servers).toEqual([{ url: 'https://auth.gatehouse.test/api' }])
   expect(operations.map(({ name }) => name)).toEqual(
     expect.arrayContaining([
       'POST /auth/login',

@@ -89,7 +89,7 @@ describe('a client', () => {
     const known = await addClient(service)
     clock.advance(1)
     expect(await statuses(known)).toEqual([200, 200])
-    const client = await addClient(service)
+    const client = await createClient(context, { name: 'graph', scopes: ['introspect'] }, clock.now())
     expect(await statuses(client)).toEqual([401, 401])
     clock.advance(1)
     expect(await statuses(client)).toEqual([200, 200])

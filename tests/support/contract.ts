@@ -40,8 +40,9 @@ function createContract(json: string) {
   /** Returns the first difference. Refusals of unknown paths and methods, and preflights, belong to no operation. */
   function differenceOf(method: string, path: string, answer: Answer): string | undefined {
     const { status, headers, body } = answer
-    const template = templates.find(({ pattern }) => pattern.test(path))?.path ?? ''
     const verb = method === 'HEAD' ? 'get' : method.toLowerCase()
+    const matching = templates.filter(({ pattern }) => pattern.test(path)).map((one) => one.path)
+    const template = matching.find((one) => document.paths[one]?.[verb]) ?? ''
     const operation = document.paths[template]?.[verb]
     if (!operation) {
       const isPage = path.startsWith('/../')

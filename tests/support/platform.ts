@@ -8,8 +8,12 @@ export interface Client {
   secret: string
 }
 
-export const addClient = (service: TestService, scopes = ['introspect']) =>
-  createClient(service.context, { name: 'risk', scopes }, service.clock.now())
+export async function addClient(service: TestService, scopes = ['introspect']) {
+  const client = await createClient(service.context, { name: 'risk', scopes }, service.clock.now())
+  // Each process reads the clients again once a second.
+  service.clock.advance(1)
+  return client
+}
 
 export function basic({ id, secret }: Client): string {
   return `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`

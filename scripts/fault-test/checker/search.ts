@@ -1,6 +1,21 @@
-import type { Seen } from './history.ts'
-
 /** Whether some order of operations, each at one moment between its begin and its end, explains what clients saw. */
+
+/**
+ * - ok: acknowledged
+ * - refused: answered, and not done, for a reason that `code` has
+ * - unknown: one of these, or no answer. It may have happened at any time after its begin, or never
+ */
+export type Outcome = 'ok' | 'refused' | 'unknown'
+
+/** When an operation was, in milliseconds of a clock that never steps back, and how it ended. */
+export interface Seen {
+  begin: number
+  /** Of an unknown one, when its client stopped waiting. */
+  end: number
+  outcome: Outcome
+  /** Of a problem, such as `session_ended`, or of the error of a connection; empty if it is ok. */
+  code: string
+}
 
 /** What is legal for one subject. A state is a value of JSON. */
 export interface Rule<State, Part> {

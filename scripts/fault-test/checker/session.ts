@@ -1,5 +1,4 @@
-import type { Seen } from './history.ts'
-import type { Rule, Step } from './search.ts'
+import type { Rule, Seen, Step } from './search.ts'
 
 /**
  * A session is opened once and ends once. After its end, whoever ended it, none of its tokens is accepted. Its current refresh

@@ -3,7 +3,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { type Client, JSON_CONTENT, type Request } from '../../kit/client.ts'
 import { codeOf } from '../../kit/errors.ts'
-import { AWAY, type Observed, type Operation, type Outcome, type Part } from '../checker/history.ts'
+import { AWAY, type Observed, type Operation, type Part } from '../checker/history.ts'
+import type { Outcome } from '../checker/search.ts'
 import type { Random } from '../random.ts'
 
 /** Sends requests, and notes what came of each. */
