@@ -110,9 +110,10 @@ test('wrong passkeys count like wrong passwords', async () => {
 
 test('a retry of a re-authentication in progress returns the same tokens', async () => {
   const { accessToken: token } = await service.loginAs(await service.addUser(admin))
-  const retry = () =>
+  const retry = (n: number) =>
     call('/auth/reauthenticate', {
       token,
+      at: n % 2,
       json: { password: PASSWORD },
       headers: { 'idempotency-key': 'one' },
     })
@@ -145,6 +146,5 @@ describe('while the email of a user moves to a different account', () => {
     expect(await moveEmailDuring('/auth/reauthenticate', { password: PASSWORD })).toBe(200)
     const change = (currentPassword: string) => ({ currentPassword, newPassword: 'a new password of mine' })
     expect(await moveEmailDuring('/auth/password/change', change(HEIR.password))).toBe(400)
-    expect(await moveEmailDuring('/auth/password/change', change(PASSWORD))).toBe(204)
   })
 })

@@ -92,19 +92,6 @@ describe('signing out', () => {
     },
   )
 
-  test('signing out twice changes nothing', async () => {
-    const { tokens, cookie } = await openSessions()
-    for (const credential of [{ token: tokens.accessToken }, { cookie }]) {
-      const { body } = await service.getSession(credential)
-      await service.call('/auth/logout', credential)
-      const before = await sessionRow(body.session.id)
-      expect(before.end_reason).toBe('logout')
-      service.clock.advance(1)
-      expect(await service.call('/auth/logout', { ...credential, at: 1 })).toMatchObject(ended)
-      expect(await sessionRow(body.session.id)).toEqual(before)
-    }
-  })
-
   test('concurrent sign-outs end the session once', async () => {
     const { tokens } = await openSessions()
     const answers = await Promise.all(

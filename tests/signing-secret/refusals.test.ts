@@ -37,76 +37,46 @@ async function told(admin: Person, count: number): Promise<Row[]> {
 
 describe('a company is told why its events were refused:', () => {
   type Refuse = (admin: Person, secret: string) => Promise<{ status: number }>
+  const sendWith =
+    (headers: Record<string, string>): Refuse =>
+    ({ companyId }, secret) =>
+      service.send(companyId, secret, EVENT, { headers })
+  const sendOn =
+    (subscription: { status: 'active' | 'canceled'; plan?: string }): Refuse =>
+    async ({ companyId }, secret) => {
+      await changeSubscription(service.context, companyId, subscription)
+      return await service.send(companyId, secret, EVENT)
+    }
+  const sendBody =
+    (body: unknown): Refuse =>
+    ({ companyId }, secret) =>
+      service.send(companyId, secret, body)
+  const sendPreviousSecret: Refuse = async (admin, secret) => {
+    await service.newSecret(admin)
+    return await service.send(admin.companyId, secret, EVENT, { at: 1 })
+  }
+  const sendUnsigned: Refuse = ({ companyId }) => ingest(companyId, { 'webhook-id': 'msg_1' })
+  const sendTwoOfOneId: Refuse = async ({ companyId }, secret) => {
+    await service.send(companyId, secret, { ...EVENT, id: 'one' })
+    return await service.send(companyId, secret, { ...EVENT, id: 'one', data: {} })
+  }
   const rows: [reason: string, status: number, refuse: Refuse, more?: object][] = [
-    [
-      'header_missing',
-      401,
-      ({ companyId }) => ingest(companyId, { 'webhook-id': 'msg_1' }),
-      { webhookId: 'msg_1' },
-    ],
-    [
-      'timestamp_malformed',
-      401,
-      ({ companyId }) =>
-        ingest(companyId, {
-          'webhook-id': 'a',
-          'webhook-timestamp': 'now',
-          'webhook-signature': NO_SIGNATURE,
-        }),
-    ],
+    ['header_missing', 401, sendUnsigned, { webhookId: 'msg_1' }],
+    ['timestamp_malformed', 401, sendWith({ 'webhook-timestamp': 'now' })],
     [
       'timestamp_stale',
       401,
-      ({ companyId }, secret) =>
-        service.send(companyId, secret, EVENT, { headers: { 'webhook-timestamp': String(seconds() - 720) } }),
+      sendWith({ 'webhook-timestamp': String(seconds() - 720) }),
       { clockSkewSeconds: -720 },
     ],
-    [
-      'signature_malformed',
-      401,
-      ({ companyId }, secret) =>
-        service.send(companyId, secret, EVENT, { headers: { 'webhook-signature': 'v1=abc' } }),
-    ],
-    [
-      'signature_mismatch',
-      401,
-      ({ companyId }, secret) =>
-        service.send(companyId, secret, EVENT, { headers: { 'webhook-signature': NO_SIGNATURE } }),
-    ],
-    [
-      'previous_secret',
-      401,
-      async (admin, secret) => {
-        await service.newSecret(admin)
-        return await service.send(admin.companyId, secret, EVENT, { at: 1 })
-      },
-    ],
-    [
-      'subscription_inactive',
-      402,
-      async ({ companyId }, secret) => {
-        await changeSubscription(service.context, companyId, { status: 'canceled' })
-        return await service.send(companyId, secret, EVENT)
-      },
-    ],
-    [
-      'feature_not_in_plan',
-      402,
-      async ({ companyId }, secret) => {
-        await changeSubscription(service.context, companyId, { status: 'active', plan: 'starter' })
-        return await service.send(companyId, secret, EVENT)
-      },
-    ],
-    ['malformed_body', 400, ({ companyId }, secret) => service.send(companyId, secret, '{')],
-    ['invalid_request', 400, ({ companyId }, secret) => service.send(companyId, secret, { type: 'X' })],
-    [
-      'event_id_conflict',
-      409,
-      async ({ companyId }, secret) => {
-        await service.send(companyId, secret, { ...EVENT, id: 'one' })
-        return await service.send(companyId, secret, { ...EVENT, id: 'one', data: {} })
-      },
-    ],
+    ['signature_malformed', 401, sendWith({ 'webhook-signature': 'v1=abc' })],
+    ['signature_mismatch', 401, sendWith({ 'webhook-signature': NO_SIGNATURE })],
+    ['previous_secret', 401, sendPreviousSecret],
+    ['subscription_inactive', 402, sendOn({ status: 'canceled' })],
+    ['feature_not_in_plan', 402, sendOn({ status: 'active', plan: 'starter' })],
+    ['malformed_body', 400, sendBody('{')],
+    ['invalid_request', 400, sendBody({ type: 'X' })],
+    ['event_id_conflict', 409, sendTwoOfOneId],
   ]
 
   test.for(rows)('the list has a refused event: %s', async ([reason, status, refuse, more = {}]) => {
