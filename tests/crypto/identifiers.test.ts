@@ -89,9 +89,9 @@ describe('an opaque credential', () => {
   test.each([
     ['nothing', ''],
     ['one character more', 'A'.repeat(44)],
-    ['another alphabet', `${'A'.repeat(42)}+`],
+    ['a different alphabet', `${'A'.repeat(42)}+`],
     ['a line break', `${'A'.repeat(43)}\n`],
-    ['letters of another script', 'А'.repeat(43)],
+    ['letters of a different script', 'А'.repeat(43)],
   ])('a malformed credential is not looked up: %s', (_, credential) => {
     expect(createOpaque(undefined, randomBytes).hash(credential)).toBeNull()
     expect(createOpaque('eu1', randomBytes).hash(credential)).toBeNull()

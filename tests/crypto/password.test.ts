@@ -31,7 +31,7 @@ test.for([
 describe('hashing', () => {
   const PASSWORD = 'correct horse battery'
 
-  /** Starts hashes at once; by the time this returns, none has ended. */
+  /** Starts all hashes; when this returns, none has ended. */
   function startAll(count: number, work: () => Promise<unknown>) {
     const results = Promise.allSettled(times(count, work))
     return { outcomes: async () => (await results).map(({ status }) => status), results }

@@ -49,8 +49,8 @@ describe('a sealed value', () => {
   })
 
   test.each([
-    ['another company', 'signing-secret:two:3'],
-    ['another version', 'signing-secret:one:4'],
+    ['a different company', 'signing-secret:two:3'],
+    ['a different version', 'signing-secret:one:4'],
     ['a shorter name', CONTEXT.slice(0, -1)],
   ])('a sealed value does not open for %s (ASVS 11.3.3)', (_, context) => {
     const sealed = sealer.seal(secret, CONTEXT)

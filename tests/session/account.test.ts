@@ -281,7 +281,7 @@ describe('changing the password', () => {
   })
 
   describe('the password stays if, during the check,', () => {
-    const meanwhile: [string, (person: Person, token: string) => Promise<unknown>][] = [
+    const changes: [string, (person: Person, token: string) => Promise<unknown>][] = [
       ['the session is ended', (_, token) => service.call('/auth/logout', { token, at: 1 })],
       [
         'the user is disabled',
@@ -292,7 +292,7 @@ describe('changing the password', () => {
         (person) => changeCompanyStatus(service.context, person.companyId, 'suspended'),
       ],
     ]
-    test.each(meanwhile)(
+    test.each(changes)(
       'the password stays if %s during the check (ASVS 7.4.2, 8.3.2)',
       async (_what, happen) => {
         const person = await service.addUser(await service.addCompany())

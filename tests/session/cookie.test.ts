@@ -103,7 +103,7 @@ describe('the session cookie', () => {
     ['unknown', 'A'.repeat(43)],
     ['empty', ''],
     ['too short', 'A'.repeat(42)],
-    ['of another alphabet', '+'.repeat(43)],
+    ['of a different alphabet', '+'.repeat(43)],
     ['of a few kilobytes', 'A'.repeat(4000)],
   ])('a session cookie that is %s is refused', async (_what, value) => {
     const { status, body } = await getWith(`__Host-session=${value}`)

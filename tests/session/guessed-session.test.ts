@@ -52,7 +52,7 @@ describe('wrong passwords at /auth/reauthenticate', () => {
     expect(entries).toEqual(expect.arrayContaining([of('reauthenticate', 'refused')]))
     expect(entries).toContainEqual(of('session_end', 'reauthentication_failed'))
 
-    // They lock nobody out of sign-in, and end no other session (ASVS 2.4.1).
+    // They do not affect sign-in or other sessions (ASVS 2.4.1).
     expect((await service.login(person, { headers: { 'x-forwarded-for': '198.51.100.9' } })).status).toBe(200)
     expect((await reauthenticate(own.accessToken, { password: PASSWORD })).status).toBe(200)
   })

@@ -30,7 +30,7 @@ const claimsOf = (token: string) => decode(partsOf(token)[1])
 const cookieFrom = (answer: { headers: Record<string, unknown> }) =>
   /^__Host-session=([^;]+)/.exec(String(answer.headers['set-cookie']))?.[1] ?? ''
 
-/** Asks for what needs a recent proof: the end of another session, which does not exist. */
+/** Requests what requires recent authentication: the end of a different session, which does not exist. */
 const ask = (credential: Credential, at = 0) =>
   service.call('/auth/sessions/01890a5d-ac96-774b-bcce-b302099a8057', { method: 'DELETE', at, ...credential })
 
@@ -113,7 +113,7 @@ describe('re-authentication', () => {
     expect(headers['ratelimit-policy']).toBe('"refresh";q=30000;w=60')
     expect(claimsOf(body.accessToken)).toMatchObject({ auth_time: Math.floor(service.clock.now() / 1000) })
     for (const at of [0, 1]) expectRecent(await ask({ token: body.accessToken }, at))
-    // Somebody can have copied the tokens of before.
+    // A thief can have copied the previous tokens.
     expectOld(await ask({ token }))
     const { body: next } = await service.refresh(body.refreshToken, { at: 1 })
     expectRecent(await ask({ token: next.accessToken }))

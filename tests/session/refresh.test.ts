@@ -129,7 +129,7 @@ describe('a lost answer', () => {
   })
 })
 
-describe('a retry that was stuck while another one with the same key went on', () => {
+describe('a late retry', () => {
   /** Spends the token and its two successors, a refresh each `seconds`. */
   async function goOn(seconds: number) {
     const first = await service.loginAs(admin)
@@ -195,15 +195,12 @@ describe('a retry that was stuck while another one with the same key went on', (
     expect(await remembered()).toEqual({ keys: 1, times: 1 })
   })
 
-  test.each([['another'], ['b'], [undefined]])(
-    'a late retry with the key %s counts as theft',
-    async (key) => {
-      const { first, latest } = await goOn(5)
-      const late = await service.refresh(first.refreshToken, { ...(key && { key }) })
-      expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
-      expect((await service.refresh(latest)).body.code).toBe('session_ended')
-    },
-  )
+  test.each([['x'], ['b'], [undefined]])('a late retry with the key %s counts as theft', async (key) => {
+    const { first, latest } = await goOn(5)
+    const late = await service.refresh(first.refreshToken, { ...(key && { key }) })
+    expect([late.body.code, late.body.reason]).toEqual(['refresh_token_reused', 'refresh_reuse'])
+    expect((await service.refresh(latest)).body.code).toBe('session_ended')
+  })
 
   test('a late retry of a refresh without a key counts as theft', async () => {
     const first = await service.loginAs(admin)

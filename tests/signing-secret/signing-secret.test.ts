@@ -251,7 +251,7 @@ describe('regenerate', () => {
   })
 })
 
-describe('fifty regenerations at once on two instances (ASVS 2.3.4, 15.4.2)', () => {
+describe('concurrent regenerations (ASVS 2.3.4, 15.4.2)', () => {
   test('concurrent regenerations make consecutive versions, and only the last works', async () => {
     const { status, regenerate, send } = await openCompany()
     const answers = await Promise.all(times(50, (index) => regenerate({}, index % 2)))

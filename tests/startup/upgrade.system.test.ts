@@ -10,7 +10,7 @@ import { databaseUrl } from '../support/postgres.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { PASSWORD } from '../support/test-service.ts'
 
-/** What a database of an earlier release holds goes on after an upgrade: the service migrates it when it starts. */
+/** The service migrates the database of an earlier release when it starts, and keeps what it holds. */
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 const serverUrl = inject('serverUrl')
@@ -72,7 +72,7 @@ test('sessions and invitations of an earlier release work after an upgrade', asy
     return { status: answer.status, body: JSON.parse((await answer.text()) || 'null') }
   }
 
-  // The session of before goes on. It was proven when it was created, which is too long ago for a change.
+  // The existing session works. It authenticated when it was created, too long ago for a change.
   expect((await call('/auth/session', { method: 'GET' })).status).toBe(200)
   const invitation = { email: 'new@acme.example', role: 'viewer' }
   expect((await call('/auth/invitations', { json: invitation })).body.code).toBe('reauthentication_required')
