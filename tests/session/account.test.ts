@@ -258,6 +258,14 @@ describe('changing the password', () => {
     )
   })
 
+  test('changing the password is limited (ASVS 2.4.1)', async () => {
+    const own = await openTestService({ env: { LIMIT_PASSWORD_CHANGES: '1/3600', RATE_LIMIT_SCALE: '1' } })
+    const { accessToken: token } = await own.loginAs(await own.addCompany())
+    const wrong = { ...json, currentPassword: 'not it at all' }
+    const tryTo = () => own.call('/auth/password/change', { token, json: wrong })
+    expect([(await tryTo()).status, (await tryTo()).status]).toEqual([400, 429])
+  })
+
   test('a current password that is too long is not hashed (ASVS 6.2.1)', async () => {
     const person = await service.addUser(admin)
     const { accessToken } = await service.loginAs(person)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hash } from '@node-rs/argon2'
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { changeCompanyStatus, changeSubscription } from '../../src/operator/companies.ts'
@@ -231,6 +232,14 @@ test('the audit trail has each sign-in with its session (ASVS 16.2.1, 16.3.1)', 
       email: null,
     },
   ])
+})
+
+test.each([
+  'update audit_events set actor = actor where false',
+  'delete from audit_events',
+  'truncate audit_events, companies cascade',
+])('the audit trail refuses `%s` (ASVS 16.4.2)', async (statement) => {
+  await expect(sql.raw(statement).execute(service.db)).rejects.toThrow('append-only')
 })
 
 test('a company with a canceled subscription can sign in to pay', async () => {
