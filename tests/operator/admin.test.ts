@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { run } from '../../scripts/admin/run.ts'
 import { PLATFORM } from '../../src/audit/entry.ts'
 import { introspect } from '../support/platform.ts'
-import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
+import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
 
-const { service } = await useSharedService()
+// Commands read the real clock, and the shared one is ahead of it.
+const service = await openTestService()
 
 // Whoever runs the tests is not named.
 const settings = { ...process.env, SUDO_USER: '', USER: '', DATABASE_URL: service.url, MASTER_KEYS }
