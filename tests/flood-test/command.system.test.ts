@@ -10,6 +10,10 @@ import { INHERITED } from '../support/environment.ts'
 
 const script = resolve(import.meta.dirname, '../../scripts/flood-test.ts')
 
+/** Floods that differ from others only in their number of networks are run by hand. */
+const BY_HAND = ['sign-ins-1', 'sign-ins-1000', 'sign-ins-5000', 'signatures-1', 'mail-100']
+const CHOSEN = Object.keys(FLOODS).filter((name) => !BY_HAND.includes(name))
+
 function start(line: string) {
   const child = spawn(process.execPath, [script, ...line.split(' ')], {
     env: { ...INHERITED, DATABASE_URL: inject('serverUrl') },
@@ -22,14 +26,14 @@ function start(line: string) {
   return { child, ended }
 }
 
-test('in each flood, the service survives, and statuses, rows, and memory stay within their bounds', async () => {
+test('in each kind of flood, the service survives, and statuses, rows, and memory stay in bounds', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-flood-report-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const json = join(folder, 'report.json')
-  const { code, stdout, stderr } = await start(`--duration 1 --json ${json}`).ended
+  const { code, stdout, stderr } = await start(`--flood ${CHOSEN} --duration 1 --json ${json}`).ended
   expect(stderr).not.toContain('Error')
   const { figures }: { figures: Figures[] } = JSON.parse(await readFile(json, 'utf8'))
-  expect(figures.map(({ flood }) => flood)).toEqual(Object.keys(FLOODS))
+  expect(figures.map(({ flood }) => flood)).toEqual(CHOSEN)
   const missed = figures.flatMap(({ flood, findings }) =>
     findings.filter(({ isMet }) => !isMet).map((finding) => ({ flood, ...finding })),
   )
