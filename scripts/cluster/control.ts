@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { connect } from 'node:net'
 import { Client } from 'undici'
 import { UsageError } from '../kit/errors.ts'
+import { isListening } from '../kit/places.ts'
 
 /** How another terminal tells a cluster that runs what to do: over a Unix socket that only root can use. */
 
@@ -20,7 +20,8 @@ const starting: CarryOut = async () => {
  * that is returned; it returns what is printed. @throws UsageError if a cluster runs
  */
 export async function openControl(cleanup: AsyncDisposableStack): Promise<(carryOut: CarryOut) => void> {
-  if (await isAnswered()) throw new UsageError('A cluster runs already. End it first, with Ctrl-C.')
+  if (await isListening({ path: SOCKET }))
+    throw new UsageError('A cluster runs already. End it first, with Ctrl-C.')
   await rm(SOCKET, { force: true })
   let carryOut = starting
   let previous: Promise<unknown> = Promise.resolve()
@@ -44,18 +45,6 @@ export async function openControl(cleanup: AsyncDisposableStack): Promise<(carry
   })
   return (given) => {
     carryOut = given
-  }
-}
-
-async function isAnswered(): Promise<boolean> {
-  const socket = connect(SOCKET)
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
   }
 }
 

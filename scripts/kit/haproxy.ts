@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import { userInfo } from 'node:os'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { findFreePort } from '../../src/workers/free-port.ts'
+import { isListening } from './places.ts'
 
 /** HAProxy with the configuration that is shipped. Only its environment differs from production. */
 
@@ -67,7 +67,7 @@ export async function startProxy(
     proxy.kill('SIGKILL')
     if (proxy.exitCode === null && proxy.signalCode === null) await once(proxy, 'exit')
   })
-  while (!(await isListening(port))) {
+  while (!(await isListening({ host: HOST, port }))) {
     if (proxy.exitCode !== null) throw new Error(`HAProxy did not start:\n${said}`)
     await sleep(PAUSE_MS)
   }
@@ -85,16 +85,4 @@ export function clientLine(ipAddress: string): string {
   return ipAddress.includes(':')
     ? `PROXY TCP6 ${ipAddress} ::1 1 1\r\n`
     : `PROXY TCP4 ${ipAddress} 127.0.0.1 1 1\r\n`
-}
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect(port, HOST)
-  try {
-    await once(socket, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    socket.destroy()
-  }
 }

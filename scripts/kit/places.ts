@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { connect, createServer, type NetConnectOpts } from 'node:net'
 
 /** Where something is to listen later, or again. What can choose its port when it starts does so: port 0. */
 
@@ -24,10 +24,22 @@ export async function findPlace(): Promise<Place> {
   return { host, port: address.port }
 }
 
+/** Whether something accepts connections there. */
+export async function isListening(place: NetConnectOpts): Promise<boolean> {
+  const socket = connect(place)
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
 /** Places for the listeners of a service, and its variables that name them. */
 export async function findServicePlaces() {
-  const places = [await findPlace(), await findPlace(), await findPlace()] as const
-  const [{ host, port }, ops, platform] = places
+  const [{ host, port }, ops, platform] = [await findPlace(), await findPlace(), await findPlace()]
   return {
     env: {
       HOST: host,
@@ -37,7 +49,6 @@ export async function findServicePlaces() {
       PLATFORM_HOST: platform.host,
       PLATFORM_PORT: String(platform.port),
     },
-    places,
     address: `http://${host}:${port}`,
     ops: `http://${ops.host}:${ops.port}`,
     platform: `http://${platform.host}:${platform.port}`,

@@ -18,10 +18,13 @@ interface ServiceOptions {
   folder?: string | undefined
 }
 
-interface Service {
+interface Listeners {
   url: string
   platformUrl: string
   opsUrl: string
+}
+
+interface Service extends Listeners {
   pid: number | undefined
 }
 
@@ -41,11 +44,7 @@ export async function startService(
   cleanup.defer(() => stopService(service))
   await once(service, 'spawn')
   const workers = Number(variables['WORKERS'] ?? 1)
-  const url = await waitForUrl(service, logFile, workers)
-  const told = await readFile(logFile, 'utf8')
-  const [, opsUrl = ''] = /"Operations listener at ([^"]+)"/.exec(told) ?? []
-  const [, platformUrl = ''] = /"Platform listener at ([^"]+)"/.exec(told) ?? []
-  return { url, platformUrl, opsUrl, pid: service.pid }
+  return { ...(await waitForListeners(service, logFile, workers)), pid: service.pid }
 }
 
 async function stopService(service: ChildProcess): Promise<void> {
@@ -55,17 +54,26 @@ async function stopService(service: ChildProcess): Promise<void> {
   clearTimeout(killing)
 }
 
-/** Each worker logs the URL as soon as it listens. A connection that comes before goes to one of the others. */
-async function waitForUrl(service: ChildProcess, logFile: string, workers: number): Promise<string> {
+async function waitForListeners(service: ChildProcess, logFile: string, workers: number): Promise<Listeners> {
   const deadline = performance.now() + START_TIMEOUT_MS
   while (isRunning(service) && performance.now() < deadline) {
     await sleep(50)
-    const log = await readFile(logFile, 'utf8')
-    const [, url] = [...log.matchAll(/"Server listening at ([^"]+)"/g)][workers - 1] ?? []
-    if (url) return url
+    const listeners = listenersIn(await readFile(logFile, 'utf8'), workers)
+    if (listeners) return listeners
   }
   service.kill('SIGKILL')
   throw new Error(`The service did not start:\n${await readFile(logFile, 'utf8')}`)
+}
+
+/** From the log of a service; undefined until each worker listens. A connection that comes earlier goes to the others. */
+export function listenersIn(log: string, workers: number): Listeners | undefined {
+  const urlsOf = (what: string) =>
+    [...log.matchAll(new RegExp(`"${what} at (http[^"]+)"`, 'g'))].flatMap(([, url]) => url ?? [])
+  // The last line of a start. Earlier releases have no listener for the platform.
+  const url = urlsOf('Server listening')[workers - 1]
+  const [opsUrl = ''] = urlsOf('Operations listener')
+  const [platformUrl = ''] = urlsOf('Platform listener')
+  return url === undefined ? undefined : { url, opsUrl, platformUrl }
 }
 
 function isRunning({ exitCode, signalCode }: ChildProcess): boolean {

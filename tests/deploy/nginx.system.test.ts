@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { findPlace, type Place } from '../../scripts/kit/places.ts'
+import { findPlace, isListening } from '../../scripts/kit/places.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { exchange } from '../http/raw.ts'
 import { cutOff } from '../support/postgres.ts'
@@ -85,12 +85,6 @@ async function startNginx(platform: string): Promise<string> {
   }
   return `http://${place.host}:${place.port}`
 }
-
-const isListening = ({ host, port }: Place) =>
-  request(`http://${host}:${port}/`).then(
-    ({ body }) => body.dump().then(() => true),
-    () => false,
-  )
 
 const openService = () => openTestService({ env: { PUBLIC_URL } })
 const service = await openService()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createServerProcesses } from '../support/server-process.ts'
 import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
-import { ask, KEY_SET, startWorkers, workersOf } from '../workers/service.ts'
+import { ask, KEY_SET, workersOf } from '../workers/service.ts'
 
 const { url, config } = await openTestService()
 const processes = createServerProcesses(url)
@@ -17,7 +17,7 @@ test('secrets from files are in no process environment (ASVS 13.3.1)', async () 
   await writeFile(DATABASE_URL_FILE, `${url}\n`)
   await writeFile(MASTER_KEYS_FILE, `${MASTER_KEYS}\n`)
   const files = { DATABASE_URL: '', DATABASE_URL_FILE, MASTER_KEYS: '', MASTER_KEYS_FILE }
-  const service = await startWorkers(processes, { ...files, PUBLIC_URL: config.publicUrl })
+  const service = await processes.start({ WORKERS: '2', ...files, PUBLIC_URL: config.publicUrl })
   expect(new Set(await ask(service, KEY_SET, 10))).toEqual(new Set([200]))
   const environments = [service.child.pid ?? 0, ...workersOf(service)].map((pid) =>
     readFileSync(`/proc/${pid}/environ`, 'utf8'),

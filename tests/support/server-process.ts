@@ -4,12 +4,16 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, afterEach } from 'vitest'
+import { listenersIn } from '../../scripts/kit/service.ts'
 import { INHERITED } from './environment.ts'
 import { MASTER_KEYS } from './test-service.ts'
 
 /** The service as a process of its own, on the database of a test service. */
 
 export const SERVER = resolve(import.meta.dirname, '../../src/server.ts')
+
+/** All of these tests hold for any number of workers. */
+const WORKERS = process.env['WORKERS'] ?? '1'
 
 type ServerProcess = ReturnType<typeof createServerProcesses>
 export type Running = Awaited<ReturnType<ServerProcess['start']>>
@@ -36,8 +40,7 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
         DATABASE_URL: databaseUrl,
         MASTER_KEYS,
         RATE_LIMIT_SCALE: '1000',
-        // All of these tests hold for any number of workers.
-        WORKERS: process.env['WORKERS'] ?? '1',
+        WORKERS,
         DATA_DIR: dataDir,
         PORT: '0',
         OPS_PORT: '0',
@@ -51,27 +54,29 @@ export function createServerProcesses(databaseUrl: string, whenOver: typeof afte
     for (const stream of [child.stdout, child.stderr]) {
       stream?.setEncoding('utf8').on('data', (text: string) => texts.push(text))
     }
-    /** Resolves with the first group of the pattern, once the output has it. */
-    const told = (pattern: RegExp) =>
-      new Promise<string>((resolve, reject) => {
+    const output = () => texts.join('')
+    /** Resolves with what `find` finds in the output, once it does. */
+    const until = <T>(find: (output: string) => T | undefined) =>
+      new Promise<T>((resolve, reject) => {
         const look = () => {
-          const [, found] = pattern.exec(texts.join('')) ?? []
+          const found = find(output())
           if (found !== undefined) resolve(found)
         }
         look()
         for (const stream of [child.stdout, child.stderr]) stream?.on('data', look)
-        child.once('exit', () => reject(new Error(`the service ended: ${texts.join('')}`)))
+        child.once('exit', () => reject(new Error(`the service ended: ${output()}`)))
       })
-    return { child, exit: once(child, 'exit'), told, output: () => texts.join('') }
+    /** Resolves with the first group of the pattern. */
+    const told = (pattern: RegExp) => until((text) => pattern.exec(text)?.[1])
+    return { child, exit: once(child, 'exit'), until, told, output }
   }
 
-  /** Starts a process and waits until it has told where it listens. */
-  async function start(...options: Parameters<typeof launch>) {
-    const service = await launch(...options)
-    const ops = await service.told(/"Operations listener at (http[^"]+)"/)
-    const platform = await service.told(/"Platform listener at (http[^"]+)"/)
-    const address = await service.told(/"Server listening at (http[^"]+)"/)
-    return { ...service, address, platform, ops }
+  /** Starts a process and waits until each of its workers has told where it listens. */
+  async function start(env: Record<string, string> = {}, stdio?: StdioOptions, command?: string[]) {
+    const service = await launch(env, stdio, command)
+    const workers = Number(env['WORKERS'] ?? WORKERS)
+    const { url, opsUrl, platformUrl } = await service.until((output) => listenersIn(output, workers))
+    return { ...service, address: url, platform: platformUrl, ops: opsUrl }
   }
   return { launch, start }
 }

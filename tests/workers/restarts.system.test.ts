@@ -1,4 +1,3 @@
-import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { describe, expect, test } from 'vitest'
@@ -6,7 +5,7 @@ import { findServicePlaces } from '../../scripts/kit/places.ts'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
 import { openTestService, times } from '../support/test-service.ts'
-import { ask, isRunning, KEY_SET, loginOf, readiness, startWorkers, until, workersOf } from './service.ts'
+import { ask, isRunning, isServed, KEY_SET, loginOf, readiness, until, workersOf } from './service.ts'
 
 /** What takes many processes that start, one after the other. */
 
@@ -14,17 +13,8 @@ const testService = await openTestService()
 const admin = await testService.addCompany()
 const processes = createServerProcesses(testService.url)
 const start = (env: Record<string, string>) =>
-  startWorkers(processes, { PUBLIC_URL: testService.config.publicUrl, ...env })
+  processes.start({ WORKERS: '2', PUBLIC_URL: testService.config.publicUrl, ...env })
 const ROLLING = { DRAIN_DELAY_SECONDS: '1' }
-
-/** Whether nothing listens where a service has. */
-async function isFree(address: string): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const { hostname, port } = new URL(address)
-  const socket = connect(Number(port), hostname)
-  socket.once('connect', () => resolve(false)).once('error', () => resolve(true))
-  return await promise.finally(() => socket.destroy())
-}
 
 describe.runIf(process.platform === 'linux')('two workers', () => {
   test('failing workers restart at growing intervals', async () => {
@@ -117,7 +107,8 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     service.child.kill('SIGKILL')
     for (const { statusCode } of await Promise.all(signIns)) expect(statusCode).toBe(200)
     // A worker notices the end of the primary a moment later than this process.
-    for (const address of [service.address, service.platform]) await until(() => isFree(address))
+    for (const address of [service.address, service.platform])
+      await until(async () => !(await isServed(address)))
     await start(env)
     expect(await ask(service, KEY_SET, 10)).toEqual(times(10, () => 200))
     await until(() => !workers.some(isRunning))

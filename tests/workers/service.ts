@@ -1,21 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
+import { isListening } from '../../scripts/kit/places.ts'
 import { exchange } from '../http/raw.ts'
-import type { createServerProcesses, Running } from '../support/server-process.ts'
+import type { Running } from '../support/server-process.ts'
 import { times } from '../support/test-service.ts'
 
 /** A service with two workers, and what can be seen of them. */
-
-/** Starts one, and waits until both of its workers answer. */
-export async function startWorkers(
-  processes: ReturnType<typeof createServerProcesses>,
-  env: Record<string, string>,
-): Promise<Running> {
-  const service = await processes.start({ WORKERS: '2', ...env })
-  await until(() => addressesIn(service).length === 2)
-  return service
-}
 
 /** Where its workers have said that they listen. */
 export function addressesIn(
@@ -29,6 +20,12 @@ export function addressesIn(
 export function workersOf({ child: { pid } }: Running): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
   return children === '' ? [] : children.split(' ').map(Number)
+}
+
+/** Whether anything listens at this address. */
+export function isServed(address: string): Promise<boolean> {
+  const { hostname: host, port } = new URL(address)
+  return isListening({ host, port: Number(port) })
 }
 
 /** The statuses of requests on connections of their own, which both workers accept. */

@@ -10,11 +10,11 @@ import {
   ANSWERED,
   addressesIn,
   ask,
+  isServed,
   KEY_SET,
   loginOf,
   metricsOf,
   readiness,
-  startWorkers,
   sumOf,
   until,
   workersOf,
@@ -30,7 +30,7 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
   const processes = createServerProcesses(testService.url, afterAll)
   let shared: Running
   beforeAll(async () => {
-    shared = await startWorkers(processes, { PORT: '0', PUBLIC_URL: '', DATABASE_POOL_SIZE: '500' })
+    shared = await processes.start({ WORKERS: '2', PORT: '0', PUBLIC_URL: '', DATABASE_POOL_SIZE: '500' })
   })
 
   test('two workers share one port, one log, and summed metrics', async () => {
@@ -90,7 +90,7 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
   const { env } = await findServicePlaces()
   let shared: Running
   beforeAll(async () => {
-    shared = await startWorkers(processes, { PUBLIC_URL: publicUrl, ...env })
+    shared = await processes.start({ WORKERS: '2', PUBLIC_URL: publicUrl, ...env })
   })
 
   /** The service, once it has replaced those that other tests have killed. */
@@ -172,7 +172,8 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
 
 describe.runIf(process.platform === 'linux')('two workers', () => {
   const processes = createServerProcesses(testService.url)
-  const start = (env: Record<string, string>) => startWorkers(processes, { PUBLIC_URL: publicUrl, ...env })
+  const start = (env: Record<string, string>) =>
+    processes.start({ WORKERS: '2', PUBLIC_URL: publicUrl, ...env })
 
   test('bad signatures do not stop the events of known senders (ASVS 2.4.1)', async () => {
     const service = await start({ RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/3600' })
@@ -204,7 +205,7 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     for (const socket of slow) socket.write(beginning)
     await Promise.all(slow.map((socket) => once(socket, 'data')))
     child.kill('SIGTERM')
-    await expect.poll(() => knock(address)).toBe('refused')
+    await expect.poll(() => isServed(address)).toBe(false)
     expect(ended).toBe(0)
     expect(await exit).toEqual([0, null])
   })
@@ -218,17 +219,6 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
   })
 })
-
-const knock = (address: string) =>
-  new Promise<'accepted' | 'refused'>((resolve) => {
-    const socket = open(address)
-    socket
-      .once('close', () => resolve('refused'))
-      .once('connect', () => {
-        resolve('accepted')
-        socket.destroy()
-      })
-  })
 
 /** The status of a signed event on a connection of its own. */
 async function ingest({ address }: Running, companyId: string, secret: string): Promise<number | undefined> {
