@@ -12,6 +12,7 @@ import { runFaults } from './fault-test/run/run-faults.ts'
 import { openClusterTarget } from './fault-test/target/cluster-target.ts'
 import { checkOut, findCommit, LAST_RELEASE } from './kit/checkout.ts'
 import { UsageError } from './kit/errors.ts'
+import { abortOnInterrupt } from './kit/interrupt.ts'
 
 /**
  * The cluster: production on one computer, from the files of deploy/. Imports run one way, each file uses those above it:
@@ -63,12 +64,6 @@ function readOptions() {
   }
 }
 
-function stopSignal(): AbortSignal {
-  const stop = new AbortController()
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(name, () => stop.abort(name))
-  return stop.signal
-}
-
 interface Session {
   cleanup: AsyncDisposableStack
   signal: AbortSignal
@@ -76,10 +71,9 @@ interface Session {
 
 /** Works until it is done or asked to end, and leaves nothing behind. */
 async function untilStopped(work: (session: Session) => Promise<void>): Promise<void> {
-  const signal = stopSignal()
+  const signal = abortOnInterrupt()
   await using cleanup = new AsyncDisposableStack()
   await Promise.race([work({ cleanup, signal }), once(signal, 'abort')])
-  if (signal.aborted) console.log('Ending …')
 }
 
 async function start({ cleanup, signal }: Session): Promise<void> {

@@ -55,9 +55,9 @@ export async function describe(cluster: Cluster): Promise<string> {
     return `  ${name}   ${role} ${state}`
   })
   const readiness = await cluster.readiness()
-  const instances = cluster.instances.map(({ name, address, ops }) => {
+  const instances = cluster.instances.map(({ name, url, opsUrl }) => {
     const isReady = readiness.find((each) => each.name === name)?.isReady
-    return `  ${name}  http://${address}, operations http://${ops}: ${isReady ? 'ready' : 'not ready'}`
+    return `  ${name}  ${url}, operations ${opsUrl}: ${isReady ? 'ready' : 'not ready'}`
   })
   const proxies = cluster.urls.map(
     (url, index) => `  proxy-${index + 1}     ${url}, for services ${cluster.platformUrls[index]}`,

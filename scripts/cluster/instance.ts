@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path'
-import { childrenOf, sendSignal } from '../kit/processes.ts'
+import { childrenOf } from '../kit/processes.ts'
 import { startService } from '../kit/service.ts'
 import { postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
@@ -8,20 +8,22 @@ import { type Supervised, supervise } from './supervise.ts'
 /** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */
 export interface Instance {
   name: string
-  /** host:port of its listeners. */
-  address: string
-  ops: string
+  url: string
   opsUrl: string
   /** Whether it should answer: false from its end until it has started again. */
   isUp(): boolean
   /** Drains it. */
   stop(): Promise<void>
-  /** All of its processes. */
-  kill(): Promise<void>
-  /** Of another checkout, by default of this one, with these variables besides its own. Nothing happens if it runs. */
-  start(checkout?: string, extra?: Record<string, string>): Promise<void>
+  /** Of a different checkout, by default of this one. Nothing happens if it runs. */
+  start(checkout?: string): Promise<void>
   /** The ids of its processes, that of its primary first. */
   processes(): number[]
+}
+
+interface InstanceOptions {
+  folder: string
+  variables: Record<string, string>
+  checkout: string | undefined
 }
 
 const DEPLOY = resolve(import.meta.dirname, '../../deploy')
@@ -39,54 +41,42 @@ const portsOf = (n: number) => ({
 
 export async function openInstance(
   n: number,
-  {
-    folder,
-    variables,
-    checkout,
-  }: { folder: string; variables: Record<string, string>; checkout: string | undefined },
+  { folder, variables, checkout }: InstanceOptions,
   cleanup: AsyncDisposableStack,
 ): Promise<Instance> {
   const ports = portsOf(n)
   const name = `instance-${n}`
+  const own = {
+    HOST,
+    PORT: String(ports.http),
+    OPS_PORT: String(ports.ops),
+    PLATFORM_PORT: String(ports.platform),
+  }
   let running: { pid: number | undefined; stop(): Promise<void> } | undefined
   let starts = 0
-  async function start(from?: string, extra: Record<string, string> = {}): Promise<void> {
+  async function start(from?: string): Promise<void> {
     if (running) return
     const opened = cleanup.use(new AsyncDisposableStack())
     starts += 1
-    const own = {
-      HOST,
-      PORT: String(ports.http),
-      OPS_PORT: String(ports.ops),
-      PLATFORM_PORT: String(ports.platform),
-    }
     const logFile = join(folder, `${name}-${starts}.log`)
-    const service = await startService(
-      { variables: { ...variables, ...own, ...extra }, logFile, folder: from },
-      opened,
-    )
-    running = { ...service, stop: () => opened.disposeAsync() }
+    const options = { variables: { ...variables, ...own }, logFile, folder: from }
+    const { pid } = await startService(options, opened)
+    running = { pid, stop: () => opened.disposeAsync() }
   }
   async function stop(): Promise<void> {
     const stopping = running
     running = undefined
     await stopping?.stop()
   }
-  const processes = () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)])
   await start(checkout)
   return {
     name,
-    address: `${HOST}:${ports.http}`,
-    ops: `${HOST}:${ports.ops}`,
+    url: `http://${HOST}:${ports.http}`,
     opsUrl: `http://${HOST}:${ports.ops}`,
     isUp: () => running !== undefined,
     stop,
-    async kill() {
-      for (const pid of processes()) sendSignal(pid, 'SIGKILL')
-      await stop()
-    },
     start,
-    processes,
+    processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
   }
 }
 
@@ -95,9 +85,7 @@ export const databaseAddress = (n: number) => `${HOST}:${portsOf(n).database}`
 export function openDatabaseProxy(n: number, folder: string, cleanup: AsyncDisposableStack): Supervised {
   const databases = MACHINES.map((machine) => [`POSTGRES_${machine}`, postgresOf(machine)])
   const env = { DATABASE_BIND: databaseAddress(n), RUN_AS: 'haproxy', ...Object.fromEntries(databases) }
-  const proxy = openProxy('haproxy-database.cfg', env, join(folder, `database-proxy-${n}.log`), cleanup)
-  proxy.start()
-  return proxy
+  return openProxy('haproxy-database.cfg', env, join(folder, `database-proxy-${n}.log`), cleanup)
 }
 
 /** One of the two before the instances. Each has an address of its own; clients try the other. */
@@ -116,9 +104,7 @@ export function openPublicProxy(n: number, folder: string, cleanup: AsyncDisposa
     INSTANCE_2_OPS: `${HOST}:${portsOf(2).ops}`,
     INSTANCE_2_PLATFORM: `${HOST}:${portsOf(2).platform}`,
   }
-  const proxy = openProxy('haproxy.cfg', env, join(folder, `public-proxy-${n}.log`), cleanup)
-  proxy.start()
-  return proxy
+  return openProxy('haproxy.cfg', env, join(folder, `public-proxy-${n}.log`), cleanup)
 }
 
 function openProxy(
@@ -127,5 +113,8 @@ function openProxy(
   logFile: string,
   cleanup: AsyncDisposableStack,
 ): Supervised {
-  return supervise({ command: ['haproxy', '-db', '-f', join(DEPLOY, file)], env, logFile }, cleanup)
+  const command = ['haproxy', '-db', '-f', join(DEPLOY, file)]
+  const proxy = supervise({ command, env, logFile }, cleanup)
+  proxy.start()
+  return proxy
 }

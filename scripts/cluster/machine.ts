@@ -1,7 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { sendSignal } from '../kit/processes.ts'
+import { readProc, sendSignal } from '../kit/processes.ts'
 import { runProgram } from '../run-program.ts'
 import {
   addressOf,
@@ -149,15 +148,7 @@ export async function openMachine(
 }
 
 function isPostgres(pid: number): boolean {
-  return readProcess(pid, 'comm').trim() === 'postgres'
+  return readProc(pid, 'comm')?.trim() === 'postgres'
 }
 
-const titleOf = (pid: number) => readProcess(pid, 'cmdline').replaceAll('\0', ' ')
-
-function readProcess(pid: number, file: string): string {
-  try {
-    return readFileSync(`/proc/${pid}/${file}`, 'utf8')
-  } catch {
-    return ''
-  }
-}
+const titleOf = (pid: number) => readProc(pid, 'cmdline')?.replaceAll('\0', ' ') ?? ''

@@ -131,7 +131,7 @@ export async function openCluster(
   const instances = await Promise.all([openOne(1), openOne(2)])
   const publicProxies = [1, 2].map((n) => openPublicProxy(n, folder, cleanup))
 
-  const isReady = ({ ops }: Instance) => succeeds(() => getJson(`http://${ops}/readyz`))
+  const isReady = ({ opsUrl }: Instance) => succeeds(() => getJson(`${opsUrl}/readyz`))
   return {
     accept,
     database,

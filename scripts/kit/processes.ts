@@ -86,7 +86,7 @@ function readResidentBytes(pid: number): number {
 }
 
 /** Null where there is no /proc, and for a process that has ended. */
-function readProc(pid: number, file: 'stat' | 'status' | 'cmdline'): string | null {
+export function readProc(pid: number, file: 'stat' | 'status' | 'cmdline' | 'comm'): string | null {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')
   } catch {
