@@ -34,10 +34,12 @@ export async function openSender(client: Client, admin: Credentials): Promise<Se
   const path = '/api/auth/webhook-secret/regenerate'
   const answer = await patient(client).send({ method: 'POST', path, token })
   const { secret } = replyOf(SecretReply, 200, answer)
-  return {
-    companyId: admin.companyId,
-    signingKey: Buffer.from(secret.slice('whsec_'.length), 'base64'),
-  }
+  return senderOf(admin.companyId, secret)
+}
+
+/** `secret` is in the form that the service shows. */
+export function senderOf(companyId: string, secret: string): Sender {
+  return { companyId, signingKey: Buffer.from(secret.slice('whsec_'.length), 'base64') }
 }
 
 /** The signature of Standard Webhooks, made at this time. */

@@ -1,5 +1,7 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { waitForMail } from '../../scripts/kit/mail-folder.ts'
 import type { Side } from './side.ts'
 
 /** Which side sends mail, and what it has sent. */
@@ -16,6 +18,20 @@ export async function letSend(connection: pg.Client, { name }: Side): Promise<vo
       for each row execute function keep_from_others()`)
 }
 
-/** What the pattern finds in an email that a side has sent to this address. */
-export const mailed = ({ dataFolder }: Side, email: string, pattern: RegExp): Promise<string> =>
-  waitForMail(dataFolder, email, pattern)
+const WAIT_MS = 20_000
+
+/** What the pattern finds first in an email that a side has sent to this address. @throws if none comes in time */
+export async function mailed({ dataFolder }: Side, email: string, pattern: RegExp): Promise<string> {
+  const folder = join(dataFolder, 'mail')
+  for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; await sleep(50)) {
+    const names = await readdir(folder).catch(() => [])
+    // Those that are being written have a different ending.
+    for (const name of names.filter((each) => each.includes(email) && each.endsWith('.eml')).sort()) {
+      const mail = await readFile(join(folder, name), 'utf8')
+      // Quoted-printable breaks long lines by a `=` at their end, and writes `=` as `=3D`.
+      const [found] = pattern.exec(mail.replace(/=\r?\n/g, '')) ?? []
+      if (found) return found
+    }
+  }
+  throw new Error(`no email with ${pattern} came to ${email}`)
+}

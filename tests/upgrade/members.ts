@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
-import { Webhook } from 'standardwebhooks'
-import { JSON_CONTENT } from '../../scripts/kit/client.ts'
+import { senderOf, signedRequest } from '../../scripts/kit/events.ts'
 import { letSend, mailed } from './mail.ts'
 import type { Reply, Route, Side } from './side.ts'
 
@@ -73,16 +72,8 @@ export async function askWithMailCode(
   return await side.ask(route, { by, json: { ...json, mailCode: code.replace(' ', '') } }, expected)
 }
 
-/** The request that sends an event, signed as in Standard Webhooks. */
+/** The request that sends an event. */
 export function signed({ companyId = '' }: Person, secret: string) {
-  const [id, at] = [randomBytes(9).toString('hex'), new Date()]
   const body = JSON.stringify({ type: 'upgrade.begun', data: { amount: 12.5, names: ['Zoë', null] } })
-  const headers = {
-    ...JSON_CONTENT,
-    'x-company-id': companyId,
-    'webhook-id': id,
-    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-    'webhook-signature': new Webhook(secret).sign(id, at, body),
-  }
-  return { headers, body }
+  return signedRequest(senderOf(companyId, secret), randomBytes(9).toString('hex'), body)
 }
