@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { build, type Histogram } from 'hdr-histogram-js'
 import { codeOf } from './errors.ts'
 
-/** Puts load on a service by work that autocannon cannot do, such as a new connection for each request, and measures it. */
+/** Puts load on a service by work that autocannon cannot do, such as a new connection for each request, in an open loop. */
 
 /** One request and the check of its response. A virtual user repeats it. */
 export type Work = () => Promise<void>
@@ -11,9 +11,8 @@ interface Load {
   /** One for each virtual user. */
   works: Work[]
   durationMs: number
-  /** Open loop: requests per second that are due, answered or not. Closed loop without it. */
-  rate?: number
-  signal?: AbortSignal
+  /** Requests per second that are due, answered or not. */
+  rate: number
 }
 
 export interface Measurement {
@@ -35,66 +34,53 @@ export const createHistogram = () =>
 
 export const toMicroseconds = (ms: number) => Math.min(MAX_LATENCY_US, Math.max(1, Math.round(ms * 1000)))
 
-export async function drive({ works, durationMs, rate, signal }: Load): Promise<Measurement> {
+/**
+ * Latency counts from when a request was due, even if no virtual user was free. So a stall shows in all requests that were
+ * due during it, not in one (coordinated omission).
+ */
+export async function drive({ works, durationMs, rate }: Load): Promise<Measurement> {
   const histogram = createHistogram()
   const measurement: Measurement = { succeeded: 0, errors: new Map(), histogram }
   const startedAt = performance.now()
+  const idle = [...works]
+  let [due, begun, ended] = [0, 0, 0]
   let isClosed = false
-  const isOver = () => performance.now() >= startedAt + durationMs || signal?.aborted === true
   const fail = (code: string) => measurement.errors.set(code, (measurement.errors.get(code) ?? 0) + 1)
 
-  /** Its latency counts from `dueAt`. */
   async function perform(work: Work, dueAt: number): Promise<void> {
     try {
       await work()
+      if (isClosed) return
+      measurement.succeeded += 1
+      histogram.recordValue(toMicroseconds(performance.now() - dueAt))
     } catch (error) {
       if (!isClosed) fail(codeOf(error))
-      return
     }
-    if (isClosed) return
-    measurement.succeeded += 1
-    histogram.recordValue(toMicroseconds(performance.now() - dueAt))
   }
 
-  async function repeat(work: Work): Promise<void> {
-    while (!isOver()) await perform(work, performance.now())
+  function dispatch(): void {
+    for (let work = idle.at(-1); work && begun < due; work = idle.at(-1)) {
+      idle.pop()
+      const mine = work
+      void perform(mine, startedAt + (begun / rate) * 1000).then(() => {
+        ended += 1
+        idle.push(mine)
+        dispatch()
+      })
+      begun += 1
+    }
   }
 
-  /**
-   * Latency counts from when a request was due, even if no virtual user was free. So a stall shows in all requests that were
-   * due during it, not in one (coordinated omission).
-   */
-  async function runOpenLoop(perSecond: number): Promise<void> {
-    const idle = [...works]
-    let due = 0
-    let begun = 0
-    let ended = 0
-    const dispatch = () => {
-      for (let work = idle.at(-1); work && begun < due; work = idle.at(-1)) {
-        idle.pop()
-        const mine = work
-        void perform(mine, startedAt + (begun / perSecond) * 1000).then(() => {
-          ended += 1
-          idle.push(mine)
-          dispatch()
-        })
-        begun += 1
-      }
-    }
-    for (let isLast = false; !isLast; await sleep(1)) {
-      // What became due while this process had no time is sent late, even at the end.
-      isLast = isOver()
-      const elapsedMs = Math.min(performance.now() - startedAt, durationMs)
-      due = Math.floor((elapsedMs / 1000) * perSecond) + 1
-      dispatch()
-    }
-    const graceEndsAt = performance.now() + GRACE_MS
-    while (ended < due && performance.now() < graceEndsAt && !signal?.aborted) await sleep(5)
-    if (!signal?.aborted) for (let left = due - ended; left > 0; left -= 1) fail('unanswered')
+  for (let isLast = false; !isLast; await sleep(1)) {
+    // What became due while this process had no time is sent late, even at the end.
+    const elapsedMs = performance.now() - startedAt
+    isLast = elapsedMs >= durationMs
+    due = Math.floor((Math.min(elapsedMs, durationMs) / 1000) * rate) + 1
+    dispatch()
   }
-
-  if (rate === undefined) await Promise.all(works.map(repeat))
-  else await runOpenLoop(rate)
+  const graceEndsAt = performance.now() + GRACE_MS
+  while (ended < due && performance.now() < graceEndsAt) await sleep(5)
+  for (let left = due - ended; left > 0; left -= 1) fail('unanswered')
   isClosed = true
   return measurement
 }

@@ -81,12 +81,7 @@ export async function measureScenario(name: string, scenario: Scenario, plan: Pl
   const durationMs = Math.min(MAX_WARM_UP_MS, plan.roundMs)
   for (const service of services) {
     const operations = await scenario.operations(service, plan.connections, durationMs / 1000)
-    await drive({
-      url: service === gatehouse ? url : service.url,
-      operations,
-      durationMs,
-      signal,
-    })
+    await drive({ url: service === gatehouse ? url : service.url, operations, durationMs, signal })
   }
   const turns: { gatehouse: Turn; plain: Turn | null; parts: Record<string, number>; memoryMb: number }[] = []
   let busyShare = 0

@@ -69,7 +69,7 @@ function showCpu({ serviceMs, postgresMs }: Side): string {
 }
 
 /** The median of the rounds, with the least and the most of them. */
-export function showRatio(values: number[]): string {
+function showRatio(values: number[]): string {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
   const [min, below, above, max] = [0, Math.floor(middle), Math.ceil(middle), -1].map((at) => sorted.at(at))
