@@ -1,9 +1,6 @@
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { postgresOf } from '../../scripts/cluster/machine.ts'
@@ -15,19 +12,12 @@ import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
+import { startProgram } from '../support/program.ts'
 
 /** Production on one computer, from the files of deploy/: it needs root and Debian's packages, see .ci/run. */
 
-const script = resolve(import.meta.dirname, '../../scripts/cluster.ts')
 const execute = promisify(execFile)
-
-async function run(...args: string[]) {
-  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  const output = Promise.all([text(child.stdout), text(child.stderr)])
-  const [code] = await once(child, 'exit')
-  const [stdout, stderr] = await output
-  return { code, stdout, stderr }
-}
+const run = (command: string) => startProgram('cluster.ts', [command]).ended
 
 /** What a cluster makes outside of its own folder. */
 async function traces(): Promise<string[]> {

@@ -1,18 +1,14 @@
-import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { INHERITED } from '../support/environment.ts'
+import { startProgram } from '../support/program.ts'
 
 test('the documentation is one self-contained page, created without a database (ASVS 2.1.1)', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-test-'))
   onTestFinished(() => rm(folder, { recursive: true }))
   const page = join(folder, 'page.html')
-  const script = resolve(import.meta.dirname, '../../scripts/docs.ts')
-  const env = {
-    ...INHERITED,
+  const variables = {
     // It asks for none of what the service needs then.
     NODE_ENV: 'production',
     PUBLIC_URL: 'https://auth.gatehouse.test',
@@ -20,7 +16,7 @@ test('the documentation is one self-contained page, created without a database (
     ACCESS_TOKEN_TTL_SECONDS: '777',
     SESSION_MAX_AGE_SECONDS: '1111111',
   }
-  await promisify(execFile)(process.execPath, [script, '--out', page], { env })
+  expect(await startProgram('docs.ts', ['--out', page], variables).ended).toMatchObject({ code: 0 })
   const html = await readFile(page, 'utf8')
   for (const text of [
     '/auth/webhook-secret/regenerate',

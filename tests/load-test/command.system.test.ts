@@ -1,26 +1,10 @@
-import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { INHERITED } from '../support/environment.ts'
+import { startProgram } from '../support/program.ts'
 
-const script = resolve(import.meta.dirname, '../../scripts/load-test.ts')
-
-function start(line: string) {
-  const child = spawn(process.execPath, [script, ...line.split(' ')], {
-    env: INHERITED,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
-    ([code, stdout, stderr]) => ({
-      ...{ code, stdout, stderr },
-    }),
-  )
-  return { child, ended }
-}
+const start = (line: string) => startProgram('load-test.ts', line.split(' '))
 
 test('the load test measures gatehouse beside a plain service, for people and for programs', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-load-report-'))

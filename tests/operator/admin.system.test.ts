@@ -2,21 +2,14 @@ import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
+import { startProgram } from '../support/program.ts'
 import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
 const { service } = await useSharedService()
-const script = resolve(import.meta.dirname, '../../scripts/admin.ts')
-const settings = { ...process.env, DATABASE_URL: service.url, MASTER_KEYS }
+const variables = { DATABASE_URL: service.url, MASTER_KEYS }
 
 /** Starts the command line as an operator does. */
-function start(line: string) {
-  const child = spawn(process.execPath, [script, ...line.split(' ')], { env: settings })
-  const exit = new Promise<[number | null, string | null]>((resolve) =>
-    child.on('exit', (code, signal) => resolve([code, signal])),
-  )
-  const ended = Promise.all([text(child.stdout), text(child.stderr), exit])
-  return { child, ended }
-}
+const start = (line: string) => startProgram('admin.ts', line.split(' '), variables)
 
 describe('the command line as a process', () => {
   const create = 'company create --name Own --admin-email ann@own.example --json'
@@ -25,8 +18,8 @@ describe('the command line as a process', () => {
   test('reads standard input, prints one JSON object, exits 0, and hashes as the service does (ASVS 11.4.2)', async () => {
     const { child, ended } = start(create)
     child.stdin.end('a password of my own\n')
-    const [stdout, stderr, exit] = await ended
-    expect([exit, stderr]).toEqual([[0, null], 'Reading the password from standard input, to its end.\n'])
+    const { code, stdout, stderr } = await ended
+    expect([code, stderr]).toEqual([0, 'Reading the password from standard input, to its end.\n'])
     const { companyId, userId } = JSON.parse(stdout)
     const { password_hash } = await service.db
       .selectFrom('users')
@@ -43,15 +36,15 @@ describe('the command line as a process', () => {
     child.stdin.end()
     const why =
       '"company show" takes one company, by handle or id\n`npm run admin -- --help` lists the commands.\n'
-    expect(await ended).toEqual(['', why, [1, null]])
+    expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr: why })
   })
 
   test('ends at a signal while it waits for its input, and has done nothing', async () => {
     const before = await companies()
     const { child, ended } = start(create)
     child.stderr.once('data', () => child.kill('SIGINT'))
-    const [stdout, , exit] = await ended
-    expect([stdout, exit]).toEqual(['', [null, 'SIGINT']])
+    const { signal, stdout } = await ended
+    expect([stdout, signal]).toEqual(['', 'SIGINT'])
     expect(await companies()).toHaveLength(before.length)
   })
 })
@@ -59,7 +52,10 @@ describe('the command line as a process', () => {
 test('ids survive npm, which replaces them in the command line that it repeats', async () => {
   const { companyId, userId } = await service.addCompany()
   const line = `run admin -- user show --company ${companyId} --user ${userId}`
-  const child = spawn('npm', line.split(' '), { cwd: resolve(script, '../..'), env: settings })
+  const child = spawn('npm', line.split(' '), {
+    cwd: resolve(import.meta.dirname, '../..'),
+    env: { ...process.env, ...variables },
+  })
   child.stdin.end()
   const stdout = await text(child.stdout)
   for (const id of [companyId, userId]) expect(stdout).toContain(id)

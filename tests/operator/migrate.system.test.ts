@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { access, chmod, cp, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { runStatement } from '../../scripts/kit/postgres.ts'
-import { INHERITED } from '../support/environment.ts'
 import { databaseUrl } from '../support/postgres.ts'
+import { startProgram } from '../support/program.ts'
 
 /** Migrations of a release run before it, often by a job that has nothing but the database. */
 
@@ -30,11 +28,10 @@ async function newFolder(): Promise<string> {
 
 /** Runs `admin migrate` of a folder with nothing but these variables. */
 async function migrate(env: Record<string, string>, folder = project) {
-  const args = [join(folder, 'scripts/admin.ts'), 'migrate', '--json']
-  return await promisify(execFile)(process.execPath, args, { env: { ...INHERITED, ...env } }).then(
-    ({ stdout }) => JSON.parse(stdout),
-    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
-  )
+  const { child, ended } = startProgram(join(folder, 'scripts/admin.ts'), ['migrate', '--json'], env)
+  child.stdin.end()
+  const { code, stdout, stderr } = await ended
+  return code === 0 ? JSON.parse(stdout) : { code, stdout, stderr }
 }
 
 describe('admin migrate', () => {
@@ -80,7 +77,6 @@ test('a misspelt variable ends the start, whether it is in the environment or in
   await writeFile(join(folder, '.env'), `\uFEFFDATABSE_URL=${DATABASE_URL}\nPORTS: 1\n`)
   const ignored = '  - .env, line 2: must be NAME=value\n'
   expect(await migrate({}, folder)).toEqual(refused(`The configuration has faults:\n${ignored}${fault}`))
-  const server = [join(folder, 'src/server.ts')]
-  const start = promisify(execFile)(process.execPath, server, { env: { ...INHERITED, PORT: 'x' } })
-  await expect(start).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
+  const started = startProgram(join(folder, 'src/server.ts'), [], { PORT: 'x' })
+  expect(await started.ended).toMatchObject({ code: 1, stderr: expect.stringContaining(fault) })
 })

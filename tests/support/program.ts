@@ -1,0 +1,20 @@
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { INHERITED } from './environment.ts'
+
+const SCRIPTS = resolve(import.meta.dirname, '../../scripts')
+
+/** Starts a file of scripts/, or one with an absolute path, with these variables; `ended` has what it wrote. */
+export function startProgram(file: string, args: string[], variables: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [resolve(SCRIPTS, file), ...args], {
+    env: { ...INHERITED, ...variables },
+  })
+  const exit = new Promise<[code: number | null, signal: string | null]>((done) =>
+    child.once('exit', (code, signal) => done([code, signal])),
+  )
+  const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
+    ([[code, signal], stdout, stderr]) => ({ code, signal, stdout, stderr }),
+  )
+  return { child, ended }
+}
