@@ -1,26 +1,13 @@
-import { spawn } from 'node:child_process'
-import { resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
 import { planFaults } from '../../scripts/fault-test/faults/fault.ts'
 import { FAULTS } from '../../scripts/fault-test/faults/list.ts'
 import { createRandom } from '../../scripts/fault-test/random.ts'
-import { INHERITED } from '../support/environment.ts'
+import { startProgram } from '../support/program.ts'
 
 /** Its command line only. The fault test itself runs in its own file. */
 
-const script = resolve(import.meta.dirname, '../../scripts/fault-test.ts')
-
-async function run(args: string[]) {
-  const child = spawn(process.execPath, [script, ...args], {
-    env: INHERITED,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const [code, stdout, stderr] = await Promise.all([exit, text(child.stdout), text(child.stderr)])
-  return { code, stdout, stderr }
-}
+const run = (args: string[]) => startProgram('fault-test.ts', args).ended
 
 test.each([
   ['--faults latency,earthquake', 'there is no fault earthquake'],

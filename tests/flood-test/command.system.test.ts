@@ -1,30 +1,17 @@
-import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { join } from 'node:path'
 import { expect, inject, onTestFinished, test } from 'vitest'
 import type { Figures } from '../../scripts/flood-test/aims.ts'
 import { FLOODS } from '../../scripts/flood-test/floods.ts'
-import { INHERITED } from '../support/environment.ts'
-
-const script = resolve(import.meta.dirname, '../../scripts/flood-test.ts')
+import { startProgram } from '../support/program.ts'
 
 /** Floods that differ from others only in their number of networks are run by hand. */
 const BY_HAND = ['sign-ins-1', 'sign-ins-1000', 'sign-ins-5000', 'signatures-1', 'mail-100']
 const CHOSEN = Object.keys(FLOODS).filter((name) => !BY_HAND.includes(name))
 
-function start(line: string) {
-  const child = spawn(process.execPath, [script, ...line.split(' ')], {
-    env: { ...INHERITED, DATABASE_URL: inject('serverUrl') },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const exit = new Promise<number | null>((resolve) => child.on('exit', resolve))
-  const ended = Promise.all([exit, text(child.stdout), text(child.stderr)]).then(
-    ([code, stdout, stderr]) => ({ code, stdout, stderr }),
-  )
-  return { child, ended }
-}
+const start = (line: string) =>
+  startProgram('flood-test.ts', line.split(' '), { DATABASE_URL: inject('serverUrl') })
 
 test('in each kind of flood, the service survives, and statuses, rows, and memory stay in bounds', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-flood-report-'))

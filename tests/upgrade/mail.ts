@@ -1,12 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
+import { vi } from 'vitest'
 import type { Side } from './side.ts'
 
 /** Which side sends mail, and what it has sent. */
 
-/** From now on this side alone takes mail from the outbox: the database skips the attempts of others. */
+/** Lets only this side send email: the database skips the attempts of the other. */
 export async function letSend(connection: pg.Client, { name }: Side): Promise<void> {
   await connection.query(`
     create or replace function keep_from_others() returns trigger language plpgsql as $$
@@ -18,12 +18,10 @@ export async function letSend(connection: pg.Client, { name }: Side): Promise<vo
       for each row execute function keep_from_others()`)
 }
 
-const WAIT_MS = 20_000
-
-/** What the pattern finds first in an email that a side has sent to this address. @throws if none comes in time */
+/** Waits for an email from a side to this address, and returns the pattern's first match in it. */
 export async function mailed({ dataFolder }: Side, email: string, pattern: RegExp): Promise<string> {
   const folder = join(dataFolder, 'mail')
-  for (const deadline = performance.now() + WAIT_MS; performance.now() < deadline; await sleep(50)) {
+  async function find(): Promise<string | undefined> {
     const names = await readdir(folder).catch(() => [])
     // Those that are being written have a different ending.
     for (const name of names.filter((each) => each.includes(email) && each.endsWith('.eml')).sort()) {
@@ -32,6 +30,7 @@ export async function mailed({ dataFolder }: Side, email: string, pattern: RegEx
       const [found] = pattern.exec(mail.replace(/=\r?\n/g, '')) ?? []
       if (found) return found
     }
+    return undefined
   }
-  throw new Error(`no email with ${pattern} came to ${email}`)
+  return await vi.waitUntil(find, { timeout: 100_000 })
 }

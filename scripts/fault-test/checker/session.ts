@@ -1,7 +1,7 @@
 import type { Rule, Seen, Step } from './search.ts'
 
 /**
- * A session is opened once and ends once. After its end, whoever ended it, none of its tokens is accepted. Its current refresh
+ * A session is opened once and ends once. After its end, its tokens are rejected, regardless of who ended it. Its current refresh
  * token is exchanged for one successor, which is new each time. After that, only a retry with the same key is accepted: it gets
  * the same successor as long as that one is unused.
  */

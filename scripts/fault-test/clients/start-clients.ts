@@ -9,7 +9,7 @@ import { livePerson, signIn } from './person.ts'
 import { followFeed, readSessions } from './read.ts'
 import { liveSender, type Secrets } from './sender.ts'
 
-/** People and servers of companies, each of which makes its own choices. */
+/** People and servers of companies. Each chooses at random what it does next. */
 export interface Clients {
   notes: Notes
   /** Rejects if one of them gets an answer that makes no sense. */

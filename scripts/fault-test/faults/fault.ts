@@ -6,11 +6,11 @@ export interface Fault<Target> {
   what: string
   /** Whether processes of the instances end in it. */
   restarts?: boolean
-  /** Lasts about as long as it is told, and resolves when what it did has been undone. */
+  /** Breaks the target for about `ms`. Resolves after the break is undone. */
   run(target: Target, random: Random, ms: number): Promise<void>
 }
 
-/** Those with these names. @throws UsageError if there is no such fault */
+/** Returns the faults with these names. @throws UsageError for an unknown name */
 export function choose<F>(faults: Record<string, F>, names: readonly string[]): Record<string, F> {
   const unknown = names.filter((name) => !(name in faults))
   if (unknown.length > 0) throw new UsageError(`there is no fault ${unknown.join(', ')}`)
@@ -25,7 +25,7 @@ export interface Lasting {
 
 const CALM: Lasting = { least: 2_000, more: 2_000 }
 
-/** Which fault comes when, for about so long. Each comes once before any comes again. The same seed makes the same plan. */
+/** Plans faults for about `ms`. Each comes once before any repeats. The same seed gives the same plan. */
 export function planFaults(random: Random, names: readonly string[], ms: number, lasting: Lasting) {
   const chosen = ({ least, more }: Lasting) => least + random.below(more)
   const plan: { name: string; afterMs: number; forMs: number }[] = []

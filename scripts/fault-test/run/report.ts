@@ -3,7 +3,7 @@ import type { Notes } from '../clients/perform.ts'
 import type { Done } from './disturb.ts'
 import type { Watch } from './watch.ts'
 
-/** What is promised of a service in an outage besides its answers, and the report of a run. */
+/** The limits that a service keeps in an outage, and the report of a run. */
 
 export interface Disturbed extends Done {
   /** From its end until a change was acknowledged on each way; null if none was. */

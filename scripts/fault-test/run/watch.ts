@@ -12,7 +12,7 @@ export interface Watch {
 }
 
 const EACH_MS = 1_000
-/** Later than this is no answer. */
+/** A later response counts as a failure. */
 const TIMEOUT_MS = 5_000
 
 export function watch(instances: readonly Instance[], ended: AbortSignal): Watch {

@@ -25,7 +25,7 @@ export interface Pair extends Site {
 interface PairInstance extends Instance {
   url: string
   platformUrl: string
-  /** With these variables besides its own. */
+  /** `extra` are variables in addition to its own. */
   start(extra?: Record<string, string>): Promise<void>
   /** By SIGTERM; resolves when it has ended. */
   stop(): Promise<void>
