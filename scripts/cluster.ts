@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { COMMANDS, carryOut, describe } from './cluster/commands.ts'
 import { sendCommand } from './cluster/control.ts'
 import { openCluster } from './cluster/open-cluster.ts'
@@ -11,8 +10,7 @@ import { toText } from './fault-test/run/report.ts'
 import { runFaults } from './fault-test/run/run-faults.ts'
 import { openClusterTarget } from './fault-test/target/cluster-target.ts'
 import { checkOut, findCommit, LAST_RELEASE } from './kit/checkout.ts'
-import { UsageError } from './kit/errors.ts'
-import { abortOnInterrupt } from './kit/interrupt.ts'
+import { abortOnInterrupt, readArgs, runMain, UsageError } from './kit/command.ts'
 
 /**
  * The cluster: production on one computer, from the files of deploy/. Imports run one way, each file uses those above it:
@@ -43,25 +41,16 @@ if what clients saw is not explained. \`npm run fault-test -- --cluster\` breaks
 `
 
 async function main(): Promise<void> {
-  const { help, words } = readOptions()
-  const [command, ...rest] = words
-  if (help) console.log(USAGE)
+  const options = { help: { type: 'boolean' } } as const
+  const { values, positionals } = readArgs({ options, allowPositionals: true })
+  const [command, ...rest] = positionals
+  if (values.help) console.log(USAGE)
   else if (command === undefined) await untilStopped(start)
-  else if (COMMANDS.includes(command)) console.log(await sendCommand(words))
+  else if (COMMANDS.includes(command)) console.log(await sendCommand(positionals))
   else if (command === 'upgrade') {
     const commit = await readCommit(rest)
     await untilStopped((session) => tryUpgrade(commit, session))
   } else throw new UsageError(`There is no \`${command}\`.`)
-}
-
-function readOptions() {
-  try {
-    const options = { help: { type: 'boolean', default: false } } as const
-    const { values, positionals } = parseArgs({ options, allowPositionals: true })
-    return { help: values.help, words: positionals }
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
 }
 
 interface Session {
@@ -107,8 +96,5 @@ async function readCommit([name = LAST_RELEASE, ...more]: string[]): Promise<str
   return commit
 }
 
-await main().catch((error: unknown) => {
-  console.error(error instanceof UsageError ? error.message : error)
-  process.exitCode = 1
-})
+await runMain('cluster', main)
 process.exit()

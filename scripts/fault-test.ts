@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { parseArgs } from 'node:util'
 import { CLUSTER_FAULTS, CLUSTER_LASTING } from './fault-test/faults/cluster-list.ts'
 import { choose } from './fault-test/faults/fault.ts'
 import { FAULTS, LASTING, possibleFaults } from './fault-test/faults/list.ts'
@@ -8,8 +7,7 @@ import { type Result, toText } from './fault-test/run/report.ts'
 import { type RunOptions, runFaults } from './fault-test/run/run-faults.ts'
 import { openClusterTarget } from './fault-test/target/cluster-target.ts'
 import { openPair } from './fault-test/target/pair.ts'
-import { UsageError } from './kit/errors.ts'
-import { abortOnInterrupt } from './kit/interrupt.ts'
+import { abortOnInterrupt, readArgs, readNumber, runMain, UsageError } from './kit/command.ts'
 
 /**
  * The fault test: runs the real thing, breaks it, notes what every client saw, and lets a checker decide whether any legal
@@ -47,32 +45,23 @@ function listOf(faults: Record<string, { what: string }>): string {
     .join('\n')
 }
 
-function parseOptions() {
-  const text = { type: 'string' } as const
-  const flag = { type: 'boolean' } as const
-  const seconds = { ...text, default: '60' }
-  try {
-    const options = { seed: text, seconds, faults: text, 'fault-seconds': text, cluster: flag, help: flag }
-    return parseArgs({ options }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
+const TEXT = { type: 'string' } as const
+const FLAG = { type: 'boolean' } as const
+const OPTIONS = {
+  ...{ seed: TEXT, seconds: { ...TEXT, default: '60' }, faults: TEXT, 'fault-seconds': TEXT },
+  ...{ cluster: FLAG, help: FLAG },
 }
-
-function wholeNumber(name: string, text: string): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value > 0 && value <= 600) return value
-  throw new UsageError(`--${name} must be a whole number from 1 to 600, not ${text}`)
-}
+const SECONDS = { isWhole: true, max: 600 }
 
 /** Null for --help. @throws UsageError */
 function readOptions() {
-  const values = parseOptions()
+  const { values } = readArgs({ options: OPTIONS })
   if (values.help) return null
   const { seed = randomBytes(4).toString('hex'), cluster = false, 'fault-seconds': fault, faults } = values
-  const seconds = wholeNumber('seconds', values.seconds)
+  const seconds = readNumber('seconds', values.seconds, SECONDS)
   const usual = cluster ? CLUSTER_LASTING : LASTING
-  const lasting = fault === undefined ? usual : { least: wholeNumber('fault-seconds', fault) * 1000, more: 1 }
+  const lasting =
+    fault === undefined ? usual : { least: readNumber('fault-seconds', fault, SECONDS) * 1000, more: 1 }
   const possible = cluster ? Object.keys(CLUSTER_FAULTS) : possibleFaults()
   const names = faults?.split(',') ?? possible
   choose<unknown>(cluster ? CLUSTER_FAULTS : FAULTS, names)
@@ -111,9 +100,5 @@ async function main(): Promise<void> {
   if (result.violations.length + result.brokenLimits.length > 0) process.exitCode = 1
 }
 
-await main().catch((error: unknown) => {
-  const help = '`npm run fault-test -- --help` lists the options.'
-  console.error(error instanceof UsageError ? `${error.message}\n${help}` : error)
-  process.exitCode = 1
-})
+await runMain('fault-test', main)
 process.exit()

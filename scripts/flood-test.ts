@@ -3,8 +3,7 @@ import type { Figures } from './flood-test/aims.ts'
 import { type Options, readOptions, USAGE } from './flood-test/options.ts'
 import { toText } from './flood-test/report.ts'
 import { runFlood } from './flood-test/run.ts'
-import { UsageError } from './kit/errors.ts'
-import { abortOnInterrupt } from './kit/interrupt.ts'
+import { abortOnInterrupt, runMain, UsageError } from './kit/command.ts'
 import { openPostgres } from './kit/postgres.ts'
 import { describeMachine, requireWritable, writeReport } from './kit/report.ts'
 
@@ -49,8 +48,4 @@ async function aborted(signal: AbortSignal): Promise<null> {
   return null
 }
 
-await main().catch((error: unknown) => {
-  const help = '`npm run flood-test -- --help` lists the options.'
-  console.error(error instanceof UsageError ? `${error.message}\n${help}` : error)
-  process.exitCode = 1
-})
+await runMain('flood-test', main)

@@ -1,5 +1,4 @@
-import { UsageError } from './kit/errors.ts'
-import { abortOnInterrupt } from './kit/interrupt.ts'
+import { abortOnInterrupt, runMain } from './kit/command.ts'
 import { openPostgres } from './kit/postgres.ts'
 import { describeMachine, requireWritable, writeReport } from './kit/report.ts'
 import { type Figures, measureScenario } from './load-test/measure.ts'
@@ -57,8 +56,4 @@ function showProgress(what: string, requests: number): void {
   shown = what
 }
 
-await main().catch((error: unknown) => {
-  const help = '`npm run load-test -- --help` lists the options.'
-  console.error(error instanceof UsageError ? `${error.message}\n${help}` : error)
-  process.exitCode = 1
-})
+await runMain('load-test', main)

@@ -4,7 +4,7 @@ import { basename, join, relative } from 'node:path'
 import manifest from '../package.json' with { type: 'json' }
 import lock from '../package-lock.json' with { type: 'json' }
 import { BUILDS, buildFolder, PAGE_SOURCES } from '../src/http/built-pages.ts'
-import { runProgram } from './run-program.ts'
+import { runProgram } from './kit/run-program.ts'
 
 /**
  * Makes a release in dist/, of the commit that is checked out; the same commit gives the same bytes. The archive has what

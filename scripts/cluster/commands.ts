@@ -1,4 +1,4 @@
-import { UsageError } from '../kit/errors.ts'
+import { UsageError } from '../kit/command.ts'
 import type { Machine } from './machine.ts'
 import { nameOf } from './machine.ts'
 import type { Cluster } from './open-cluster.ts'

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { Client } from 'undici'
-import { UsageError } from '../kit/errors.ts'
+import { UsageError } from '../kit/command.ts'
 import { isListening } from '../kit/places.ts'
 
 /** How another terminal tells a cluster that runs what to do: over a Unix socket that only root can use. */

@@ -1,23 +1,14 @@
 import { join, resolve } from 'node:path'
-import { childrenOf } from '../kit/processes.ts'
-import { startService } from '../kit/service.ts'
+import { createInstance, type Instance } from '../kit/instance.ts'
 import { postgresOf } from './machine.ts'
 import { MACHINES } from './network.ts'
 import { type Supervised, supervise } from './supervise.ts'
 
 /** An instance of the service, the HAProxy beside it that leads it to the database, and those before both. */
-export interface Instance {
+export interface ClusterInstance extends Instance {
   name: string
   url: string
   opsUrl: string
-  /** Whether it should answer: false from its end until it has started again. */
-  isUp(): boolean
-  /** Drains it. */
-  stop(): Promise<void>
-  /** Of a different checkout, by default of this one. Nothing happens if it runs. */
-  start(checkout?: string): Promise<void>
-  /** The ids of its processes, that of its primary first. */
-  processes(): number[]
 }
 
 interface InstanceOptions {
@@ -43,7 +34,7 @@ export async function openInstance(
   n: number,
   { folder, variables, checkout }: InstanceOptions,
   cleanup: AsyncDisposableStack,
-): Promise<Instance> {
+): Promise<ClusterInstance> {
   const ports = portsOf(n)
   const name = `instance-${n}`
   const own = {
@@ -52,31 +43,13 @@ export async function openInstance(
     OPS_PORT: String(ports.ops),
     PLATFORM_PORT: String(ports.platform),
   }
-  let running: { pid: number | undefined; stop(): Promise<void> } | undefined
-  let starts = 0
-  async function start(from?: string): Promise<void> {
-    if (running) return
-    const opened = cleanup.use(new AsyncDisposableStack())
-    starts += 1
-    const logFile = join(folder, `${name}-${starts}.log`)
-    const options = { variables: { ...variables, ...own }, logFile, folder: from }
-    const { pid } = await startService(options, opened)
-    running = { pid, stop: () => opened.disposeAsync() }
-  }
-  async function stop(): Promise<void> {
-    const stopping = running
-    running = undefined
-    await stopping?.stop()
-  }
-  await start(checkout)
+  const instance = createInstance({ log: join(folder, name), variables: { ...variables, ...own } }, cleanup)
+  await instance.start({ folder: checkout })
   return {
+    ...instance,
     name,
     url: `http://${HOST}:${ports.http}`,
     opsUrl: `http://${HOST}:${ports.ops}`,
-    isUp: () => running !== undefined,
-    stop,
-    start,
-    processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
   }
 }
 

@@ -1,7 +1,7 @@
 import { chmod, copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { readProc, sendSignal } from '../kit/processes.ts'
-import { runProgram } from '../run-program.ts'
+import { runProgram } from '../kit/run-program.ts'
 import {
   addressOf,
   cutOff,

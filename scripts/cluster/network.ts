@@ -1,5 +1,5 @@
 import { sendSignal } from '../kit/processes.ts'
-import { runProgram } from '../run-program.ts'
+import { runProgram } from '../kit/run-program.ts'
 
 /**
  * A network for each machine of the database: a namespace whose link to this machine's can be down. All that runs in it

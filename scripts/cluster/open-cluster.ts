@@ -3,14 +3,14 @@ import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { UsageError } from '../kit/errors.ts'
+import { UsageError } from '../kit/command.ts'
 import { runStatement } from '../kit/postgres.ts'
-import { runProgram } from '../run-program.ts'
+import { runProgram } from '../kit/run-program.ts'
 import { type CarryOut, openControl } from './control.ts'
 import { type Database, getJson, newPassword, openDatabase } from './database.ts'
 import {
+  type ClusterInstance,
   databaseAddress,
-  type Instance,
   openDatabaseProxy,
   openInstance,
   openPublicProxy,
@@ -26,7 +26,7 @@ export interface Cluster {
   /** From now on, other terminals can tell it what to do. */
   accept(carryOut: CarryOut): void
   database: Database
-  instances: readonly Instance[]
+  instances: readonly ClusterInstance[]
   publicProxies: readonly Supervised[]
   /** That of each instance. */
   databaseProxies: readonly Supervised[]
@@ -131,7 +131,7 @@ export async function openCluster(
   const instances = await Promise.all([openOne(1), openOne(2)])
   const publicProxies = [1, 2].map((n) => openPublicProxy(n, folder, cleanup))
 
-  const isReady = ({ opsUrl }: Instance) => succeeds(() => getJson(`${opsUrl}/readyz`))
+  const isReady = ({ opsUrl }: ClusterInstance) => succeeds(() => getJson(`${opsUrl}/readyz`))
   return {
     accept,
     database,

@@ -1,6 +1,6 @@
 import { globSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { UsageError } from '../kit/errors.ts'
+import { UsageError } from '../kit/command.ts'
 
 /** Where the programs of Debian's packages are, and what to install if they are not. */
 

@@ -1,5 +1,5 @@
+import { codeOf } from '../kit/client.ts'
 import { drive, type Work } from '../kit/drive.ts'
-import { codeOf } from '../kit/errors.ts'
 import { FLOODS } from './floods.ts'
 import { openFrom } from './networks.ts'
 import type { Attack, Counts, Victim } from './requests.ts'

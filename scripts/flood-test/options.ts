@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { UsageError } from '../kit/errors.ts'
+import { readArgs, readNumber, UsageError } from '../kit/command.ts'
 import { FLOODS } from './floods.ts'
 
 const MAX_SECONDS = 3_600
@@ -25,27 +24,16 @@ export interface Options {
   json: string | undefined
 }
 
+const TEXT = { type: 'string' } as const
+const FLAG = { type: 'boolean' } as const
+
 /** Null for --help. @throws UsageError */
 export function readOptions(args: string[]): Options | null {
-  const { flood, duration, json, help } = parseValues(args)
+  const options = { flood: TEXT, duration: { ...TEXT, default: '20' }, json: TEXT, help: FLAG }
+  const { flood, duration, json, help } = readArgs({ args, options }).values
   if (help) return null
-  const seconds = Number(duration)
-  if (!(seconds > 0 && seconds <= MAX_SECONDS)) {
-    throw new UsageError(`--duration must be a number above 0 and up to ${MAX_SECONDS}, not ${duration}`)
-  }
+  const seconds = readNumber('duration', duration, { max: MAX_SECONDS })
   return { floods: flood === undefined ? Object.keys(FLOODS) : findFloods(flood), seconds, json }
-}
-
-function parseValues(args: string[]) {
-  const text = { type: 'string' } as const
-  try {
-    return parseArgs({
-      args,
-      options: { flood: text, duration: { ...text, default: '20' }, json: text, help: { type: 'boolean' } },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
-  }
 }
 
 /** Each name stands for itself, or for a family such as `sign-ins`. */

@@ -2,7 +2,6 @@ import { connect } from 'node:net'
 import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type buildConnector, Pool } from 'undici'
-import { Failure } from './errors.ts'
 
 export interface Request<Body = string> {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
@@ -118,4 +117,25 @@ async function send(
 export function requireStatus(expected: number, { status, text }: Answer): void {
   const [, code = ''] = /"code":"([a-z_]+)"/.exec(text) ?? []
   if (status !== expected) throw new Failure(`${status} ${code}`.trimEnd())
+}
+
+/** A response that is not the expected one. `isWrong`: it reports success, but not for what was requested. */
+export class Failure extends Error {
+  readonly code: string
+  readonly isWrong: boolean
+  constructor(code: string, isWrong = false) {
+    super(code)
+    this.code = code
+    this.isWrong = isWrong
+  }
+}
+
+/** @throws Failure that counts as a wrong response */
+export function requireCorrect(isCorrect: boolean, fault: string): void {
+  if (!isCorrect) throw new Failure(`wrong answer: ${fault}`, true)
+}
+
+/** What an error is counted under: the code of a failure or of a network error, or its text. */
+export function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : String(error)
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { build, type Histogram } from 'hdr-histogram-js'
-import { codeOf } from './errors.ts'
+import { codeOf } from './client.ts'
 
 /** Puts load on a service by work that autocannon cannot do, such as a new connection for each request, in an open loop. */
 

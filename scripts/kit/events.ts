@@ -1,7 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
-import { type Client, JSON_CONTENT, patient, type Request } from './client.ts'
-import { requireCorrect } from './errors.ts'
+import { type Client, JSON_CONTENT, patient, type Request, requireCorrect } from './client.ts'
 import { type Credentials, type Operation, openSession, replyOf } from './operations.ts'
 
 /** Signed events, as servers of companies send them. */

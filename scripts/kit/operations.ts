@@ -1,7 +1,14 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
-import { type Answer, type Client, JSON_CONTENT, patient, type Request, requireStatus } from './client.ts'
-import { requireCorrect } from './errors.ts'
+import {
+  type Answer,
+  type Client,
+  JSON_CONTENT,
+  patient,
+  type Request,
+  requireCorrect,
+  requireStatus,
+} from './client.ts'
 
 /** What members and programs do again and again: a request, and the check of its response. */
 

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { cpus, totalmem } from 'node:os'
-import { UsageError } from './errors.ts'
+import { UsageError } from './command.ts'
 
 /** Reports of measurements: on what machine, as a table, and as JSON. */
 

@@ -1,7 +1,7 @@
 import autocannon from 'autocannon'
 import type { Histogram } from 'hdr-histogram-js'
+import { codeOf } from '../kit/client.ts'
 import { createHistogram, toMicroseconds } from '../kit/drive.ts'
-import { codeOf } from '../kit/errors.ts'
 import type { Operation } from '../kit/operations.ts'
 
 /** Runs operations with autocannon: one connection for each, in a closed loop, or at a fixed rate. */

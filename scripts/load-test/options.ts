@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { UsageError } from '../kit/errors.ts'
+import { readArgs, readNumber, UsageError } from '../kit/command.ts'
 import { DEFAULT_SCENARIOS, SCENARIOS, type Scenario } from './scenarios.ts'
 
 export const USAGE = `Usage: npm run load-test -- [options]
@@ -36,42 +35,39 @@ export interface Options {
   json: string | undefined
 }
 
+const TEXT = { type: 'string' } as const
+const OPTIONS = {
+  scenario: { ...TEXT, default: DEFAULT_SCENARIOS.join() },
+  ...{
+    duration: TEXT,
+    rounds: TEXT,
+    connections: TEXT,
+    workers: TEXT,
+    rate: TEXT,
+    sessions: TEXT,
+    json: TEXT,
+  },
+  help: { type: 'boolean' },
+} as const
+
 /** Null for --help. @throws UsageError */
 export function readOptions(args: string[]): Options | null {
-  const values = parseValues(args)
+  const { values } = readArgs({ args, options: OPTIONS })
   if (values.help) return null
-  const count = (name: 'rounds' | 'connections' | 'workers' | 'sessions') => {
+  const read = (name: Exclude<keyof typeof OPTIONS, 'help'>, isWhole = true) => {
     const text = values[name]
-    if (text === undefined) return undefined
-    return Number.isInteger(Number(text)) ? positive(name, text) : refuse(name, text)
+    return text === undefined ? undefined : readNumber(name, text, { isWhole })
   }
-  const rounds = count('rounds') ?? 3
+  const rounds = read('rounds') ?? 3
   return {
     scenarios: findScenarios(values.scenario),
     rounds,
-    roundMs: (positive('duration', values.duration) / rounds) * 1000,
-    connections: count('connections'),
-    workers: count('workers') ?? 1,
-    rate: values.rate === undefined ? undefined : positive('rate', values.rate),
-    sessions: count('sessions') ?? 10_000,
+    roundMs: ((read('duration', false) ?? 15) / rounds) * 1000,
+    connections: read('connections'),
+    workers: read('workers') ?? 1,
+    rate: read('rate', false),
+    sessions: read('sessions') ?? 10_000,
     json: values.json,
-  }
-}
-
-function parseValues(args: string[]) {
-  const text = { type: 'string' } as const
-  try {
-    return parseArgs({
-      args,
-      options: {
-        scenario: { ...text, default: DEFAULT_SCENARIOS.join() },
-        duration: { ...text, default: '15' },
-        ...{ rounds: text, connections: text, workers: text, rate: text, sessions: text, json: text },
-        help: { type: 'boolean' },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error))
   }
 }
 
@@ -82,12 +78,4 @@ function findScenarios(names: string): Options['scenarios'] {
     if (scenario) return [name, scenario]
     throw new UsageError(`there is no scenario ${name}; there are ${Object.keys(SCENARIOS).join(', ')}`)
   })
-}
-
-function positive(name: string, text: string): number {
-  return Number(text) > 0 ? Number(text) : refuse(name, text)
-}
-
-function refuse(name: string, text: string): never {
-  throw new UsageError(`--${name} must be a number above 0, not ${text}`)
 }

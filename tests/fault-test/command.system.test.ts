@@ -12,7 +12,7 @@ const run = (args: string[]) => startProgram('fault-test.ts', args).ended
 test.each([
   ['--faults latency,earthquake', 'there is no fault earthquake'],
   ['--cluster --faults latency', 'there is no fault latency'],
-  ['--seconds 0', '--seconds must be a whole number from 1 to 600, not 0'],
+  ['--seconds 0', '--seconds must be a whole number above 0 and at most 600, not 0'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stdout, stderr } = await run(line.split(' '))

@@ -38,7 +38,7 @@ test('in each kind of flood, the service survives, and statuses, rows, and memor
 
 test.each([
   ['--flood rain', 'there is no flood rain'],
-  ['--duration 0', '--duration must be a number above 0 and up to 3600, not 0'],
+  ['--duration 0', '--duration must be a number above 0 and at most 3,600, not 0'],
   ['--speed 3', "Unknown option '--speed'"],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stderr } = await start(line).ended

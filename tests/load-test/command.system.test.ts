@@ -58,7 +58,7 @@ test('Ctrl-C ends the load and still reports what was measured', async () => {
 test.each([
   ['--scenario dance', 'there is no scenario dance'],
   ['--speed 3', "Unknown option '--speed'"],
-  ['--duration nil', '--duration must be a number above 0, not nil'],
+  ['--duration nil', '--duration must be a number above 0 and at most 1,000,000,000, not nil'],
   ['--json /nowhere/report.json', 'The report cannot be written'],
 ])('%s is refused with a sentence', async (line, sentence) => {
   const { code, stderr } = await start(line).ended

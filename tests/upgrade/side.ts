@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
-import { JSON_CONTENT, openClient } from '../../scripts/kit/client.ts'
-import { Failure } from '../../scripts/kit/errors.ts'
+import { Failure, JSON_CONTENT, openClient } from '../../scripts/kit/client.ts'
 import { replyOf } from '../../scripts/kit/operations.ts'
 import { startService } from '../../scripts/kit/service.ts'
 

@@ -1,6 +1,6 @@
 import { TOTP } from 'otpauth'
 import type pg from 'pg'
-import { requireCorrect } from '../../scripts/kit/errors.ts'
+import { requireCorrect } from '../../scripts/kit/client.ts'
 import { letSend, mailed } from './mail.ts'
 import {
   askWithMailCode,

@@ -111,7 +111,7 @@ export const UPGRADE: Fault<ClusterTarget> = {
     for (const checkout of [undefined, project, undefined])
       for (const instance of cluster.instances) {
         await instance.stop()
-        await instance.start(checkout)
+        await instance.start({ folder: checkout })
         await cluster.healthy()
         await sleep(SETTLED_MS)
       }

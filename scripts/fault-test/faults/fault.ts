@@ -1,4 +1,4 @@
-import { UsageError } from '../../kit/errors.ts'
+import { UsageError } from '../../kit/command.ts'
 import type { Random } from '../random.ts'
 
 /** What can happen to a target. */

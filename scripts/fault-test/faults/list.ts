@@ -94,7 +94,7 @@ export const FAULTS: Record<string, Fault<Pair>> = {
       // Without a space, at which NODE_OPTIONS would be split.
       const shift = `data:text/javascript,const{now}=Date;Date.now=()=>now()+${shiftMs}`
       await instance.stop()
-      await instance.start({ NODE_OPTIONS: `--import=${shift}` })
+      await instance.start({ variables: { NODE_OPTIONS: `--import=${shift}` } })
       await sleep(ms)
       await instance.stop()
       await instance.start()

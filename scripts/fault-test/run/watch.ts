@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { peakMemoryOf } from '../../kit/processes.ts'
-import type { Instance } from '../target/site.ts'
+import type { Site } from '../target/site.ts'
 
 /** What operators would see of the instances. */
 export interface Watch {
@@ -15,13 +15,17 @@ const EACH_MS = 1_000
 /** A later response counts as a failure. */
 const TIMEOUT_MS = 5_000
 
-export function watch(instances: readonly Instance[], ended: AbortSignal): Watch {
+export function watch(instances: Site['instances'], ended: AbortSignal): Watch {
   const seen: Watch = { livezFailures: 0, peakMemoryBytes: 0 }
   for (const instance of instances) void look(instance, seen, ended)
   return seen
 }
 
-async function look({ opsUrl, isUp, processes }: Instance, seen: Watch, ended: AbortSignal): Promise<void> {
+async function look(
+  { opsUrl, isUp, processes }: Site['instances'][number],
+  seen: Watch,
+  ended: AbortSignal,
+): Promise<void> {
   for (; !ended.aborted; await sleep(EACH_MS)) {
     if (!isUp()) continue
     for (const pid of processes())

@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createInstance, type Instance } from '../../kit/instance.ts'
 import { openOperator } from '../../kit/operator.ts'
 import { findServicePlaces } from '../../kit/places.ts'
-import { childrenOf } from '../../kit/processes.ts'
-import { startService } from '../../kit/service.ts'
 import { openProxy, type TcpProxy } from '../../kit/tcp-proxy.ts'
 import { type Database, openDatabase } from './database.ts'
-import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, type Instance, openMailbox, type Site } from './site.ts'
+import { ACCESS_TOKEN_TTL_SECONDS, createCompanies, openMailbox, type Site } from './site.ts'
 import { canHaveDisks, openSmallDisk, type SmallDisk } from './small-disk.ts'
 
 /** Two instances of the service, with two workers each, on one Postgres, which they reach by a proxy of ours. */
@@ -21,19 +20,10 @@ export interface Pair extends Site {
   logDisk: SmallDisk | undefined
 }
 
-/** It has the same ports whenever it starts. */
-interface PairInstance extends Instance {
-  url: string
-  platformUrl: string
-  /** `extra` are variables in addition to its own. */
-  start(extra?: Record<string, string>): Promise<void>
-  /** By SIGTERM; resolves when it has ended. */
-  stop(): Promise<void>
-}
+type PairInstance = Instance & { url: string; opsUrl: string; platformUrl: string }
 
 /** Enough for the database with its write-ahead log, which is kept small. */
 const DISK_MB = 512
-const START_MS = 60_000
 
 /** `project`: whose service it is; this one by default. */
 export async function openPair(project: string | undefined, cleanup: AsyncDisposableStack): Promise<Pair> {
@@ -89,42 +79,11 @@ async function setUp(settings: Parameters<typeof openOperator>[0]) {
 async function openInstance(
   log: string,
   variables: Record<string, string>,
-  project: string | undefined,
+  folder: string | undefined,
   cleanup: AsyncDisposableStack,
 ): Promise<PairInstance> {
-  const { env, address, ops, platform } = await findServicePlaces()
-  let running: { pid: number | undefined; end: AsyncDisposableStack } | null = null
-  let starts = 0
-
-  /** Again and again, as systemd does: it does not start without its database, nor while its former workers leave. */
-  async function start(extra: Record<string, string> = {}): Promise<void> {
-    for (const deadline = performance.now() + START_MS; ; ) {
-      starts += 1
-      const end = cleanup.use(new AsyncDisposableStack())
-      const all = { ...variables, ...env, ...extra }
-      const options = { variables: all, logFile: `${log}-${starts}.log`, folder: project }
-      try {
-        const { pid } = await startService(options, end)
-        running = { pid, end }
-        return
-      } catch (error) {
-        if (performance.now() > deadline || cleanup.disposed) throw error
-      }
-    }
-  }
-
-  await start()
-  return {
-    url: address,
-    opsUrl: ops,
-    platformUrl: platform,
-    isUp: () => running !== null,
-    processes: () => (running?.pid === undefined ? [] : [running.pid, ...childrenOf(running.pid)]),
-    start,
-    async stop() {
-      const stopping = running
-      running = null
-      await stopping?.end.disposeAsync()
-    },
-  }
+  const { env, address: url, ops: opsUrl, platform: platformUrl } = await findServicePlaces()
+  const instance = createInstance({ log, variables: { ...variables, ...env } }, cleanup)
+  await instance.start({ folder })
+  return { ...instance, url, opsUrl, platformUrl }
 }

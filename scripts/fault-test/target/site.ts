@@ -1,4 +1,5 @@
 import { insertAnalysts } from '../../kit/company.ts'
+import type { Instance } from '../../kit/instance.ts'
 import { createMailServer } from '../../kit/mail-server.ts'
 import type { Credentials } from '../../kit/operations.ts'
 import type { Operator } from '../../kit/operator.ts'
@@ -16,18 +17,9 @@ export interface Site {
   reader: { id: string; secret: string }
   /** The email that has come so far. */
   mails: readonly Mail[]
-  instances: readonly Instance[]
+  instances: readonly (Instance & { opsUrl: string })[]
   /** Resolves when all is as before a fault that has been undone. */
   settle(): Promise<void>
-}
-
-/** An instance of the service, as operators know it. */
-export interface Instance {
-  opsUrl: string
-  /** Whether it should answer: false from its end until it has started again. */
-  isUp(): boolean
-  /** Its primary, and then its workers. */
-  processes(): number[]
 }
 
 export interface Company {

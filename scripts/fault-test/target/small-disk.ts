@@ -1,6 +1,6 @@
 import { chmod, mkdir, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { runProgram } from '../../run-program.ts'
+import { runProgram } from '../../kit/run-program.ts'
 
 export type SmallDisk = Awaited<ReturnType<typeof openSmallDisk>>
 
