@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { requireStatus } from '../kit/client.ts'
 import { drive, latencyAt, type Measurement, type Work } from '../kit/drive.ts'
 import { ingest } from '../kit/events.ts'
 import {
@@ -6,7 +7,6 @@ import {
   checkSession,
   loginRequest,
   type Operation,
-  openSession,
   perform,
   refresh,
 } from '../kit/operations.ts'
@@ -45,8 +45,10 @@ export interface Seen {
 /** How long an honest client waits for a response. */
 const DEADLINE_MS = 5_000
 /** Enough that none is refreshed again while a refresh can still be in progress. */
-const RESIDENTS = 60
-const DEVICES = 30
+const SESSIONS = 60
+/** Members who sign in from one network each, and by one device each. */
+const RESIDENTS = 20
+const DEVICES = 10
 const COOKIE_MODE = { 'x-session-mode': 'cookie' }
 
 /** The networks of each group of users (RFC 1918). */
@@ -75,7 +77,7 @@ export async function prepareHonest(target: Target): Promise<(durationMs: number
     )
 }
 
-async function prepareWorks({ url, honest, sender }: Target): Promise<Record<Kind, Work>> {
+async function prepareWorks({ url, honest, sender, addSessions }: Target): Promise<Record<Kind, Work>> {
   const open = (ipAddress: string, connections = 1) =>
     openFrom(ipAddress, url, { connections, deadlineMs: DEADLINE_MS })
 
@@ -85,12 +87,13 @@ async function prepareWorks({ url, honest, sender }: Target): Promise<Record<Kin
     await client.request(200, loginRequest(credentials, headers)).finally(() => client.close())
   }
 
+  const users = (await addSessions(SESSIONS)).map((session, n) => {
+    const operations = { check: checkSession([session]), refresh: withKey(refresh([session])) }
+    return { client: open(home(n), 8), ...operations }
+  })
   const residents = await inOrder(honest.slice(0, RESIDENTS), async (credentials, n) => {
-    const first = openFrom(home(n), url)
-    const sessions = [await openSession(first, credentials)]
-    await first.close()
-    const operations = { check: checkSession(sessions), refresh: withKey(refresh(sessions)) }
-    return { credentials, ipAddress: home(n), client: open(home(n), 8), ...operations }
+    requireStatus(200, await sendFrom(home(n), url, loginRequest(credentials)))
+    return { credentials, ipAddress: home(n) }
   })
   const devices = await inOrder(honest.slice(RESIDENTS, RESIDENTS + DEVICES), async (credentials, n) => {
     const { status, cookies } = await sendFrom(firstVisit(n), url, loginRequest(credentials, COOKIE_MODE))
@@ -106,8 +109,8 @@ async function prepareWorks({ url, honest, sender }: Target): Promise<Record<Kin
       signIn(deviceTravel(n), credentials, headers),
     ),
     'sign-in, new network': inTurn(honest.slice(RESIDENTS + DEVICES), (one, n) => signIn(travel(n), one)),
-    'session check': inTurn(residents, ({ client, check }) => perform(client, check)),
-    refresh: inTurn(residents, (one) => perform(one.client, one.refresh)),
+    'session check': inTurn(users, ({ client, check }) => perform(client, check)),
+    refresh: inTurn(users, (one) => perform(one.client, one.refresh)),
     'signed event': () => perform(senders, event),
   }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type pg from 'pg'
-import { openCompany } from '../kit/company.ts'
+import { type Company, openCompany } from '../kit/company.ts'
 import { openSender, type Sender } from '../kit/events.ts'
 import { startProxy } from '../kit/haproxy.ts'
 import type { Credentials } from '../kit/operations.ts'
@@ -21,6 +21,7 @@ export interface Target {
   honest: Credentials[]
   attacked: Credentials[]
   sender: Sender
+  addSessions: Company['addSessions']
 }
 
 const IP_ADDRESS = '127.0.0.1'
@@ -31,7 +32,7 @@ export async function openTarget(postgres: Postgres, cleanup: AsyncDisposableSta
   const databaseUrl = await createDatabase(postgres, cleanup)
   const masterKeys = `flood:${randomBytes(32).toString('base64')}`
   const settings = { databaseUrl, masterKeys, publicUrl: 'http://flood.example' }
-  const { connection, admin, people } = await openCompany(settings, cleanup)
+  const { connection, admin, people, addSessions } = await openCompany(settings, cleanup)
   const folder = join(postgres.folder, new URL(databaseUrl).pathname.slice(1))
   const variables = {
     DATABASE_URL: databaseUrl,
@@ -52,6 +53,7 @@ export async function openTarget(postgres: Postgres, cleanup: AsyncDisposableSta
     honest: people.slice(0, HONEST_MEMBERS),
     attacked: people.slice(HONEST_MEMBERS),
     sender: await openSender(client, admin),
+    addSessions,
   }
 }
 

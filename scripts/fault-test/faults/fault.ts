@@ -23,7 +23,7 @@ export interface Lasting {
   more: number
 }
 
-const CALM: Lasting = { least: 2_000, more: 2_000 }
+const CALM: Lasting = { least: 1_000, more: 1_500 }
 
 /** Plans faults for about `ms`. Each comes once before any repeats. The same seed gives the same plan. */
 export function planFaults(random: Random, names: readonly string[], ms: number, lasting: Lasting) {

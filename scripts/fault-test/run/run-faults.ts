@@ -21,7 +21,7 @@ export interface RunOptions {
   say(line: string): void
 }
 
-const CALM_MS = 5_000
+const CALM_MS = 3_000
 /** A request ends within 10 s, and a statement too. */
 const LATE_MS = 30_000
 
