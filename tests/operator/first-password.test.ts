@@ -1,51 +1,39 @@
 import { expect, test } from 'vitest'
-import { run } from '../../scripts/admin/run.ts'
 import { expectField } from '../http/problem.ts'
-import { MASTER_KEYS, openTestService } from '../support/test-service.ts'
+import { openTestService } from '../support/test-service.ts'
+import { commandLineOf } from './command-line.ts'
 
 /** Operators generate no passwords: the person chooses one by a link that the command prints (ASVS 6.4.1). */
 
 // Commands read the real clock, and the shared one is ahead of it.
 const service = await openTestService()
+const { admin } = commandLineOf(service)
 
-async function admin(line: string) {
-  const [out, err]: [string[], unknown[]] = [[], []]
-  await run(line.split(' '), {
-    env: { ...process.env, DATABASE_URL: service.url, MASTER_KEYS },
-    readInput: async () => '',
-    print: (text) => out.push(text),
-    complain: (reason) => err.push(reason),
-  })
-  expect(err).toEqual([])
-  return JSON.parse(out.join(''))
-}
-
+const password = 'a password of my own'
 const LINK = /^http:\/\/localhost:3000\/reset-password#token=(reset_[\w-]{43})$/
-function chooseBy(link: string, newPassword = 'a password of my own') {
-  return service.call('/auth/password/reset', { json: { token: LINK.exec(link)?.[1], newPassword } })
-}
+const chooseBy = (link: string, newPassword = password) =>
+  service.call('/auth/password/reset', { json: { token: LINK.exec(link)?.[1], newPassword } })
 
-const createCompany = () => admin('company create --name Bee --admin-email bea@bee.example --json')
+const createCompany = () => admin('company create --name Bee --admin-email bea@bee.example')
 
 test('company create prints a link, which works once, and no password', async () => {
   const { link, linkExpiresAt, ...created } = await createCompany()
   expect(Object.keys(created)).toEqual(['companyId', 'handle', 'userId', 'email'])
   expect(Date.parse(linkExpiresAt) - service.clock.now()).toBeGreaterThanOrEqual(72 * 3_600_000)
   expect((await chooseBy(link)).status).toBe(204)
-  const password = 'a password of my own'
   expect((await service.loginAs({ ...created, password })).user.role).toBe('admin')
   expectField(await chooseBy(link, 'a password of a thief'), '/token')
 })
 
-test('user create prints one, too', async () => {
+test('user create prints a link, too', async () => {
   const { companyId } = await service.addCompany()
+  const email = 'eve@bee.example'
   const { link, ...created } = await admin(
-    `user create --company ${companyId} --email eve@bee.example --role analyst --json`,
+    `user create --company ${companyId} --email ${email} --role analyst`,
   )
   expect(Object.keys(created)).toEqual(['companyId', 'userId', 'email', 'role', 'linkExpiresAt'])
   expect((await chooseBy(link)).status).toBe(204)
-  const password = 'a password of my own'
-  expect((await service.loginAs({ companyId, email: 'eve@bee.example', password })).user.role).toBe('analyst')
+  expect((await service.loginAs({ companyId, email, password })).user.role).toBe('analyst')
 })
 
 test('the link is replaced by a reset link that is emailed later, and works for 72 hours', async () => {
