@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { startProgram } from '../support/program.ts'
 import { MASTER_KEYS, useSharedService } from '../support/test-service.ts'
 
@@ -10,43 +10,37 @@ const variables = { DATABASE_URL: service.url, MASTER_KEYS }
 
 /** Starts the command line as an operator does. */
 const start = (line: string) => startProgram('admin.ts', line.split(' '), variables)
+const CREATE = 'company create --name Own --admin-email ann@own.example --json'
 
-describe('the command line as a process', () => {
-  const create = 'company create --name Own --admin-email ann@own.example --json'
-  const companies = () => service.db.selectFrom('companies').select('company_id').execute()
+test('a command reads standard input, prints JSON, and hashes like the service (ASVS 11.4.2)', async () => {
+  const { child, ended } = start(CREATE)
+  const password = 'a password of my own'
+  child.stdin.end(`${password}\n`)
+  const { code, stdout, stderr } = await ended
+  expect([code, stderr]).toEqual([0, 'Reading the password from standard input, to its end.\n'])
+  const { userId, ...person } = JSON.parse(stdout)
+  const users = service.db.selectFrom('users').select('password_hash').where('user_id', '=', userId)
+  const { password_hash } = await users.executeTakeFirstOrThrow()
+  expect(password_hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  expect((await service.login({ ...person, password })).status).toBe(200)
+})
 
-  test('reads standard input, prints one JSON object, exits 0, and hashes as the service does (ASVS 11.4.2)', async () => {
-    const { child, ended } = start(create)
-    child.stdin.end('a password of my own\n')
-    const { code, stdout, stderr } = await ended
-    expect([code, stderr]).toEqual([0, 'Reading the password from standard input, to its end.\n'])
-    const { companyId, userId } = JSON.parse(stdout)
-    const { password_hash } = await service.db
-      .selectFrom('users')
-      .select('password_hash')
-      .where('user_id', '=', userId)
-      .executeTakeFirstOrThrow()
-    expect(password_hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
-    const person = { companyId, email: 'ann@own.example', password: 'a password of my own' }
-    expect((await service.login(person)).status).toBe(200)
-  })
+test('a command that fails exits with 1, and says why on standard error only', async () => {
+  const { child, ended } = start('company show --json')
+  child.stdin.end()
+  const stderr =
+    '"company show" takes one company, by handle or id\n`npm run admin -- --help` lists the commands.\n'
+  expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr })
+})
 
-  test('exits 1 when it refuses, and says why on standard error alone', async () => {
-    const { child, ended } = start('company show --json')
-    child.stdin.end()
-    const why =
-      '"company show" takes one company, by handle or id\n`npm run admin -- --help` lists the commands.\n'
-    expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr: why })
-  })
-
-  test('ends at a signal while it waits for its input, and has done nothing', async () => {
-    const before = await companies()
-    const { child, ended } = start(create)
-    child.stderr.once('data', () => child.kill('SIGINT'))
-    const { signal, stdout } = await ended
-    expect([stdout, signal]).toEqual(['', 'SIGINT'])
-    expect(await companies()).toHaveLength(before.length)
-  })
+test('a command that a signal ends while it waits for input has done nothing', async () => {
+  const companies = service.db.selectFrom('companies').select('company_id')
+  const before = await companies.execute()
+  const { child, ended } = start(CREATE)
+  child.stderr.once('data', () => child.kill('SIGINT'))
+  const { signal, stdout } = await ended
+  expect([stdout, signal]).toEqual(['', 'SIGINT'])
+  expect(await companies.execute()).toHaveLength(before.length)
 })
 
 test('ids survive npm, which replaces them in the command line that it repeats', async () => {

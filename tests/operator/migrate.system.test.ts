@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { access, chmod, cp, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { access, chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { afterAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { copyProject } from '../../scripts/kit/checkout.ts'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { databaseUrl } from '../support/postgres.ts'
 import { startProgram } from '../support/program.ts'
@@ -35,7 +36,7 @@ async function migrate(env: Record<string, string>, folder = project) {
 }
 
 describe('admin migrate', () => {
-  test('needs DATABASE_URL alone in production, and writes no files (ASVS 13.1.2)', async () => {
+  test('admin migrate needs only DATABASE_URL in production, and writes no files (ASVS 13.1.2)', async () => {
     await runStatement(serverUrl, `create database ${name}`)
     const DATA_DIR = join(await newFolder(), 'data')
     const env = { ...PRODUCTION, DATABASE_URL }
@@ -45,7 +46,7 @@ describe('admin migrate', () => {
     expect(await migrate({ DATABASE_URL })).toEqual({ migrated: [] })
   })
 
-  test('is refused in production without DATABASE_URL, which alone it asks for', async () => {
+  test('admin migrate without DATABASE_URL in production requires only that', async () => {
     expect(await migrate(PRODUCTION)).toEqual({
       code: 1,
       stdout: '',
@@ -53,21 +54,16 @@ describe('admin migrate', () => {
     })
   })
 
-  test('migrates the embedded Postgres outside production', async () => {
+  test('admin migrate migrates the embedded Postgres outside production', async () => {
     const DATA_DIR = join(await newFolder(), 'data')
     expect(await migrate({ DATA_DIR })).toEqual({ migrated: MIGRATIONS })
     expect(await migrate({ DATA_DIR })).toEqual({ migrated: [] })
   })
 })
 
-test('a misspelt variable ends the start, whether it is in the environment or in .env (ASVS 13.1.2)', async () => {
-  const folder = await newFolder()
-  for (const part of ['src', 'scripts']) {
-    await cp(join(project, part), join(folder, part), { recursive: true })
-  }
-  for (const part of ['migrations', 'node_modules', 'package.json']) {
-    await symlink(join(project, part), join(folder, part))
-  }
+test('a misspelt variable in the environment or in .env ends the start (ASVS 13.1.2)', async () => {
+  await using cleanup = new AsyncDisposableStack()
+  const folder = await copyProject(cleanup)
   const refused = (stderr: string) => ({ code: 1, stdout: '', stderr })
   const fault = '  - DATABSE_URL: is not known; did you mean DATABASE_URL?\n'
   expect(await migrate({ DATABSE_URL: DATABASE_URL }, folder)).toEqual(
