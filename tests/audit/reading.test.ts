@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { preferredType } from '../../src/http/accept.ts'
 import { changeUserRole, invite } from '../../src/operator/users.ts'
 import { expectProblem } from '../http/problem.ts'
 import { type Person, times, useSharedService } from '../support/test-service.ts'
@@ -36,10 +37,14 @@ async function livelyCompany() {
 const lively = await livelyCompany()
 
 describe('the audit trail (ASVS 16.2.1)', () => {
-  test('the audit trail shows who did what, when, and from where', async () => {
+  test('the audit trail shows who did what, when, and from where, with names', async () => {
     const { admin, token, member, at } = lively
     const { body } = await read(token)
-    expect(body.nextCursor).toBeNull()
+    const { nextCursor, names } = body
+    expect([nextCursor, names]).toEqual([
+      null,
+      { [admin.userId]: admin.email, [member.userId]: member.email },
+    ])
     const actions = body.entries.map(({ action }: { action: string }) => action)
     expect(actions.join(' ')).toBe('invite user_role user_role user_create sign_in company_create')
     const [invited, byOperator, byAdmin] = body.entries
@@ -57,13 +62,6 @@ describe('the audit trail (ASVS 16.2.1)', () => {
       sessionId: session.id,
       ipAddress: '127.0.0.1',
     })
-  })
-
-  test('the audit trail has the names of the members in it', async () => {
-    const { admin, token, member } = lively
-    const { body } = await read(token, '?limit=3')
-    expect(body.names).toEqual({ [admin.userId]: admin.email, [member.userId]: member.email })
-    expect((await read(token, '?action=invite')).body.names).toEqual({})
   })
 
   test('the audit trail comes as CSV without formulas (RFC 4180)', async () => {
@@ -87,31 +85,18 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect(rest).toEqual([''])
   })
 
-  test('the audit trail has the content type that Accept prefers (RFC 9110, 12.5.1)', async () => {
-    const { token } = lively
-    const typeOf = async (accept: string) => {
-      const { headers } = await read(token, '', { headers: { accept } })
-      return String(headers['content-type']).split(';')[0]
-    }
-    for (const accept of [
-      'application/json, application/x-ndjson, text/csv, application/problem+json',
-      'text/csv, application/x-ndjson, application/json',
-      'application/json, text/csv;q=0.8',
-      'text/csv;q=0, application/json',
-      'text/csv;Q=0.000',
-      'text/csvx, image/*, */*;q=0.1',
-      'application/*',
-      'x/y;z=",text/csv,"',
-    ])
-      expect([accept, await typeOf(accept)]).toEqual([accept, 'application/json'])
-    const csv = [
-      'TEXT/CSV',
-      'text/*',
-      'text/csv; charset=utf-8, */*',
-      'application/json;q=0.5,text/csv;q=0.6',
-    ]
-    for (const accept of csv) expect([accept, await typeOf(accept)]).toEqual([accept, 'text/csv'])
-    expect(await typeOf('application/json; q=0, */*')).toBe('application/x-ndjson')
+  test.for([
+    ['text/csv, application/x-ndjson, application/json', 'application/json'],
+    ['application/json, text/csv;q=0.8', 'application/json'],
+    ['text/csv;Q=0.000', 'application/json'],
+    ['text/csvx, image/*, */*;q=0.1', 'application/json'],
+    ['x/y;z=",text/csv,"', 'application/json'],
+    ['TEXT/*', 'text/csv'],
+    ['text/csv; charset=utf-8, */*', 'text/csv'],
+    ['application/json;q=0.5,text/csv;q=0.6', 'text/csv'],
+    ['application/json; q=0, */*', 'application/x-ndjson'],
+  ] as const)('"Accept: %s" gives the audit trail as %s (RFC 9110, 12.5.1)', ([accept, type]) => {
+    expect(preferredType(accept, ['application/json', 'application/x-ndjson', 'text/csv'])).toBe(type)
   })
 
   test('the audit trail can be filtered by action, actor, and time', async () => {
@@ -122,7 +107,7 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect(await count('?actor=operator&action=user_role')).toBe(1)
     const time = encodeURIComponent(new Date(at - 2_000).toISOString())
     expect([await count(`?from=${time}`), await count(`?to=${time}`)]).toEqual([2, 4])
-    expect(await count('?action=nothing')).toBe(0)
+    expect((await read(token, '?action=invite')).body).toMatchObject({ entries: [{}], names: {} })
   })
 
   test('the audit trail has each entry once in its pages while others arrive', async () => {
@@ -164,36 +149,29 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect((await read(token, '', ndjson)).status).toBe(200)
   })
 
-  test('the audit trail shows only the own company, and requires permission (ASVS 8.2.1, 8.2.2)', async () => {
+  test("the audit trail shows only one's own company (ASVS 8.2.1, 8.2.2)", async () => {
     const other = await service.addCompany()
     service.clock.advance(1)
-    const entries = (await read(await tokenOf(other))).body.entries
+    const { entries } = (await read(await tokenOf(other))).body
     expect(entries.map(({ action }: { action: string }) => action)).toEqual(['sign_in', 'company_create'])
-    const credential = await tokenOf(await service.addUser(other, 'developer'))
-    expectProblem(await read(credential), [403, 'permission_denied'])
-    expectProblem(await read(credential, '/daily'), [403, 'permission_denied'])
   })
 
+  const cursor = (...place: string[]) => `?cursor=${Buffer.from(JSON.stringify(place)).toString('base64url')}`
+
   test.for([
-    ['an invalid action', 'action=A'],
-    ['an email as the actor', 'actor=ada@acme.example'],
-    ['a word as the time', 'from=yesterday'],
-    ['a date that does not exist', 'from=2026-02-30T00:00:00Z'],
-    ['a leap second', 'to=2026-12-31T23:59:60Z'],
-    ['a limit that is too high', 'limit=1000'],
-    ['an unknown parameter', 'who=me'],
-    ...[
-      ['a cursor of words', 'x', 'y'],
-      ['a cursor before all times', '-200000-01-01T00:00:00.000Z', ID],
-      ['a cursor after all times', '+200000-01-01T00:00:00.000Z', ID],
-      ['a cursor of a time that does not exist', '2026-13-01T00:00:00.000Z', ID],
-      ['a cursor without a time', '', ID],
-    ].map(([what = '', ...place]) => [
-      what,
-      `cursor=${Buffer.from(JSON.stringify(place)).toString('base64url')}`,
-    ]),
+    ['an invalid action', '?action=A'],
+    ['an email as the actor', '?actor=ada@acme.example'],
+    ['a date that does not exist', '?from=2026-02-30T00:00:00Z'],
+    ['a leap second', '?to=2026-12-31T23:59:60Z'],
+    ['a limit that is too high', '?limit=1000'],
+    ['an unknown parameter', '?who=me'],
+    ['a cursor before all times', cursor('-200000-01-01T00:00:00.000Z', ID)],
+    ['a cursor of a time that does not exist', cursor('2026-13-01T00:00:00.000Z', ID)],
+    ['a cursor without an id', cursor('2026-11-01T00:00:00.000Z', 'x')],
+    ['no day', '/daily?days=0'],
+    ['too many days', '/daily?days=91'],
   ])('the audit trail rejects %s (ASVS 2.2.1)', async ([, query]) => {
-    expectProblem(await read(lively.token, `?${query}`), [400, 'invalid_request'])
+    expectProblem(await read(lively.token, query), [400, 'invalid_request'])
   })
 })
 
@@ -210,6 +188,4 @@ test('the daily sums of the audit trail have sign-ins, refusals, and changes (AS
     { date: day(0), signIns: 1, refusals: 0, changes: 0 },
   ])
   expect((await read(later, '/daily')).body.days).toHaveLength(30)
-  for (const days of [0, 91])
-    expectProblem(await read(later, `/daily?days=${days}`), [400, 'invalid_request'])
 })

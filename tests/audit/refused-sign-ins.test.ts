@@ -115,15 +115,7 @@ describe('the log (ASVS 16.2.1, 16.2.5)', async () => {
     expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
   })
 
-  test('the log names why a service account in cookie mode was refused', async () => {
-    const { accessToken: token } = await service.loginAs(admin)
-    const { id, ...account } = await service.addServiceAccount(admin, token)
-    const answer = await service.login(account, { headers: COOKIE_MODE })
-    expect(answer.body.code).toBe('permission_denied')
-    expect(await lineOf(answer)).toMatchObject({ companyId, userId: id, reason: 'token_mode_only' })
-  })
-
-  test('the log names a second factor that is missing, wrong, or late', async () => {
+  test('the log names a second factor that is missing, wrong, late, or unknown', async () => {
     const person = await service.personWithTotp(admin)
     const who = { companyId, userId: person.userId }
     const begun = await service.login(person)
@@ -136,33 +128,40 @@ describe('the log (ASVS 16.2.1, 16.2.5)', async () => {
     clock.advance(301)
     const late = await service.complete({ challenge, ...service.totpOf(person) })
     expect(await lineOf(late)).toMatchObject({ code, reason: 'challenge_void' })
-  })
 
-  test('the log names an unknown passkey, or one whose owner is disabled', async () => {
-    const person = await service.personWithPasskey(admin)
-    await changeUserStatus(service.context, companyId, person, 'disabled')
-    const code = 'invalid_second_factor'
-    const about = { companyId, userId: person.userId, reason: 'user_disabled' }
-    expect(await lineOf(await service.signInByPasskey(person))).toMatchObject({ code, ...about })
-    const [entry] = await trailOf(admin, `?action=second_factor&actor=${person.userId}`)
+    const owner = await service.personWithPasskey(admin)
+    await changeUserStatus(service.context, companyId, owner, 'disabled')
+    const about = { companyId, userId: owner.userId, reason: 'user_disabled' }
+    expect(await lineOf(await service.signInByPasskey(owner))).toMatchObject({ code, ...about })
+    const [entry] = await trailOf(admin, `?action=second_factor&actor=${owner.userId}`)
     const details = { method: 'passkey', reason: 'user_disabled' }
     expect(entry).toMatchObject({ outcome: 'refused', details })
-    await sql`delete from second_factors where user_id = ${person.userId}`.execute(db)
-    const unknown = await lineOf(await service.signInByPasskey(person))
+    await sql`delete from second_factors where user_id = ${owner.userId}`.execute(db)
+    const unknown = await lineOf(await service.signInByPasskey(owner))
     expect(unknown).toMatchObject({ code, reason: 'unknown_passkey' })
+  })
+
+  test('the log names why a service account in cookie mode was refused', async () => {
+    const { accessToken: token } = await service.loginAs(admin)
+    const { id, ...account } = await service.addServiceAccount(admin, token)
+    const answer = await service.login(account, { headers: COOKIE_MODE })
+    const about = { companyId, userId: id, reason: 'token_mode_only' }
+    expect(await lineOf(answer)).toMatchObject({ code: 'permission_denied', ...about })
   })
 })
 
 describe('the audit trail of a company (ASVS 16.3.1)', () => {
-  test('the audit trail sums up refused sign-ins, newest first', async () => {
+  test('the audit trail sums up refused sign-ins of all instances, newest first', async () => {
     const admin = await service.addCompany()
     const member = await service.addUser(admin)
     const first = minute()
-    for (const _ of times(3, () => 0)) await service.login({ ...member, ...WRONG }, from('192.0.2.1'))
+    const guess = (n: number) => service.login({ ...member, ...WRONG }, { at: n % 2, ...from('192.0.2.1') })
+    const answers = await Promise.all(times(20, guess))
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]))
     await service.login({ ...member, ...WRONG }, from('2001:db8::1'))
     await service.login({ ...admin, email: 'no@body.example' }, from('192.0.2.1'))
     clock.advance(60)
-    await service.login({ ...member, ...WRONG }, from('192.0.2.1'))
+    await guess(0)
     clock.advance(60)
     const entry = {
       id: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/),
@@ -180,7 +179,7 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
     expect(refused[0]).toEqual({ ...wrong, ...at(second), ipAddress: '192.0.2.1', count: 1 })
     expect(refused.slice(1)).toEqual(
       expect.arrayContaining([
-        { ...wrong, ...at(first), ipAddress: '192.0.2.1', count: 3 },
+        { ...wrong, ...at(first), ipAddress: '192.0.2.1', count: 20 },
         { ...wrong, ...at(first), ipAddress: '2001:db8::1', count: 1 },
         { ...entry, ...at(first), subject: null, ipAddress: '192.0.2.1', reason: 'unknown_user', count: 1 },
       ]),
@@ -203,18 +202,12 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
     const exported = await service.call('/auth/audit', { method: 'GET', token, headers })
     const lines = String(exported.body).trim().split('\n')
     expect(lines.map((line) => JSON.parse(line))).toMatchObject(seen)
-  })
 
-  test('the audit trail filters refused sign-ins by action and time', async () => {
-    const admin = await service.addCompany()
-    await service.login({ ...admin, ...WRONG })
-    clock.advance(60)
     const count = async (query: string) => refusedIn(await trailOf(admin, query)).length
-    const now = encodeURIComponent(minute().toISOString())
-    expect(await count('?action=sign_in')).toBe(1)
-    expect(await count('?action=logout')).toBe(0)
+    expect([await count('?action=sign_in'), await count('?action=logout')]).toEqual([4, 0])
     expect(await count(`?actor=${admin.userId}`)).toBe(0)
-    expect([await count(`?to=${now}`), await count(`?from=${now}`)]).toEqual([1, 0])
+    const time = encodeURIComponent(second.toISOString())
+    expect([await count(`?to=${time}`), await count(`?from=${time}`)]).toEqual([3, 1])
   })
 
   test('the audit trail has sign-ins that stopped before the second factor', async () => {
@@ -247,23 +240,6 @@ describe('the audit trail of a company (ASVS 16.3.1)', () => {
       { reason: 'wrong_password', count: 1, subject: admin.userId },
     ])
   })
-})
-
-test('refused sign-ins of a minute are one row per network, across instances', async () => {
-  const person = await service.addCompany()
-  const first = minute()
-  const guess = (i: number) =>
-    service.login({ ...person, ...WRONG }, { at: i % 2, ...from(`192.0.2.${i % 2}`) })
-  const answers = await Promise.all(times(20, guess))
-  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([401]))
-  clock.advance(60)
-  await guess(0)
-  const row = { reason: 'wrong_password', userId: person.userId, lastEmail: person.email }
-  expect(await refusals(person.companyId)).toEqual([
-    { ...row, minute: first, network: '192.0.2.0', count: 10 },
-    { ...row, minute: first, network: '192.0.2.1', count: 10 },
-    { ...row, minute: minute(), network: '192.0.2.0', count: 1 },
-  ])
 })
 
 const attempt = (about: Partial<Parameters<typeof recordRefusedSignIns>[1][number]>) => ({
@@ -351,7 +327,7 @@ test('an IPv6 /48 cannot store 20 MB of refused sign-ins an hour', async () => {
   await sql`truncate refused_sign_ins`.execute(db)
   clock.advance(3_600)
   const companies = await Promise.all(times(3, () => service.addCompany()))
-  const MINUTES = 15
+  const MINUTES = 5
   // 30 attempts a minute from a network, four times that from a /48, at companies that exist and at made-up ones.
   for (const minute of times(MINUTES, Number)) {
     const attempts = times(120, (i) =>
