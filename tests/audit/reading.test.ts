@@ -149,11 +149,13 @@ describe('the audit trail (ASVS 16.2.1)', () => {
     expect((await read(token, '', ndjson)).status).toBe(200)
   })
 
-  test("the audit trail shows only one's own company (ASVS 8.2.1, 8.2.2)", async () => {
+  test('the audit trail shows only the own company, and requires permission (ASVS 8.2.1, 8.2.2)', async () => {
     const other = await service.addCompany()
     service.clock.advance(1)
     const { entries } = (await read(await tokenOf(other))).body
     expect(entries.map(({ action }: { action: string }) => action)).toEqual(['sign_in', 'company_create'])
+    const token = await tokenOf(await service.addUser(other, 'developer'))
+    for (const path of ['', '/daily']) expectProblem(await read(token, path), [403, 'permission_denied'])
   })
 
   const cursor = (...place: string[]) => `?cursor=${Buffer.from(JSON.stringify(place)).toString('base64url')}`

