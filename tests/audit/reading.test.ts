@@ -162,16 +162,13 @@ describe('the audit trail (ASVS 16.2.1)', () => {
 
   test.for([
     ['an invalid action', '?action=A'],
-    ['an email as the actor', '?actor=ada@acme.example'],
     ['a date that does not exist', '?from=2026-02-30T00:00:00Z'],
     ['a leap second', '?to=2026-12-31T23:59:60Z'],
-    ['a limit that is too high', '?limit=1000'],
     ['an unknown parameter', '?who=me'],
     ['a cursor before all times', cursor('-200000-01-01T00:00:00.000Z', ID)],
     ['a cursor of a time that does not exist', cursor('2026-13-01T00:00:00.000Z', ID)],
     ['a cursor without an id', cursor('2026-11-01T00:00:00.000Z', 'x')],
     ['no day', '/daily?days=0'],
-    ['too many days', '/daily?days=91'],
   ])('the audit trail rejects %s (ASVS 2.2.1)', async ([, query]) => {
     expectProblem(await read(lively.token, query), [400, 'invalid_request'])
   })

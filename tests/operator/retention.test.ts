@@ -17,27 +17,12 @@ const at = (seconds: number) => new Date(clock.now() + seconds * 1000)
 const long = at(-90 * DAY)
 const prune = (signal?: AbortSignal) => pruneAcrossCompanies(service.context, clock.now(), signal)
 
-const nothing = {
-  events: 0,
-  sessions: 0,
-  tokens: 0,
-  invitations: 0,
-  formerSecrets: 0,
-  formerHandles: 0,
-  refusedRequests: 0,
-  counters: 0,
-  mails: 0,
-  auditAddresses: 0,
-  auditDays: 0,
-  refusedSignIns: 0,
-  serviceSignIns: 0,
-  auditMonths: 0,
-  knownClients: 0,
-  usedChallenges: 0,
-  mailboxCodes: 0,
-  unconfirmedFactors: 0,
-  companies: 0,
-}
+const STEPS = [
+  'tokens invitations counters mails auditAddresses auditDays refusedSignIns serviceSignIns formerSecrets',
+  'refusedRequests knownClients usedChallenges formerHandles mailboxCodes unconfirmedFactors sessions events',
+  'companies auditMonths',
+]
+const nothing = Object.fromEntries(STEPS.flatMap((line) => line.split(' ')).map((step) => [step, 0]))
 
 interface Lapse {
   table: string
@@ -59,7 +44,7 @@ const session = (ended: number | null, expires: number, { by = admin, reason = '
 const superseded = { by: account, reason: 'superseded' }
 const expiring = { kept: [{ expires_at: at(1) }], gone: [{ expires_at: at(-301) }] }
 
-const LAPSES: Partial<Record<keyof typeof nothing, Lapse>> = {
+const LAPSES: Record<string, Lapse> = {
   sessions: {
     table: 'sessions',
     row: () => ({
