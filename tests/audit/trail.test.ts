@@ -23,11 +23,10 @@ const ago = (days: number) => new Date(Date.now() - days * DAY_MS)
 /** An insert with the columns that instances of earlier releases write. */
 async function insertAsBefore(at: Date, { actor = 'operator', ip = '192.0.2.1', executor = db } = {}) {
   const companyId = randomUUID()
-  await sql`insert into audit_events
+  const insert = sql`insert into audit_events
     (company_id, audit_id, occurred_at, action, outcome, actor, subject, session_id, ip_address)
-    values (${companyId}, ${randomUUID()}, ${at}, 'sign_in', 'refused', ${actor}, null, null, ${ip})`.execute(
-    executor,
-  )
+    values (${companyId}, ${randomUUID()}, ${at}, 'sign_in', 'refused', ${actor}, null, null, ${ip})`
+  await insert.execute(executor)
   return companyId
 }
 
@@ -205,22 +204,17 @@ describe('migrations', async () => {
         select x.indexrelid::regclass::text as name, indisvalid as is_valid,
           (select count(*)::int from pg_inherits where inhparent = x.indexrelid)
             = (select count(*) from pg_inherits where inhparent = 'audit_events'::regclass) as is_whole
-        from pg_index x where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(
-        before,
-      )
+        from pg_index x
+        where x.indexrelid::regclass::text like 'audit_events_by_%' order by 1`.execute(before)
       return rows
     }
-    const all = (are: boolean) =>
-      ['action', 'actor', 'actor_and_action'].map((columns) => {
-        return { name: `audit_events_by_${columns}`, is_valid: are, is_whole: are }
-      })
+    const names = ['action', 'actor', 'actor_and_action'].map((columns) => `audit_events_by_${columns}`)
+    const all = (are: boolean) => names.map((name) => ({ name, is_valid: are, is_whole: are }))
     expect(await stateOfIndexes()).toEqual(all(false))
     // One that was broken off.
-    const broken = sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`
-    await broken.execute(before)
-    await sql`update pg_index set indisvalid = false where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(
-      before,
-    )
+    await sql`create index audit_events_other_by_actor on audit_events_other (audit_id)`.execute(before)
+    await sql`update pg_index set indisvalid = false
+      where indexrelid = 'audit_events_other_by_actor'::regclass`.execute(before)
     await buildIndexes(before, () => {})
     expect(await stateOfIndexes()).toEqual(all(true))
     await sql`select add_audit_partition('2077-05-01T00:00:00Z')`.execute(before)
@@ -232,9 +226,8 @@ describe('migrations', async () => {
     const companyId = randomUUID()
     const add = (at: Date, count: number) =>
       sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome)
-        select ${companyId}::uuid, gen_random_uuid(), ${at}, 'sign_in', 'done' from generate_series(1, ${count}::int)`.execute(
-        before,
-      )
+        select ${companyId}::uuid, gen_random_uuid(), ${at}, 'sign_in', 'done'
+        from generate_series(1, ${count}::int)`.execute(before)
     const refuse = (at: Date) =>
       sql`insert into refused_sign_ins as r (company_id, minute, network, kind, count, last_email, last_at)
         values (${companyId}, ${at}, '192.0.2.1', '', 5, '', ${at})

@@ -96,12 +96,10 @@ test.for<[what: string, attempt: () => Promise<unknown>, code: string]>([
   ['a subscription to an unknown company', () => subscribe(randomUUID()), 'not_found'],
 ])('operators cannot give %s, and nothing is stored (ASVS 2.2.1, 2.3.3)', async ([, attempt, code]) => {
   const stored = async () => {
-    const { rows } = await sql`select (select count(*) from companies) as companies,
+    const counts = sql`select (select count(*) from companies) as companies,
       (select count(*) from users) as users, (select count(*) from audit_events) as entries,
-      (select status || plan from subscriptions where company_id = ${admin.companyId}) as plan`.execute(
-      service.db,
-    )
-    return rows
+      (select status || plan from subscriptions where company_id = ${admin.companyId}) as plan`
+    return (await counts.execute(service.db)).rows
   }
   const before = await stored()
   await expect(attempt()).rejects.toMatchObject({ code })

@@ -297,10 +297,12 @@ test('keys rotate adds a key that signs after ten minutes; keys retire ends its 
   expect(await refusalOf(`keys retire -- ${kid}`)).toMatch(/^There is no such key/)
 })
 
-test('company list and show describe companies, also by handle', async () => {
-  const { companyId, email } = await service.addCompany({ name: 'Zeppelin' })
-  await service.addUser({ companyId })
-  const handle = await service.handleOf({ companyId })
+test('company list, show, and delete describe and end companies, by id or handle', async () => {
+  const person = await service.addCompany({ name: 'Zeppelin' })
+  const { companyId, email } = person
+  await service.addUser(person)
+  const { accessToken: token } = await service.loginAs(person)
+  const handle = await service.handleOf(person)
   const company = { companyId, handle, name: 'Zeppelin', status: 'active', plan: 'growth' }
   const listed = { ...company, subscription: 'trialing', users: 2 }
   const { companies } = await admin('company list --limit 1000')
@@ -310,14 +312,9 @@ test('company list and show describe companies, also by handle', async () => {
   expect(shown).toMatchObject({ ...listed, admins: [email], signingSecretVersion: null })
   expect(await admin(`company show ${handle.toUpperCase()}`)).toEqual(shown)
   expect((await admin(`user list --company ${handle}`)).users).toHaveLength(2)
-})
 
-test('company delete ends the sessions and is final', async () => {
-  const person = await service.addCompany()
-  const { accessToken: token } = await service.loginAs(person)
-  const { companyId } = person
-  const deleted = { companyId, status: 'deleting', events: 0, sessions: 1, users: 1 }
-  expect(await admin(`company delete ${companyId}`)).toEqual(deleted)
+  const deleted = { companyId, status: 'deleting', events: 0, sessions: 1, users: 2 }
+  expect(await admin(`company delete ${handle}`)).toEqual(deleted)
   expect((await service.getSession({ token })).status).toBe(401)
   const { entries } = await auditOf(companyId)
   expect(entries[0]).toMatchObject({ action: 'company_delete', outcome: 'done', actor: 'operator' })

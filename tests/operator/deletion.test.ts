@@ -38,14 +38,12 @@ const prune = async () => await pruneAcrossCompanies(context, clock.now())
 async function rowsWith(words: string, { db }: Pick<TestService, 'db'> = service) {
   const { rows: tables } = await sql<{ name: string }>`
     select relname as name from pg_class
-    where relkind in ('r', 'p') and not relispartition and relnamespace = current_schema()::regnamespace`.execute(
-    db,
-  )
+    where relkind in ('r', 'p') and not relispartition
+      and relnamespace = current_schema()::regnamespace`.execute(db)
   const found: Record<string, number> = {}
   for (const { name } of tables) {
-    const { rows } = await sql`select from ${sql.table(name)} t where strpos(t::text, ${words}) > 0`.execute(
-      db,
-    )
+    const { rows } = await sql`
+      select from ${sql.table(name)} t where strpos(t::text, ${words}) > 0`.execute(db)
     if (rows.length > 0) found[name] = rows.length
   }
   return found

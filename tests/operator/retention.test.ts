@@ -233,9 +233,8 @@ test('counting continues when a counter is deleted in the meantime', async () =>
     // It waits for none: sign-ins lock several, in another order.
     await sql`
       with free as (select counter from rate_counters for update skip locked)
-      update rate_counters c set window_ends_at = ${at(-DAY)} from free where c.counter = free.counter`.execute(
-      db,
-    )
+      update rate_counters c set window_ends_at = ${at(-DAY)}
+      from free where c.counter = free.counter`.execute(db)
     return (await prune()).counters ?? 0
   })
   const answers = await Promise.all(times(20, () => service.login(person)))
