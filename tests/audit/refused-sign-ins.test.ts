@@ -115,7 +115,7 @@ describe('the log (ASVS 16.2.1, 16.2.5)', async () => {
     expect(line).toMatchObject({ companyId, userId: other.userId, reason: 'locked_out' })
   })
 
-  test('the log names a second factor that is missing, wrong, late, or unknown', async () => {
+  test('the log names second factors that are missing, wrong, late, or unknown', async () => {
     const person = await service.personWithTotp(admin)
     const who = { companyId, userId: person.userId }
     const begun = await service.login(person)

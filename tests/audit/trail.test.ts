@@ -118,7 +118,7 @@ describe('partitions', () => {
   })
 })
 
-test('a database role maintains the trail, but can neither change nor shorten it (ASVS 13.2.2)', async () => {
+test('a database role maintains the trail, but cannot change or shorten it (ASVS 13.2.2)', async () => {
   const role = `gatehouse_${randomBytes(6).toString('hex')}`
   const open = (name: string) => {
     const url = new URL(service.url)

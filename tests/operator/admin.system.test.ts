@@ -25,7 +25,7 @@ test('a command reads standard input, prints JSON, and hashes like the service (
   expect((await service.login({ ...person, password })).status).toBe(200)
 })
 
-test('a command that fails exits with 1, and says why on standard error only', async () => {
+test('a failed command exits with 1, and explains on standard error only', async () => {
   const { child, ended } = start('company show --json')
   child.stdin.end()
   const stderr =
@@ -33,7 +33,7 @@ test('a command that fails exits with 1, and says why on standard error only', a
   expect(await ended).toEqual({ code: 1, signal: null, stdout: '', stderr })
 })
 
-test('a command that a signal ends while it waits for input has done nothing', async () => {
+test('a command that a signal ends before its input has done nothing', async () => {
   const companies = service.db.selectFrom('companies').select('company_id')
   const before = await companies.execute()
   const { child, ended } = start(CREATE)
@@ -43,7 +43,7 @@ test('a command that a signal ends while it waits for input has done nothing', a
   expect(await companies.execute()).toHaveLength(before.length)
 })
 
-test('ids survive npm, which replaces them in the command line that it repeats', async () => {
+test('ids survive npm, which replaces them in the lines it prints', async () => {
   const { companyId, userId } = await service.addCompany()
   const line = `run admin -- user show --company ${companyId} --user ${userId}`
   const child = spawn('npm', line.split(' '), {

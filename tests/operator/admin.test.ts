@@ -52,7 +52,7 @@ test('user reset-second-factors helps users who lost theirs, even the last admin
   expect((await admin(`user show ${of}`)).secondFactors).toEqual([])
 })
 
-test('company create takes the password from standard input and does not print it', async () => {
+test('company create reads the password from standard input, and prints none', async () => {
   const password = 'a password of my own'
   const line = 'company create --name Acme --admin-email Ada@Acme.example'
   const created = await admin(line, { input: `${password}\n` })
@@ -191,7 +191,7 @@ test('user commands find the user by email or id, and are audited', async () => 
   ])
 })
 
-test('commands that would leave a company without an active admin fail with last_admin', async () => {
+test('commands that would leave no active admin fail with last_admin', async () => {
   const person = await service.addCompany()
   const { companyId, userId, email } = person
   await service.addUser(person)
@@ -206,7 +206,7 @@ test('commands that would leave a company without an active admin fail with last
   expect((await service.loginAs(person)).user.role).toBe('admin')
 })
 
-test('sessions end ends the sessions of a user, a company, or all companies', async () => {
+test('sessions end ends those of a user, a company, or everyone', async () => {
   const person = await service.addCompany()
   const member = await service.addUser(person)
   const stranger = await service.addCompany()
@@ -234,7 +234,7 @@ test('sessions end ends the sessions of a user, a company, or all companies', as
   expect((await service.login(stranger)).status).toBe(200)
 })
 
-test('invite queues an email to an address without a user, and prune runs housekeeping', async () => {
+test('invite queues an email to new addresses; prune runs housekeeping', async () => {
   const { companyId, email } = await service.addCompany()
   const line = `invite --company ${companyId}`
   const invited = { companyId, email: 'bob@new.example', role: 'developer', status: 'mail queued' }
@@ -280,7 +280,7 @@ test('client commands manage the clients of the platform and their secrets', asy
   ])
 })
 
-test('keys rotate adds a key that signs after ten minutes; keys retire ends its tokens', async () => {
+test('keys rotate adds a key for later; keys retire ends tokens', async () => {
   const before = (await admin('keys list')).keys
   const { keyId, signsFrom } = await admin('keys rotate')
   const { keys } = await admin('keys list')
@@ -297,7 +297,7 @@ test('keys rotate adds a key that signs after ten minutes; keys retire ends its 
   expect(await refusalOf(`keys retire -- ${kid}`)).toMatch(/^There is no such key/)
 })
 
-test('company list, show, and delete describe and end companies, by id or handle', async () => {
+test('company list, show, and delete take ids and handles', async () => {
   const person = await service.addCompany({ name: 'Zeppelin' })
   const { companyId, email } = person
   await service.addUser(person)
@@ -379,7 +379,7 @@ test('audit --email shows why a member could not sign in (ASVS 16.3.1)', async (
   expect((await type(line)).stdout).toMatch(/"reason":"wrong_password","count":2/)
 })
 
-test('restored invalidates what a backup brought back, and lists what else to check', async () => {
+test('restored invalidates what a backup brought back, and lists further checks', async () => {
   const person = await service.addCompany()
   const { accessToken: token } = await service.loginAs(person)
   const { check, retiredKeys, newKey, ...counts } = await admin('restored')

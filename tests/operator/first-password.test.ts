@@ -16,7 +16,7 @@ const chooseBy = (link: string, newPassword = password) =>
 
 const createCompany = () => admin('company create --name Bee --admin-email bea@bee.example')
 
-test('company create prints a link, which works once, and no password', async () => {
+test('company create prints a link that works once, and no password', async () => {
   const { link, linkExpiresAt, ...created } = await createCompany()
   expect(Object.keys(created)).toEqual(['companyId', 'handle', 'userId', 'email'])
   expect(Date.parse(linkExpiresAt) - service.clock.now()).toBeGreaterThanOrEqual(72 * 3_600_000)
@@ -36,7 +36,7 @@ test('user create prints a link, too', async () => {
   expect((await service.loginAs({ companyId, email, password })).user.role).toBe('analyst')
 })
 
-test('the link is replaced by a reset link that is emailed later, and works for 72 hours', async () => {
+test('the link works for 72 hours, or until a reset is emailed', async () => {
   const [first, second] = [await createCompany(), await createCompany()]
   const { companyId, email } = first
   service.clock.advance(3600)

@@ -138,7 +138,7 @@ describe('a settled backup (ASVS 7.4.1, 7.4.3, 13.3.4)', async () => {
     }
   })
 
-  test('a settled backup signs with a new key, and publishes no previous one', async () => {
+  test('a settled backup signs with a new key, and publishes only that', async () => {
     const { accessToken: token } = await service.loginAs(admin)
     expect((await service.getSession({ token })).status).toBe(200)
     expect(kidOf(token)).toBe(second?.newKey)

@@ -199,7 +199,7 @@ test('concurrent runs share what takes several statements, and pass over locked 
   expect(await prune()).toEqual({ ...nothing, counters: 1 })
 })
 
-test('housekeeping continues after a failed step or company, and reports it at the end', async () => {
+test('housekeeping continues after a failed step or company, and reports both', async () => {
   const [held, free] = [await service.addCompany(), await service.addCompany()]
   await sql`update companies set status = 'deleting', deletion_began_at = now() - interval '61 seconds'
     where company_id in (${held.companyId}, ${free.companyId})`.execute(db)
