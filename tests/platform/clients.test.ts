@@ -12,12 +12,10 @@ const { service } = await useSharedService()
 const { context, clock } = service
 const { accessToken: token } = await service.loginAs(await service.addCompany())
 
-const statusOf = async (client: Parameters<typeof introspect>[1], at = 0) =>
-  (await introspect(service, client, token, at)).status
-const statuses = async (client: Parameters<typeof introspect>[1]) => [
-  await statusOf(client, 0),
-  await statusOf(client, 1),
-]
+type Credentials = Parameters<typeof introspect>[1]
+const statusOf = async (client: Credentials, at = 0) => (await introspect(service, client, token, at)).status
+/** On each instance. */
+const statuses = async (client: Credentials) => [await statusOf(client, 0), await statusOf(client, 1)]
 const askWith = (authorization: string | string[] | undefined) =>
   service.ask('/introspect', {
     headers: { ...FORM, ...(authorization !== undefined && { authorization }) },
@@ -37,66 +35,53 @@ describe('HTTP Basic (RFC 6749, section 2.3.1)', async () => {
     [...text].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join('')
 
   test.for([
-    ['as it is', basic(client)],
+    ['as they are', basic(client)],
     ['percent-encoded', `Basic ${encode(`${percent(id)}:${percent(secret)}`)}`],
-    ['with the scheme in other letters', basic(client).replace('Basic', 'bASIC')],
+    ['with the scheme in mixed case', basic(client).replace('Basic', 'bASIC')],
     ['after several spaces', basic(client).replace(' ', '   ')],
-  ])('admits a client %s', async ([, authorization]) => {
+  ])('a client is admitted with its ID and secret %s', async ([, authorization]) => {
     expect((await askWith(authorization)).status).toBe(200)
   })
 
   test.for<[string, string | string[] | undefined]>([
-    ['nothing', undefined],
-    ['the scheme alone', 'Basic'],
-    ['another scheme', `Bearer ${encode(`${id}:${secret}`)}`],
-    ['the access token of a session', `Bearer ${token}`],
+    ['no header', undefined],
+    ['the scheme only', 'Basic'],
+    ['a different scheme', `Bearer ${encode(`${id}:${secret}`)}`],
     ['two headers', [basic(client), basic(client)]],
-    ['what is no base64', 'Basic a:b'],
-    ['base64 with something behind it', `${basic(client)} x`],
+    ['invalid base64', 'Basic a:b'],
+    ['text after the base64', `${basic(client)} x`],
     ['no colon', `Basic ${encode(id + secret)}`],
-    ['no secret', `Basic ${encode(`${id}:`)}`],
-    ['another secret', basic({ id, secret: randomBytes(32).toString('base64url') })],
-    ['the secret and more', basic({ id, secret: `${secret}A` })],
-    ['the secret with a colon behind it', basic({ id, secret: `${secret}:` })],
-    ['a broken %-escape', basic({ id, secret: `${secret.slice(0, -1)}%` })],
-    ['an escape that is no UTF-8', basic({ id, secret: '%ff' })],
-    ['an id of nobody', basic({ id: randomUUID(), secret })],
-    ['an id in capitals', basic({ id: id.toUpperCase(), secret })],
-    ['an id that is none', basic({ id: "' or true --", secret })],
-    ['__proto__', basic({ id: '__proto__', secret })],
-    ['NUL', basic({ id: '\u0000', secret: '\u0000' })],
-  ])('does not admit %s', async ([, authorization]) => {
+    ['a wrong secret', basic({ id, secret: randomBytes(32).toString('base64url') })],
+    ['a longer secret', basic({ id, secret: `${secret}A` })],
+    ['a second colon', basic({ id, secret: `${secret}:` })],
+    ['a broken escape', basic({ id, secret: `${secret.slice(0, -1)}%` })],
+    ['an unknown ID', basic({ id: randomUUID(), secret })],
+    ['its ID in capitals', basic({ id: id.toUpperCase(), secret })],
+    ['the ID __proto__', basic({ id: '__proto__', secret })],
+  ])('a client is refused with %s', async ([, authorization]) => {
     expectRefused(await askWith(authorization))
   })
 
-  test('is asked for before the body is looked at', async () => {
+  test('a client is authenticated before its body is read', async () => {
     expectRefused(await service.ask('/introspect', { json: {} }))
     expectRefused(await service.ask('/introspect?x=1'))
   })
 })
 
 describe('a client', () => {
-  test('without the scope is told so (403)', async () => {
+  test('a client without the scope is refused with 403', async () => {
     const reader = await addClient(service, ['events:read'])
     const both = await addClient(service, ['events:read', 'introspect', 'introspect'])
-    clock.advance(1)
     expectProblem(await introspect(service, reader, token), [403, 'permission_denied'])
     expect(both.scopes).toEqual(['introspect', 'events:read'])
     expect(await statusOf(both)).toBe(200)
   })
 
-  test('that has just been made is known within a second, on every instance', async () => {
+  test('every instance learns of a new and a deleted client within a second', async () => {
     const known = await addClient(service)
-    clock.advance(1)
     expect(await statuses(known)).toEqual([200, 200])
     const client = await createClient(context, { name: 'graph', scopes: ['introspect'] }, clock.now())
     expect(await statuses(client)).toEqual([401, 401])
-    clock.advance(1)
-    expect(await statuses(client)).toEqual([200, 200])
-  })
-
-  test('that is deleted is refused within a second, on every instance', async () => {
-    const client = await addClient(service)
     clock.advance(1)
     expect(await statuses(client)).toEqual([200, 200])
     await deleteClient(context, client.id, clock.now())
@@ -105,57 +90,49 @@ describe('a client', () => {
     await expect(deleteClient(context, client.id, clock.now())).rejects.toThrow('no such client')
   })
 
-  test('has two secrets while it is rotated, and then the newest alone', async () => {
+  test('a client has two secrets during a rotation, and then only the newest', async () => {
     const first = await addClient(service)
-    const second = { ...first, ...(await rotateClient(context, first.id, clock.now())) }
+    const rotate = async () => ({ ...first, ...(await rotateClient(context, first.id, clock.now())) })
+    const second = await rotate()
     clock.advance(1)
-    expect([await statuses(first), await statuses(second)]).toEqual([
-      [200, 200],
-      [200, 200],
-    ])
+    expect([await statuses(first), await statuses(second)].flat()).toEqual([200, 200, 200, 200])
     // The next rotation ends the oldest.
-    const third = { ...first, ...(await rotateClient(context, first.id, clock.now())) }
-    clock.advance(1)
-    expect([await statusOf(first), await statusOf(second, 1), await statusOf(third)]).toEqual([401, 200, 200])
-    for (const _ of times(2, () => {})) {
-      expect(await finishRotation(context, first.id, clock.now())).toEqual({
-        id: first.id,
-        name: 'risk',
-        scopes: ['introspect'],
-      })
+    const third = await rotate()
+    const statusesOfAll = async () => {
       clock.advance(1)
-      expect([await statusOf(first), await statusOf(second, 1), await statusOf(third)]).toEqual([
-        401, 401, 200,
-      ])
+      return [await statusOf(first), await statusOf(second, 1), await statusOf(third)]
     }
-    const nobody = randomUUID()
-    await expect(rotateClient(context, nobody, clock.now())).rejects.toThrow('no such client')
-    await expect(finishRotation(context, nobody, clock.now())).rejects.toThrow('no such client')
+    expect(await statusesOfAll()).toEqual([401, 200, 200])
+    const finished = { id: first.id, name: 'risk', scopes: ['introspect'] }
+    // A repeated end changes nothing.
+    for (const _ of [1, 2]) {
+      expect(await finishRotation(context, first.id, clock.now())).toEqual(finished)
+      expect(await statusesOfAll()).toEqual([401, 401, 200])
+    }
+    for (const change of [rotateClient, finishRotation])
+      await expect(change(context, randomUUID(), clock.now())).rejects.toThrow('no such client')
   })
 
-  test('is admitted however many wrong secrets come, and they are counted (ASVS 6.3.1)', async () => {
+  test('wrong secrets are counted, and lock no client out (ASVS 6.3.1)', async () => {
     const client = await addClient(service)
-    clock.advance(1)
-    const refused = async () =>
-      Number(
-        /^gatehouse_platform_clients_refused_total (\d+)$/m.exec(
-          (await service.registries[0]?.metrics()) ?? '',
-        )?.[1],
-      )
+    const refused = async () => {
+      const text = (await service.registries[0]?.metrics()) ?? ''
+      return Number(/^gatehouse_platform_clients_refused_total (\d+)$/m.exec(text)?.[1])
+    }
     const before = await refused()
-    const guesses = await Promise.all(
-      times(1_000, () => askWith(basic({ ...client, secret: randomBytes(32).toString('base64url') }))),
-    )
+    const guess = () => basic({ ...client, secret: randomBytes(32).toString('base64url') })
+    const guesses = await Promise.all(times(200, () => askWith(guess())))
     expect(new Set(guesses.map(({ status }) => status))).toEqual(new Set([401]))
-    expect(await refused()).toBe(before + 1_000)
+    expect(await refused()).toBe(before + 200)
     expect(await statusOf(client)).toBe(200)
   })
 
-  test('is stored without its secret, which is in no log either (ASVS 16.2.5)', async () => {
+  test('neither the database nor the log has the secret of a client (ASVS 16.2.5)', async () => {
     const client = await addClient(service)
     const next = await rotateClient(context, client.id, clock.now())
     clock.advance(1)
     expect(await statusOf(client)).toBe(200)
+    await expect.poll(() => service.logs.join('')).toContain(`"clientId":"${client.id}"`)
     const rows = await service.db.selectFrom('platform_clients').selectAll().execute()
     const audit = await service.db.selectFrom('audit_events').selectAll().execute()
     for (const secret of [client.secret, next.secret]) {
@@ -164,10 +141,9 @@ describe('a client', () => {
       expect(text).not.toContain(secret)
       expect(text).not.toContain(basic({ ...client, secret }).slice('Basic '.length))
     }
-    await expect.poll(() => service.logs.join('')).toContain(`"clientId":"${client.id}"`)
   })
 
-  test('has a name as people have, and scopes that there are', async () => {
+  test('a client needs a valid name and known scopes', async () => {
     for (const name of ['', 'a\u0000b', 'http://x.example', 'x'.repeat(101)])
       await expect(createClient(context, { name, scopes: ['introspect'] }, clock.now())).rejects.toThrow()
     for (const scopes of [[], [''], ['introspect', 'everything'], ['Introspect']])
@@ -179,34 +155,29 @@ describe('the last use of a client', () => {
   const lastUsedAt = async (id: string) =>
     (await listClients(service.db)).find((client) => client.id === id)?.lastUsedAt
 
-  test('is true to the hour, and written once in it', async () => {
-    const client = await addClient(service)
-    clock.advance(1)
-    expect(await lastUsedAt(client.id)).toBeNull()
-    const hourOf = (ms: number) => new Date(Math.floor(ms / 3_600_000) * 3_600_000)
-    await statuses(client)
-    await expect.poll(() => lastUsedAt(client.id)).toEqual(hourOf(clock.now()))
-    // What a second statement in the hour would undo.
+  test('the last use of a client is written once an hour', async () => {
+    const { id, ...client } = await addClient(service)
+    const use = () => statuses({ id, ...client })
+    expect(await lastUsedAt(id)).toBeNull()
+    const hour = () => new Date(Math.floor(clock.now() / 3_600_000) * 3_600_000)
+    await use()
+    await expect.poll(() => lastUsedAt(id)).toEqual(hour())
+    // A second statement in the hour would undo this.
     const older = new Date(0)
-    const where = () => service.db.updateTable('platform_clients').where('client_id', '=', client.id)
-    await where().set({ last_used_at: older }).execute()
-    await statuses(client)
-    expect(await lastUsedAt(client.id)).toEqual(older)
+    const change = service.db.updateTable('platform_clients').set({ last_used_at: older })
+    await change.where('client_id', '=', id).execute()
+    await use()
+    expect(await lastUsedAt(id)).toEqual(older)
     clock.advance(3600)
-    await statuses(client)
-    await expect.poll(() => lastUsedAt(client.id)).toEqual(hourOf(clock.now()))
+    await use()
+    await expect.poll(() => lastUsedAt(id)).toEqual(hour())
   })
 
-  test('holds no answer up', async () => {
+  test('no response waits until the last use is written', async () => {
     const client = await addClient(service)
-    clock.advance(1)
     await service.db.transaction().execute(async (tx) => {
-      await tx
-        .selectFrom('platform_clients')
-        .select('client_id')
-        .where('client_id', '=', client.id)
-        .forUpdate()
-        .execute()
+      const lock = tx.selectFrom('platform_clients').select('client_id').where('client_id', '=', client.id)
+      await lock.forUpdate().execute()
       expect(await statusOf(client)).toBe(200)
       expect(await lastUsedAt(client.id)).toBeNull()
     })
