@@ -1,25 +1,16 @@
-import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { warnOfCollation } from '../../src/database/byte-order.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate } from '../../src/database/migrate.ts'
-import { whenDone } from '../support/cleanup.ts'
-import { databaseUrl } from '../support/postgres.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** The data is moved to a system that sorts differently, or the library of the system that sorts is replaced. */
 
 test('data that moves to a different collation locks nobody out, and stores no email and no event twice', async () => {
-  const serverUrl = inject('serverUrl')
-  const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await runStatement(
-    serverUrl,
-    `create database ${name} template template0 locale_provider icu icu_locale 'en'`,
-  )
-  whenDone(() => runStatement(serverUrl, `drop database ${name} with (force)`))
-  const url = databaseUrl(serverUrl, name)
+  const url = await createEmptyDatabase("template template0 locale_provider icu icu_locale 'en'")
   const setup = connect({ url, poolSize: 1 })
   await migrate(setup.maintenance)
   await setup.close()
@@ -35,9 +26,9 @@ test('data that moves to a different collation locks nobody out, and stores no e
   expect((await before.send(admin.companyId, secret, { events })).body).toMatchObject({ accepted: 60 })
 
   await runStatement(
-    serverUrl,
+    url,
     `update pg_database set datlocprovider = 'b', datlocale = 'C.UTF-8', datcollversion = null
-    where datname = '${name}'`,
+    where datname = current_database()`,
   )
   const after = await openTestService({ url })
   const answers = await Promise.all(users.map((user) => after.login(user)))

@@ -1,12 +1,11 @@
-import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { expect, inject, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { connect } from '../../src/database/connect.ts'
 import { migrate, pendingMigrations } from '../../src/database/migrate.ts'
 import { whenDone } from '../support/cleanup.ts'
+import { createEmptyDatabase } from '../support/empty-database.ts'
 import { addReader } from '../support/platform.ts'
-import { databaseUrl } from '../support/postgres.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** A database or a role can have any defaults: each connection sets what the service relies on. */
@@ -56,11 +55,7 @@ test('40 sign-ins at the same time succeed where transactions are stricter by de
 })
 
 test('migrations finish where statements and transactions time out by default', async () => {
-  const serverUrl = inject('serverUrl')
-  const name = `gatehouse_${randomBytes(6).toString('hex')}`
-  await runStatement(serverUrl, `create database ${name}`)
-  whenDone(() => runStatement(serverUrl, `drop database ${name} with (force)`))
-  const url = databaseUrl(serverUrl, name)
+  const url = await createEmptyDatabase()
   const timeouts = ['statement', 'lock', 'idle_in_transaction_session', 'idle_session', 'transaction']
   await setDefaults(url, Object.fromEntries(timeouts.map((name) => [`${name}_timeout`, '300'])))
   const connection = connect({ url, poolSize: 1 })
