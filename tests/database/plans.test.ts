@@ -29,7 +29,7 @@ const FILLED = [
   'service_passwords',
 ]
 
-/** 50 companies, 5 000 users with factors and challenges, 200 000 sessions and 100 000 events, which nothing has analysed. */
+/** 50 companies, 5,000 users with factors and challenges, 40,000 sessions: with fewer, some are read by company. */
 async function fill(): Promise<void> {
   for (const table of FILLED)
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(maintenance)
@@ -46,7 +46,7 @@ async function fill(): Promise<void> {
       select md5('c' || (n % 5000 % 50 + 1))::uuid, ${id('s')}, md5('u' || nullif(n % 5000, 0))::uuid,
         case n % 2 when 0 then 'token' else 'cookie' end, case n % 2 when 1 then sha256(n::text::bytea) end,
         now(), now(), now() + interval '1 day', now() + interval '1 day'
-      from generate_series(1, 200000) n where n % 5000 > 0`,
+      from generate_series(1, 40000) n where n % 5000 > 0`,
     sql`insert into second_factors (company_id, factor_id, user_id, kind, name, created_at, confirmed_at, credential_id,
         public_key, sign_count, backup_eligible, transports)
       select md5('c' || (n % 50 + 1))::uuid, ${id('f')}, ${id('u')}, 'passkey', 'Key', now(), now(), sha256(n::text::bytea),
@@ -56,26 +56,26 @@ async function fill(): Promise<void> {
       select md5('c' || (n % 50 + 1))::uuid, ${id('u')}, 1, sha256(n::text::bytea) from generate_series(1, 5000) n`,
     sql`insert into recovery_codes (company_id, user_id, digest, key_id)
       select md5('c' || (n % 5000 % 50 + 1))::uuid, md5('u' || (n % 5000))::uuid, sha256(n::text::bytea), 'k'
-      from generate_series(1, 50000) n where n % 5000 > 0`,
+      from generate_series(1, 10000) n where n % 5000 > 0`,
     sql`insert into second_factor_challenges (company_id, user_id, challenge_hash, purpose, mode, password_proven, user_epoch,
         company_epoch, network, ip_address, created_at, expires_at)
       select md5('c' || (n % 5000 % 50 + 1))::uuid, md5('u' || (n % 5000))::uuid, sha256(n::text::bytea), 'sign_in', 'token',
         true, 0, 0, '192.0.2.1', '192.0.2.1', now(), now()
-      from generate_series(1, 20000) n where n % 5000 > 0`,
+      from generate_series(1, 8000) n where n % 5000 > 0`,
     sql`insert into used_passkey_challenges (challenge_hash, expires_at)
-      select sha256(n::text::bytea), now() from generate_series(1, 20000) n`,
+      select sha256(n::text::bytea), now() from generate_series(1, 5000) n`,
     sql`insert into refused_sign_ins (company_id, minute, network, kind, count, last_email, last_at)
-      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', '192.0.2.1', '', 1, '', now()
-      from generate_series(1, 20000) n`,
+      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '2 minutes', '192.0.2.1', '', 1, '', now()
+      from generate_series(1, 10000) n`,
     sql`insert into service_sign_ins (company_id, minute, user_id, network, audit_id, count, superseded, ip_address)
-      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '1 minute', md5('u' || n % 5000)::uuid, '192.0.2.1', ${id('a')},
+      select md5('c' || (n % 50 + 1))::uuid, now() - n * interval '2 minutes', md5('u' || n % 5000)::uuid, '192.0.2.1', ${id('a')},
         1, 0, '192.0.2.1'
-      from generate_series(1, 20000) n`,
+      from generate_series(1, 10000) n`,
     sql`insert into audit_events (company_id, audit_id, occurred_at, action, outcome, actor)
-      select md5('c' || (n % 50 + 1))::uuid, ${id('a')}, now() - n * interval '1 minute', 'a' || n % 20, 'done', 'u' || n % 5000
-      from generate_series(1, 100000) n`,
+      select md5('c' || (n % 50 + 1))::uuid, ${id('a')}, now() - n * interval '2 minutes', 'a' || n % 20, 'done', 'u' || n % 5000
+      from generate_series(1, 50000) n`,
     sql`insert into events (company_id, event_id, type, received_at, data)
-      select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 100000) n`,
+      select md5('c' || (n % 50 + 1))::uuid, n::text, 'type', now(), '{}' from generate_series(1, 10000) n`,
   ]
   for (const statement of insert) await statement.execute(maintenance)
 }
