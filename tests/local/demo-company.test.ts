@@ -1,13 +1,10 @@
 import { expect, test } from 'vitest'
-import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { openDemoCompany, welcome } from '../../src/local/demo-company.ts'
-import { openTestService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
 
 test('a start prints the credentials of the demo company as long as they sign in', async () => {
-  const service = await openTestService()
-  const { db, config, clock: system } = service
-  const hasher = await createPasswordHasher()
-  const open = () => openDemoCompany(config.dataDir, { db, config, hasher, system })
+  const { service } = await useSharedService()
+  const open = () => openDemoCompany(service.config.dataDir, service.context)
   const demo = await open()
   const { accessToken: token } = await service.loginAs(demo)
   expect(welcome('http://127.0.0.1:3000', await open())).toContain(`password  ${demo.password}`)

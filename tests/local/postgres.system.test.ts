@@ -9,6 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { locateBinaries } from '../../src/local/postgres/cluster.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 import { fastFolder } from '../support/postgres.ts'
+import { times } from '../support/test-service.ts'
 
 const isRoot = process.getuid?.() === 0
 const systemDir = '/var/lib/gatehouse'
@@ -32,17 +33,7 @@ afterEach(async () => {
 afterAll(() => remove(sharedHome))
 
 describe('the embedded Postgres', () => {
-  test('keeps its data over a restart', async () => {
-    const first = await start(sharedDir)
-    await note(first.url, 'restart')
-    await first.stop()
-    await expect(readNotes(first.url)).rejects.toThrow()
-
-    const second = await start(sharedDir)
-    expect(await readNotes(second.url)).toContain('restart')
-  })
-
-  test('is a UTF-8 database named gatehouse that listens on the loopback interface alone', async () => {
+  test('the database is UTF-8 on loopback only, and its password belongs to its user', async () => {
     const { url } = await start(sharedDir)
     expect(url).toMatch(/^postgres:\/\/gatehouse:[\w-]{32}@127\.0\.0\.1:\d+\/gatehouse\?sslmode=disable$/)
     const settled = `select current_setting('server_encoding') as encoding, current_setting('fsync') as fsync,
@@ -50,24 +41,21 @@ describe('the embedded Postgres', () => {
     expect(await query(url, settled)).toEqual([
       { encoding: 'UTF8', fsync: 'off', addresses: '127.0.0.1', sockets: '' },
     ])
-  })
-
-  test('keeps its password to its user, and asks for it', async () => {
-    const { url } = await start(sharedDir)
     expect((await stat(join(sharedDir, 'postgres.password'))).mode & 0o777).toBe(0o600)
     expect((await stat(sharedDir)).mode & 0o777).toBe(isRoot ? 0o711 : 0o700)
     await expect(readNotes(url.replace(/:[\w-]{32}@/, ':guess@'))).rejects.toThrow(/authentication/)
   })
 
-  test('serves two folders at once', async () => {
-    const [one, other] = await Promise.all([start(sharedDir), start(await newDataDir())])
-    await note(one.url, 'one')
-    await note(other.url, 'other')
-    expect(await readNotes(one.url)).not.toContain('other')
-    expect(await readNotes(other.url)).toEqual(['other'])
+  test('data outlives a restart, and an empty lock file', async () => {
+    const { url, stop } = await start(sharedDir)
+    await note(url, 'restart')
+    await stop()
+    await expect(readNotes(url)).rejects.toThrow()
+    await writeFile(join(sharedDir, 'postgres', 'postmaster.pid'), '')
+    expect(await readNotes((await start(sharedDir)).url)).toContain('restart')
   })
 
-  test('is shared by commands that start at the same moment, and ends when all of them stop', async () => {
+  test('commands that start at the same time share it, until all of them stop', async () => {
     const dataDir = await newDataDir()
     const elsewhere = await startElsewhere(dataDir, { isCommand: true })
     const [url, ...commands] = await Promise.all([
@@ -86,7 +74,7 @@ describe('the embedded Postgres', () => {
     await expect(readNotes(url)).rejects.toThrow()
   })
 
-  test('has one owner: a second service is refused, and a command leaves it running', async () => {
+  test('a second service is refused, and a command leaves the database running', async () => {
     const owner = await start(sharedDir)
     await expect(start(sharedDir)).rejects.toThrow(/Another process runs with this data folder.*DATA_DIR/s)
 
@@ -96,21 +84,19 @@ describe('the embedded Postgres', () => {
     await note(owner.url, 'still there')
   })
 
-  test('has one owner, and goes on, also if two services start at the same moment', async () => {
+  test('of two services that start at the same time, one owns the folder', async () => {
     // Either of two can be faster than the one that launched the server.
-    const outcomes = await Promise.all(
-      Array.from({ length: 2 }, async () => {
-        const dataDir = await newDataDir()
-        const both = await Promise.allSettled([start(dataDir), start(dataDir)])
-        const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
-        await note(owner?.url ?? '', 'still there')
-        return [others.length, await readNotes(owner?.url ?? '')]
-      }),
-    )
-    expect(outcomes).toEqual(Array(2).fill([0, ['still there']]))
+    const outcomes = times(2, async (index) => {
+      const dataDir = await newDataDir()
+      const both = await Promise.allSettled([start(dataDir), start(dataDir)])
+      const [owner, ...others] = both.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+      await note(owner?.url ?? '', `folder ${index}`)
+      return [others.length, await readNotes(owner?.url ?? '')]
+    })
+    expect(await Promise.all(outcomes)).toEqual(times(2, (index) => [0, [`folder ${index}`]]))
   })
 
-  test('lives on as an orphan of a killed process and is adopted', async () => {
+  test('the orphan of a killed process is adopted', async () => {
     const owner = await startElsewhere(sharedDir)
     const url = await readUrl(owner)
     await note(url, 'orphan')
@@ -124,35 +110,23 @@ describe('the embedded Postgres', () => {
     await expect(readNotes(adopted.url)).rejects.toThrow()
   })
 
-  test('recovers when its server was killed', async () => {
+  test('a killed server starts again, whoever has its process ID now', async () => {
     const first = await start(sharedDir)
     await note(first.url, 'killed')
     process.kill(await readPid(first.url), 'SIGKILL')
-    expect(await readNotes((await start(sharedDir)).url)).toContain('killed')
-  })
+    const second = await start(sharedDir)
+    expect(await readNotes(second.url)).toContain('killed')
 
-  test('recovers when the pid of its killed server now belongs to another process', async () => {
-    const first = await start(sharedDir)
-    await note(first.url, 'pid used again')
     const stranger = await spawnStranger(join(sharedDir, 'postgres'))
-    const pid = await readPid(first.url)
+    const pid = await readPid(second.url)
     process.kill(pid, 'SIGKILL')
     const lockFile = join(sharedDir, 'postgres', 'postmaster.pid')
     await writeFile(lockFile, (await readFile(lockFile, 'utf8')).replace(String(pid), String(stranger.pid)))
-
-    const second = await start(sharedDir)
-    expect(await readNotes(second.url)).toContain('pid used again')
+    expect(await readNotes((await start(sharedDir)).url)).toContain('killed')
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull()
   })
 
-  test('recovers from an empty lock file', async () => {
-    await (await start(sharedDir)).stop()
-    await writeFile(join(sharedDir, 'postgres', 'postmaster.pid'), '')
-    const { url } = await start(sharedDir)
-    await note(url, 'empty lock file')
-  })
-
-  test('begins again when its first start was killed half way', async () => {
+  test('a first start that was killed half way begins again', async () => {
     const dataDir = await newDataDir()
     const owner = await startElsewhere(dataDir)
     const isUnderWay = async () => {
@@ -166,7 +140,7 @@ describe('the embedded Postgres', () => {
     expect((await readdir(dataDir)).filter((name) => name.includes('tmp'))).toEqual([])
   })
 
-  test('ends when its owner stops, also while others are connected', async () => {
+  test('the database ends with its owner, even while others are connected', async () => {
     const owner = await start(sharedDir)
     const command = await start(sharedDir, { isCommand: true })
     const guest = new pg.Client(command.url)
@@ -177,21 +151,21 @@ describe('the embedded Postgres', () => {
     await expect(readNotes(owner.url)).rejects.toThrow()
   })
 
-  test('serves whoever starts it while another stops it', async () => {
+  test('a start during the stop of another succeeds', async () => {
     let current = await start(sharedDir)
-    for (let round = 0; round < 4; round++) {
+    for (const round of times(4, (index) => index)) {
       const [next] = await Promise.all([start(sharedDir), current.stop()])
       await note(next.url, `round ${round}`)
       current = next
     }
   })
 
-  test('says what its log says when it cannot start', async () => {
+  test('a start that fails has the reason of the log', async () => {
     const attempt = start(sharedDir, { settings: { shared_buffers: 'plenty' } })
     await expect(attempt).rejects.toThrow(/shared_buffers.*DATABASE_URL/s)
   })
 
-  test('says so when its password was lost', async () => {
+  test('a lost password is named, and works again when put back', async () => {
     const file = join(sharedDir, 'postgres.password')
     await (await start(sharedDir)).stop()
     const password = await readFile(file, 'utf8')
@@ -201,7 +175,7 @@ describe('the embedded Postgres', () => {
     await note((await start(sharedDir)).url, 'password found')
   })
 
-  test('opens a folder that was copied', async () => {
+  test('a copied folder opens', async () => {
     const first = await start(sharedDir)
     await note(first.url, 'copied')
     await first.stop()
@@ -213,11 +187,11 @@ describe('the embedded Postgres', () => {
 })
 
 describe('the binaries of the embedded Postgres', () => {
-  test('name DATABASE_URL as the way out on a platform that has none', () => {
+  test('a platform without binaries is named, with DATABASE_URL as the way out', () => {
     expect(() => locateBinaries('plan9', 'sparc')).toThrow(/plan9-sparc.*DATABASE_URL/)
   })
 
-  test('name DATABASE_URL as the way out when they do not run', async () => {
+  test('binaries that do not run are named, with DATABASE_URL as the way out', async () => {
     const folder = await newFolder(0o711)
     await mkdir(join(folder, 'native/bin'), { recursive: true })
     await writeFile(join(folder, 'native/pg-symlinks.json'), '[]')
@@ -226,12 +200,12 @@ describe('the binaries of the embedded Postgres', () => {
     await expect(attempt).rejects.toThrow(/does not run on this machine.*DATABASE_URL/s)
   })
 
-  test('get the links that npm left out', async () => {
+  test('links that npm left out are created', async () => {
     const binaries = await copyWithoutLinks(await newFolder(0o711))
     await note((await start(await newDataDir(), { binaries })).url, 'linked')
   })
 
-  test('are copied when they cannot be used in place', async () => {
+  test('binaries that cannot be used in place are copied', async () => {
     // For root the folder is closed to the account that runs Postgres; for others it is not theirs to write.
     const binaries = await copyWithoutLinks(await newFolder(0o700))
     const copy = `postgres-${binaries.name}`
@@ -247,25 +221,21 @@ describe('the binaries of the embedded Postgres', () => {
 })
 
 describe.runIf(isRoot)('the embedded Postgres of root', () => {
-  test('keeps its data elsewhere when the data folder is below a closed one', async () => {
+  test('root keeps data elsewhere if the data folder is in a closed one, until it is deleted', async () => {
     const closed = await newFolder(0o700)
     const dataDir = join(closed, '.data')
     const first = await start(dataDir)
     await note(first.url, 'closed')
     await first.stop()
-    expect(await readNotes((await start(dataDir)).url)).toEqual(['closed'])
+    const second = await start(dataDir)
+    expect(await readNotes(second.url)).toEqual(['closed'])
     expect((await stat(closed)).mode & 0o777).toBe(0o700)
     expect(await readdir(dataDir)).not.toContain('postgres')
 
     const other = await start(join(await newFolder(0o700), '.data'))
     expect(await readNotes(other.url)).toEqual([])
-  })
 
-  test('begins with an empty database after the data folder was deleted', async () => {
-    const dataDir = join(await newFolder(0o700), '.data')
-    const first = await start(dataDir)
-    await note(first.url, 'deleted')
-    await first.stop()
+    await second.stop()
     await rm(dataDir, { recursive: true })
     expect(await readNotes((await start(dataDir)).url)).toEqual([])
   })
