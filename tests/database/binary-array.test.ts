@@ -20,7 +20,7 @@ test.each<[ElementTypeName, unknown[]]>([
     ),
   ],
   ['uuid', [randomUUID(), '00000000-0000-0000-0000-000000000000']],
-])('an array of %s reaches Postgres as it is, with and without nulls, and empty', async (type, values) => {
+])('an array of %s reaches Postgres unchanged, with nulls or empty', async (type, values) => {
   for (const sent of [values, [null, ...values, null], [null], []]) {
     const { rows } = await sql<{ element: unknown }>`
       select element from unnest(${toBinaryArray(type, sent)}::${sql.raw(type)}[]) as element`.execute(db)
@@ -29,7 +29,7 @@ test.each<[ElementTypeName, unknown[]]>([
   }
 })
 
-test('what is not of the type is refused, as Postgres refuses it', () => {
+test('a value of the wrong type is refused with the code of Postgres', () => {
   const invalid = expect.objectContaining({ code: '22P02' })
   for (const value of ['', '0'.repeat(31), '0'.repeat(33), 'g'.repeat(32)])
     expect(() => toBinaryArray('uuid', [value])).toThrow(invalid)

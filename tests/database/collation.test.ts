@@ -9,7 +9,7 @@ import { openTestService, times } from '../support/test-service.ts'
 
 /** The data is moved to a system that sorts differently, or the library of the system that sorts is replaced. */
 
-test('data that moves to a different collation locks nobody out, and stores no email and no event twice', async () => {
+test('after a move to a different collation, sign-ins work and duplicates are found', async () => {
   const url = await createEmptyDatabase("template template0 locale_provider icu icu_locale 'en'")
   const setup = connect({ url, poolSize: 1 })
   await migrate(setup.maintenance)
@@ -39,7 +39,7 @@ test('data that moves to a different collation locks nobody out, and stores no e
   expect(again.body).toMatchObject({ duplicates: 60 })
 })
 
-test('a collation that has changed below the database is reported, with what to do', async () => {
+test('a changed version of the collation is reported, with what to do', async () => {
   const { db, url } = await openTestService()
   const name = new URL(url).pathname.slice(1)
   expect(await warnOfCollation(db)).toEqual([])

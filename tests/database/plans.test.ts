@@ -193,12 +193,12 @@ for (const sender of service.senders) await sender.stop()
 const requests = await collect()
 beforeAll(fill)
 
-describe.each(['never analysed', 'analysed'])('with tables that are %s', (state) => {
+describe.each(['never analyzed', 'analyzed'])('with tables that are %s', (state) => {
   beforeAll(async () => {
-    if (state === 'analysed') await sql`analyze`.execute(maintenance)
+    if (state === 'analyzed') await sql`analyze`.execute(maintenance)
   })
 
-  test.each(requests)('for %s, a statement reads rows by their keys alone', async (_what, text) => {
+  test.each(requests)('%s reads rows only by key', async (_what, text) => {
     expect(await costlyParts(text)).toEqual([])
   })
 })

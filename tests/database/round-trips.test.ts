@@ -37,7 +37,7 @@ test('a session check takes one statement, by token and by cookie', async () => 
   expect(await statementsOf(() => service.getSession({ cookie }), 200)).toHaveLength(1)
 })
 
-test('a refresh takes one statement, also when it is repeated', async () => {
+test('a refresh and its repetition take one statement each', async () => {
   const { refreshToken } = await service.loginAs(admin)
   const refresh = () => service.refresh(refreshToken, { key: 'k1' })
   expect(await statementsOf(refresh, 200)).toHaveLength(1)
@@ -67,7 +67,7 @@ test.each([
   ['from an IPv6 network', () => from('2001:db8:1:2::3')],
   ['with a cookie', () => ({ headers: { ...cookieMode, ...from('192.0.2.2').headers } })],
   ['from a known device', async () => ({ headers: { ...cookieMode, cookie: await deviceCookie() } })],
-])('a sign-in %s takes four, right or wrong', async (_case, options) => {
+])('a sign-in %s takes four statements, right or wrong', async (_case, options) => {
   const call = await options()
   expect(await statementsOf(() => service.login(admin, call), 200)).toHaveLength(4)
   const wrong = { ...admin, password: `not ${PASSWORD}` }

@@ -22,7 +22,7 @@ async function openWithDefaults(defaults: Record<string, string>) {
   return await openTestService({ url, env: { DATABASE_POOL_SIZE: '20' } })
 }
 
-test('every default of a database that changes how values are written is overridden', async () => {
+test('defaults of the database do not change how values are written', async () => {
   const service = await openWithDefaults({
     datestyle: 'German, DMY',
     intervalstyle: 'sql_standard',
@@ -47,7 +47,7 @@ test('every default of a database that changes how values are written is overrid
   expect(feed.body.events).toEqual([expect.objectContaining({ id: 'one', occurredAt })])
 })
 
-test('40 sign-ins at the same time succeed where transactions are stricter by default', async () => {
+test('concurrent sign-ins succeed where transactions are serializable by default', async () => {
   const service = await openWithDefaults({ default_transaction_isolation: 'serializable' })
   const admin = await service.addCompany()
   const answers = await Promise.all(times(40, () => service.login(admin)))

@@ -9,7 +9,7 @@ const count = (tx: typeof db, counter: string) =>
 const isCounted = async (counter: string) =>
   (await sql`select from rate_counters where counter = ${counter}`.execute(db)).rows.length > 0
 
-test('a transaction that is rolled back returns its outcome, and nothing is written', async () => {
+test('a transaction that is rolled back returns its outcome, and writes nothing', async () => {
   const outcome = await transact<'done' | 'undone'>(db, async (tx, rollBack) => {
     await count(tx, 'undone')
     throw rollBack('undone')
@@ -19,7 +19,7 @@ test('a transaction that is rolled back returns its outcome, and nothing is writ
   expect(await isCounted('done')).toBe(true)
 })
 
-test('an error is thrown, also where another outcome was prepared', async () => {
+test('an error is thrown even if an outcome was prepared', async () => {
   const failing = transact(db, async (tx, rollBack) => {
     rollBack(undefined)
     await count(tx, 'failed')

@@ -69,7 +69,7 @@ async function usersOf(folder: string): Promise<{ id: number; command: string }[
 }
 
 describe.runIf(process.platform === 'linux')('npm start', () => {
-  test('ends on Ctrl-C in a terminal with 0 or 130, twice, and leaves nothing running', async () => {
+  test('npm start ends on Ctrl-C, twice, and leaves nothing running', async () => {
     const dataDir = await newDataDir()
     // The second start finds the data of the first.
     for (const round of [1, 2]) {
@@ -85,7 +85,7 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
   })
 
   test.for(['postgres.password', 'postgres', 'postgres/postmaster.pid'])(
-    'ends so while it starts for the first time, just when %s is there',
+    'npm start ends on Ctrl-C in its first start, after it created %s',
     async (name) => {
       const dataDir = await newDataDir()
       const { child, exit } = onTerminal(dataDir)
@@ -98,7 +98,7 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     },
   )
 
-  test.for(['SIGTERM', 'SIGHUP'] as const)('ends so on %s to its process group', async (name) => {
+  test.for(['SIGTERM', 'SIGHUP'] as const)('npm start ends on %s to its process group', async (name) => {
     const dataDir = await newDataDir()
     const { child, exit, isReady } = npmStart(dataDir, ['npm', 'start'])
     await expect.poll(isReady).toBe(true)
@@ -109,7 +109,7 @@ describe.runIf(process.platform === 'linux')('npm start', () => {
     await expect.poll(() => usersOf(dataDir)).toEqual([])
   })
 
-  test('leaves nothing running when its terminal is closed', async () => {
+  test('npm start leaves nothing running when its terminal is closed', async () => {
     const dataDir = await newDataDir()
     const { child, isReady } = onTerminal(dataDir)
     await expect.poll(isReady).toBe(true)

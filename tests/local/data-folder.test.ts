@@ -17,7 +17,7 @@ const message = {
   html: 'h',
 } as const
 
-test('nothing in the data folder is open to other users, whatever made the folder (ASVS 13.4.2)', async () => {
+test('other users can open nothing in the data folder (ASVS 13.4.2)', async () => {
   const before = process.umask(0)
   onTestFinished(() => void process.umask(before))
   const home = await mkdtemp(join(tmpdir(), 'gatehouse-data-'))

@@ -63,7 +63,7 @@ async function start(client: { id: string; secret: string }) {
   return ask
 }
 
-test('lets in who may, for as long as their session lives', async () => {
+test('the example service admits users with the permission while their session is active', async () => {
   const ask = await start(await addClient(service))
   const member = await service.addUser(await service.addCompany(), 'analyst')
   const { accessToken, refreshToken } = await service.loginAs(member)
@@ -75,14 +75,14 @@ test('lets in who may, for as long as their session lives', async () => {
   expect(await ask(accessToken)).toEqual([401, ''])
 })
 
-test('lets nobody in while it cannot ask', async () => {
+test('the example service answers 503 while it cannot ask', async () => {
   const ask = await start({ ...(await addClient(service)), secret: 'x' })
   const { accessToken } = await service.loginAs(await service.addCompany())
   const [status] = await ask(accessToken)
   expect(status).toBe(503)
 })
 
-test('a reader that is killed again and again misses no event, and sees again only what its cursor asks for', async () => {
+test('the example reader misses no event, however often it is killed', async () => {
   const { id, secret } = await addClient(service, ['events:read'])
   // Clients are read once a second.
   service.clock.advance(2)

@@ -69,21 +69,17 @@ async function catchUp(): Promise<string | null> {
   return (await readOn(null, rows[0]?.count ?? 0, 1_000)).next
 }
 
-async function send(
-  ids: string[],
-  from: { person: Person; secret: string } = { person: admin, secret },
-  data: object = {},
-) {
-  const events = ids.map((id) => ({ id, type: 'payment.created', data }))
+async function send(ids: string[], from: { person: Person; secret: string } = { person: admin, secret }) {
+  const events = ids.map((id) => ({ id, type: 'payment.created', data: {} }))
   const { status } = await service.send(from.person.companyId, from.secret, { events })
   expect(status).toBe(202)
 }
 
-test('before there was an event there is no cursor, and nothing to read', async () => {
+test('without an event, a page is empty and has no cursor', async () => {
   expect(await readPage()).toEqual({ events: [], next: null, isCaughtUp: true })
 })
 
-test('an event comes as it was sent, and one that was acknowledged before another was sent comes before it', async () => {
+test('events come as they were sent, in the order of acknowledgment', async () => {
   const data = { amount: 12.5, 'a name': ['ü', null, { deep: true }], text: '\u2028"\\' }
   const event = { id: 'first', type: 'payment.created', occurredAt: '2026-11-20T11:15:00.5+01:00', data }
   await service.send(admin.companyId, secret, event)
@@ -109,7 +105,7 @@ test('an event comes with the digits that were sent', async () => {
   expect(await (await fetch(url, { headers: reader })).text()).toContain(`"data":${data}}`)
 })
 
-test('pages of any size on either instance give each event once, and the same again for an older cursor', async () => {
+test('pages of any size give each event once, and again for an older cursor', async () => {
   const start = await catchUp()
   const other = await service.addCompany()
   const from = { person: other, secret: await service.newSecret(other) }
@@ -147,7 +143,7 @@ test('a page has 8 MiB at most, and one event at least', async () => {
   expect(rest.isCaughtUp).toBe(true)
 })
 
-test('what commits late is not skipped: writers hold their transactions open at random, and roll back', async () => {
+test('events that commit late are not skipped', async () => {
   const start = await catchUp()
   const { rows } = await sql<{ version: number }>`
     select version from signing_secrets where company_id = ${admin.companyId}`.execute(db)
@@ -193,7 +189,7 @@ test('what commits late is not skipped: writers hold their transactions open at 
   expect([...seen].sort()).toEqual([...committed].sort())
 })
 
-test('events of before there were positions come first, by their keys, and then the others, whatever the collation', async () => {
+test('events without a position come first, by key, in any collation', async () => {
   const service = await openTestService()
   // Where it is not that of the cursors, upper case stands among lower case.
   await sql`alter table events alter event_id type text collate "und-x-icu"`.execute(service.db)
@@ -229,7 +225,7 @@ test('events of before there were positions come first, by their keys, and then 
   expect([ids.length, new Set(ids).size]).toEqual([11_027, 11_027])
 })
 
-test('a time whose year in UTC cannot be written comes as the nearest that can (RFC 3339)', async () => {
+test('a year outside of RFC 3339 comes as the nearest one inside', async () => {
   const start = await catchUp()
   const times = ['9999-12-31T23:59:59-01:00', '0001-01-01T00:00:00+01:00', '9999-12-31T23:59:59.9999999Z']
   const events = times.map((occurredAt, n) => ({ id: `edge-${n}`, type: 'a.b', occurredAt, data: {} }))
@@ -248,14 +244,14 @@ async function untilWaiting() {
 }
 
 describe('with wait', () => {
-  test('an empty page waits for the first event, and comes once that is committed', async () => {
+  test('an empty page waits until the first event is committed', async () => {
     const page = readPage({ after: await catchUp(), wait: 25 })
     await untilWaiting()
     await send(['awaited'])
     expect((await page).events.map(({ id }) => id)).toEqual(['awaited'])
   })
 
-  test('100 readers can wait in a process, and others get their empty page immediately', async () => {
+  test('100 readers can wait, and others get their empty page immediately', async () => {
     const start = await catchUp()
     let waiting = 0
     const pages = times(130, async () => {
@@ -289,7 +285,7 @@ describe('with wait', () => {
 })
 
 describe('a cursor', () => {
-  test('of the longest id that an event can have leads on', async () => {
+  test('a cursor of the longest event ID leads to the next page', async () => {
     const start = await catchUp()
     const ids = ['a', 'b'].map((end) => 'i'.repeat(159) + end)
     await send(ids)
@@ -320,7 +316,7 @@ describe('retention (ASVS 14.2.7)', () => {
   beforeEach(() => sql`delete from events`.execute(db).then(() => {}))
   const prune = () => pruneAcrossCompanies(service.context, clock.now())
 
-  test('deletes what is older, tells readers who have not seen it where to go on, and frees its ids', async () => {
+  test('retention tells readers of deleted events where to continue, and frees their IDs', async () => {
     const start = await catchUp()
     await send(['a-1', 'a-2'])
     const early = await readOn(start, 1, 1)
@@ -336,7 +332,7 @@ describe('retention (ASVS 14.2.7)', () => {
     expect((await readOn(body.oldest, 2)).ids).toEqual(['b-1', 'a-1'])
   })
 
-  test('a reader who has seen the newest that was deleted goes on', async () => {
+  test('a reader who has seen all deleted events continues', async () => {
     await send(['c-1', 'c-2'])
     const { next } = await readOn(null, 2)
     clock.advance(31 * 86_400)
@@ -345,7 +341,7 @@ describe('retention (ASVS 14.2.7)', () => {
     expect(await readPage()).toEqual({ events: [], next, isCaughtUp: true })
   })
 
-  test('what stands behind an event that is younger stays, so that no reader is told to skip that one', async () => {
+  test('retention deletes no event that comes after a younger one', async () => {
     await send(['d-1'])
     clock.advance(-86_400)
     await send(['d-2'])
@@ -357,7 +353,7 @@ describe('retention (ASVS 14.2.7)', () => {
 })
 
 describe('after the database has changed under the service', () => {
-  test('on another timeline, positions go on behind all that readers can have seen', async () => {
+  test('on a new timeline, positions continue after all that readers have seen', async () => {
     await send(['before'])
     const before = await catchUp()
     // As a standby is that takes over: it does not know which numbers its leader gave last.
@@ -369,7 +365,7 @@ describe('after the database has changed under the service', () => {
     expect(ids.sort()).toEqual(times(20, (n) => `after-${n}`).sort())
   })
 
-  test('in a different place, nothing is served until the operator has settled it', async () => {
+  test('after a restore, nothing is served until the operator has settled it', async () => {
     const [connection] = service.connections
     if (!connection) throw new Error('a service has an instance')
     const ops = buildOps({ connection, registry: new Registry(), metrics: async () => '' })
