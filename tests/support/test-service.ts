@@ -409,11 +409,16 @@ async function startTestService({
   }
 
   /** Sends a body signed by the official library, at the time of the shared clock. */
-  function send(companyId: string, secret: string, payload: unknown, options: Call & { id?: string } = {}) {
-    const { id = `msg_${randomBytes(9).toString('hex')}`, headers, ...rest } = options
+  function send(
+    companyId: string,
+    secret: string,
+    payload: unknown,
+    options: Call & { id?: string; query?: string } = {},
+  ) {
+    const { id = `msg_${randomBytes(9).toString('hex')}`, query = '', headers, ...rest } = options
     const body = typeof payload === 'string' ? payload : JSON.stringify(payload)
     const at = new Date(clock.now())
-    return call('/events/ingest', {
+    return call(`/events/ingest${query}`, {
       body,
       headers: {
         'content-type': 'application/json',
