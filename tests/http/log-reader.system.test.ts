@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -69,16 +69,21 @@ async function expectFlow(service: Service, lines: () => string[]): Promise<void
 
 const linesOf = (text: string) => text.split(/\r?\n/).slice(0, -1)
 
+/** Starts a process that writes its log to an open file. */
+async function startInto(file: number): Promise<Running> {
+  const { env, address, ops, platform } = await findServicePlaces()
+  const service = await launch(env, ['ignore', file, 'pipe'])
+  closeSync(file)
+  await expect.poll(() => ask(`${ops}/readyz`)).toBe('{"status":"ok"}')
+  return { ...service, address, ops, platform }
+}
+
 test('an unread log pipe loses counted lines, but no request (ASVS 16.5.2)', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-log-'))
   const path = join(folder, 'log')
   await promisify(execFile)('mkfifo', [path])
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
-  const writer = openSync(path, constants.O_WRONLY)
-  const { env, ...service } = await findServicePlaces()
-  await launch(env, ['ignore', writer, 'pipe'])
-  closeSync(writer)
-  await expect.poll(() => ask(`${service.ops}/readyz`)).toBe('{"status":"ok"}')
+  const service = await startInto(openSync(path, constants.O_WRONLY))
   expect(await linesLost(service)).toBe(0)
   await expectCalm(service)
 
@@ -101,13 +106,22 @@ test.runIf(process.platform === 'linux')(
   },
 )
 
+/** Expects that requests are answered without a log, and that the process ends. */
+async function expectCalmEnd({ child, exit, ...service }: Running): Promise<void> {
+  expect(await sendRequests(service, 500)).toBe(500)
+  await expect.poll(() => linesLost(service)).toBeGreaterThan(0)
+  child.kill('SIGTERM')
+  expect(await exit).toEqual([0, null])
+}
+
 test('a closed log reader loses lines, but no request', async () => {
   const service = await start()
   service.child.stdout?.destroy()
-  expect(await sendRequests(service, 500)).toBe(500)
-  await expect.poll(() => linesLost(service)).toBeGreaterThan(0)
-  service.child.kill('SIGTERM')
-  expect(await service.exit).toEqual([0, null])
+  await expectCalmEnd(service)
+})
+
+test.skipIf(!existsSync('/dev/full'))('a full log loses lines, but no request (ASVS 16.5.2)', async () => {
+  await expectCalmEnd(await startInto(openSync('/dev/full', 'w')))
 })
 
 test('the process ends while its log reader stands still', async () => {
