@@ -1,67 +1,56 @@
 import { sql } from 'kysely'
 import { describe, expect, inject, test } from 'vitest'
-import { changeSubscription } from '../../src/operator/companies.ts'
 import { cutOff } from '../support/postgres.ts'
-import { type Answer, openTestService } from '../support/test-service.ts'
+import { type Answer, openTestService, times, useSharedService } from '../support/test-service.ts'
 import { exchange } from './raw.ts'
 
-const LISTED = 'https://app.example.com'
+/** The headers of every response, those of CORS among them (ASVS 3.4.2). */
 
-const service = await openTestService({
-  env: { DASHBOARD_ORIGINS: `${LISTED},https://admin.example.com` },
-})
+const LISTED = 'https://app.example.com'
+const OTHER_LISTED = 'https://admin.example.com'
+const EVIL = 'https://evil.example'
+
+const service = await openTestService({ env: { DASHBOARD_ORIGINS: `${LISTED},${OTHER_LISTED}` } })
 const [address = ''] = service.addresses
 const admin = await service.addCompany()
-const viewer = await service.addUser(admin)
-const secret = await service.newSecret(admin)
-const lapsed = await service.addCompany()
-const lapsedSecret = await service.newSecret(lapsed)
-await changeSubscription(service.context, lapsed.companyId, { status: 'canceled' })
 const { accessToken: token } = await service.loginAs(admin)
-const viewerToken = (await service.loginAs(viewer)).accessToken
 const event = { type: 'a', data: {} }
 
-/** Every status, in the ways that lead to it. */
-const answers: Record<string, () => Promise<Pick<Answer, 'status' | 'headers'> | undefined>> = {
-  '200 of a sign-in': () => service.login(admin),
-  '200 of a read': () => service.call('/auth/session', { method: 'GET', token }),
-  '200 of a HEAD': () => service.call('/auth/session', { method: 'HEAD', token }),
-  '202 of events': () => service.send(admin.companyId, secret, event),
-  '204 of a logout': async () => {
-    const { accessToken } = await service.loginAs(admin)
-    return await service.call('/auth/logout', { token: accessToken })
-  },
-  '204 of a preflight': () =>
-    service.call('/auth/session', {
-      method: 'OPTIONS',
-      headers: { origin: LISTED, 'access-control-request-method': 'GET' },
-    }),
-  '400 of a body': () =>
-    service.call('/auth/login', { body: '{', headers: { 'content-type': 'application/json' } }),
-  '400 of a path': () => service.call('/%', { method: 'GET' }),
-  '400 of a message': async () => (await exchange(address, 'no HTTP\r\n\r\n'))[0],
-  '400 of two Hosts': async () =>
-    (await exchange(address, 'GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n'))[0],
-  '401 of no credential': () => service.call('/auth/session', { method: 'GET' }),
-  '401 of a password': () => service.login({ ...admin, password: 'wrong' }),
-  '402 of a subscription': () => service.send(lapsed.companyId, lapsedSecret, event),
-  '403 of a role': () => service.call('/auth/webhook-secret/status', { token: viewerToken }),
-  '404 of a path': () => service.call('/nothing'),
-  '405 of a method': () => service.call('/auth/login', { method: 'DELETE' }),
-  '405 of an OPTIONS from elsewhere': () =>
-    service.call('/auth/login', { method: 'OPTIONS', headers: { origin: 'https://evil.example' } }),
-  '409 of a version': () =>
-    service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion: 99 } }),
-  '413 of a body': () => service.call('/auth/login', { json: { email: 'x'.repeat(20_000) } }),
-  '415 of a body': () =>
-    service.call('/auth/login', { body: 'a=1', headers: { 'content-type': 'text/plain' } }),
-  '431 of the parser': async () =>
-    (await exchange(address, `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`))[0],
-  '431 of too many': async () =>
-    (await exchange(address, `GET / HTTP/1.1\r\nHost: a\r\n${'x:x\r\n'.repeat(200)}\r\n`))[0],
+type Headers = Record<string, string>
+type Headed = Pick<Answer, 'status' | 'headers'>
+
+async function sendRaw(head: string, headers: Headers): Promise<Headed> {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const [answer] = await exchange(address, `${head}${lines.join('')}\r\n`)
+  if (!answer) throw new Error('there is no answer')
+  return answer
 }
 
-function expectCommonHeaders({ status, headers }: Pick<Answer, 'status' | 'headers'>): void {
+/** Every way in which a response comes about. */
+const answers: Record<string, (headers: Headers) => Promise<Headed>> = {
+  '200 of a sign-in': (headers) => service.login(admin, { headers }),
+  '200 of a HEAD': (headers) => service.call('/auth/session', { method: 'HEAD', token, headers }),
+  '204 of a logout': async (headers) => {
+    const { accessToken } = await service.loginAs(admin)
+    return await service.call('/auth/logout', { token: accessToken, headers })
+  },
+  '400 of a body': (headers) =>
+    service.call('/auth/login', { body: '{', headers: { ...headers, 'content-type': 'application/json' } }),
+  '400 of a path': (headers) => service.call('/%zz', { method: 'GET', headers }),
+  '400 of a long ID': (headers) =>
+    service.call(`/auth/sessions/${'a'.repeat(300)}`, { method: 'DELETE', token, headers }),
+  '400 of two Hosts': (headers) => sendRaw('GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n', headers),
+  '401 of no credential': (headers) => service.getSession({ headers }),
+  '404 of a path': (headers) => service.call('/nothing', { headers }),
+  '405 of a method': (headers) => service.call('/auth/login', { method: 'DELETE', headers }),
+  '413 of a body': (headers) => service.call('/auth/login', { json: { email: 'x'.repeat(20_000) }, headers }),
+  '431 of long headers': (headers) =>
+    service.getSession({ headers: { ...headers, 'x-long': 'x'.repeat(20_000) } }),
+  '431 of many headers': (headers) =>
+    sendRaw(`GET / HTTP/1.1\r\nHost: a\r\n${'x:x\r\n'.repeat(200)}`, headers),
+}
+
+function expectCommonHeaders({ status, headers }: Headed): void {
   expect(headers).toMatchObject({
     'cache-control': 'no-store',
     'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
@@ -81,12 +70,66 @@ function expectCommonHeaders({ status, headers }: Pick<Answer, 'status' | 'heade
   else expect(headers['content-type']).toMatch(/^application\/(problem\+)?json; charset=utf-8$/)
 }
 
+const corsOf = ({ headers }: Headed) =>
+  Object.keys(headers).filter((name) => name.startsWith('access-control-'))
+
 describe('every response has the security headers, an ID, and a charset (ASVS 3.2.1, 3.4.1, 3.4.3, 3.4.4, 3.4.5, 3.4.6, 3.4.8, 3.5.8, 4.1.1, 13.4.6, 14.3.2):', () => {
-  test.for(Object.entries(answers))('the response %s has all headers', async ([name, ask]) => {
-    const answer = await ask()
-    expect(answer?.status).toBe(Number.parseInt(name, 10))
-    if (answer) expectCommonHeaders(answer)
+  test.for(Object.entries(answers))(
+    'the response %s has all headers, and those of CORS for listed origins only (ASVS 3.4.2)',
+    async ([name, ask]) => {
+      for (const headers of [{}, { origin: EVIL }, { origin: LISTED }]) {
+        const answer = await ask(headers)
+        expect(answer.status).toBe(Number.parseInt(name, 10))
+        expectCommonHeaders(answer)
+        if (!('origin' in headers) || headers.origin === EVIL) expect(corsOf(answer)).toEqual([])
+        else
+          expect(answer.headers).toMatchObject({
+            'access-control-allow-origin': LISTED,
+            'access-control-allow-credentials': 'true',
+            vary: expect.stringMatching(/origin/i),
+          })
+      }
+    },
+  )
+
+  test('a response to bytes that are not HTTP has all headers', async () => {
+    const answer = await sendRaw('no HTTP\r\n', {})
+    expect(answer.status).toBe(400)
+    expectCommonHeaders(answer)
   })
+
+  test.for([
+    ['a guarded path', '/auth/webhook-secret/status', 405],
+    ['an unknown path', '/nothing', 404],
+    ['a broken escape', '/%zz', 400],
+    ['a long ID', `/auth/sessions/${'a'.repeat(300)}`, 405],
+  ] as const)(
+    'a preflight for %s allows listed origins the headers that it names',
+    async ([, path, status]) => {
+      // Tracing libraries of pages add the last three.
+      const names = 'authorization,content-type,x-session-id,traceparent,baggage,sentry-trace'
+      const preflight = (origin: string) =>
+        service.call(path, {
+          method: 'OPTIONS',
+          headers: {
+            origin,
+            'access-control-request-method': 'POST',
+            'access-control-request-headers': names,
+          },
+        })
+      const answer = await preflight(LISTED)
+      expect(answer.status).toBe(204)
+      expectCommonHeaders(answer)
+      expect(answer.headers).toMatchObject({
+        'access-control-allow-origin': LISTED,
+        'access-control-allow-methods': 'GET, POST, PATCH, DELETE',
+        'access-control-allow-headers': names,
+      })
+      const refusal = await preflight(EVIL)
+      expect([refusal.status, corsOf(refusal)]).toEqual([status, []])
+      expectCommonHeaders(refusal)
+    },
+  )
 
   test('the key set and the OpenAPI document can be cached for 5 minutes', async () => {
     for (const path of ['/.well-known/jwks.json', '/openapi.json']) {
@@ -100,16 +143,12 @@ describe('every response has the security headers, an ID, and a charset (ASVS 3.
     }
   })
 
-  test('no two responses have the same ID', async () => {
-    const ids = await Promise.all(
-      Array.from({ length: 5 }, async () => (await service.call('/nothing')).headers['x-request-id']),
-    )
-    expect(new Set(ids).size).toBe(5)
-  })
-
-  test('the ID of a response is never the one that the client sent (ASVS 16.4.1)', async () => {
-    const { headers } = await service.call('/nothing', { headers: { 'x-request-id': 'canary' } })
-    expect(headers['x-request-id']).not.toBe('canary')
+  test('each response has a new ID, never one that the client sent (ASVS 16.4.1)', async () => {
+    const sent = { headers: { 'x-request-id': 'canary' } }
+    const received = await Promise.all(times(5, () => service.call('/nothing', sent)))
+    const ids = new Set(received.map(({ headers }) => headers['x-request-id']))
+    expect(ids.size).toBe(5)
+    expect(ids).not.toContain('canary')
   })
 
   test('an unforeseen fault is answered 500 without details (ASVS 16.5.1)', async () => {
@@ -126,12 +165,13 @@ describe('every response has the security headers, an ID, and a charset (ASVS 3.
   test('requests are answered 503 with Retry-After while the database is away (ASVS 16.5.2)', async () => {
     const cut = await openTestService()
     const person = await cut.addCompany()
+    const secret = await cut.newSecret(person)
     const { accessToken, refreshToken } = await cut.loginAs(person)
     await cutOff(inject('serverUrl'), new URL(cut.url).pathname.slice(1))
     for (const answer of await Promise.all([
       cut.login(person),
       cut.refresh(refreshToken),
-      cut.call('/auth/session', { method: 'GET', token: accessToken }),
+      cut.getSession({ token: accessToken }),
       cut.send(person.companyId, secret, event),
     ])) {
       expect([answer.status, answer.body.code]).toEqual([503, 'unavailable'])
@@ -140,6 +180,31 @@ describe('every response has the security headers, an ID, and a charset (ASVS 3.
       expect(JSON.stringify(answer.body)).not.toMatch(/connection|postgres|administrator|55000|57P01/i)
     }
   })
+})
+
+test('an origin is listed only if it is the same in every character (ASVS 3.4.2)', async () => {
+  const ask = (origin: string) => service.call('/nothing', { headers: { origin } })
+  for (const origin of [
+    'null',
+    '*',
+    'http://app.example.com',
+    'https://app.example.com:8443',
+    'https://app.example.com.evil.example',
+    'https://x.app.example.com',
+    'https://APP.example.com',
+    `${LISTED}/`,
+    `${LISTED}, ${EVIL}`,
+    '',
+  ])
+    expect([origin, corsOf(await ask(origin))]).toEqual([origin, []])
+  expect((await ask(OTHER_LISTED)).headers['access-control-allow-origin']).toBe(OTHER_LISTED)
+})
+
+test('no origin is listed without DASHBOARD_ORIGINS (ASVS 3.4.2)', async () => {
+  const { service: closed } = await useSharedService()
+  const headers = { origin: LISTED, 'access-control-request-method': 'GET' }
+  for (const method of ['GET', 'OPTIONS'])
+    expect(corsOf(await closed.call('/auth/session', { method, headers }))).toEqual([])
 })
 
 test('every limited route states its limit, and answers 429 beyond it (ASVS 2.4.1, RFC 6585 section 4)', async () => {
@@ -155,58 +220,50 @@ test('every limited route states its limit, and answers 429 beyond it (ASVS 2.4.
     'sign-in-attempts': 12,
     anonymous: 40,
   }
-  const env = Object.fromEntries(
-    Object.entries(limits).map(([name, max]) => [
-      `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`,
-      `${max}/${WINDOW}`,
-    ]),
-  )
-  const limited = await openTestService({ env: { ...env, RATE_LIMIT_SCALE: '1' } })
+  const variables = Object.entries(limits).map(([name, max]) => [
+    `LIMIT_${name.toUpperCase().replaceAll('-', '_')}`,
+    `${max}/${WINDOW}`,
+  ])
+  const limited = await openTestService({ env: { ...Object.fromEntries(variables), RATE_LIMIT_SCALE: '1' } })
   const person = await limited.addCompany()
   const other = await limited.addCompany()
   const first = await limited.loginAs(person)
   const second = await limited.loginAs(person)
   const key = await limited.newSecret(person)
-  const readSession = (accessToken: string) =>
-    limited.call('/auth/session', { method: 'GET', token: accessToken })
+  const read = (path: string) => limited.call(path, { method: 'GET' })
   let { refreshToken } = second
+  async function refresh(): Promise<Answer> {
+    const answer = await limited.refresh(refreshToken)
+    refreshToken = answer.body.refreshToken ?? refreshToken
+    return answer
+  }
+  const regenerate = () => limited.call('/auth/webhook-secret/regenerate', { token: second.accessToken })
   const rows: [name: keyof typeof limits, told: boolean, () => Promise<Answer>][] = [
     ['sign-in-failures', false, () => limited.login({ ...other, password: 'wrong' })],
-    [
-      'refresh',
-      true,
-      async () => {
-        const answer = await limited.refresh(refreshToken)
-        refreshToken = answer.body.refreshToken ?? refreshToken
-        return answer
-      },
-    ],
+    ['refresh', true, refresh],
     ['ingest', true, () => limited.send(person.companyId, key, event)],
-    [
-      'regenerate',
-      true,
-      () => limited.call('/auth/webhook-secret/regenerate', { token: second.accessToken }),
-    ],
-    ['session', true, () => readSession(first.accessToken)],
+    ['regenerate', true, regenerate],
+    ['session', true, () => limited.getSession({ token: first.accessToken })],
     ['bad-signatures', false, () => limited.send(other.companyId, key, event)],
-    ['refusals', false, () => readSession('nonsense')],
+    ['refusals', false, () => limited.getSession({ token: 'nonsense' })],
     ['sign-in-attempts', true, () => limited.login(person)],
-    ['anonymous', true, () => limited.call('/.well-known/jwks.json', { method: 'GET' })],
-    ['anonymous', true, () => limited.call('/openapi.json', { method: 'GET' })],
+    ['anonymous', true, () => read('/.well-known/jwks.json')],
+    ['anonymous', true, () => read('/openapi.json')],
     ['anonymous', false, () => limited.call('/nothing')],
     ['anonymous', false, () => limited.call('/openapi.json')],
   ]
   for (const [name, told, ask] of rows) {
+    const policy = `"${name}";q=${limits[name]};w=${WINDOW}`
     let answer = await ask()
     for (let asked = 1; answer.status !== 429 && asked <= limits[name]; asked += 1) {
       if (told) {
-        expect(answer.headers['ratelimit-policy'], name).toBe(`"${name}";q=${limits[name]};w=${WINDOW}`)
+        expect(answer.headers['ratelimit-policy'], name).toBe(policy)
         expect(answer.headers['ratelimit'], name).toMatch(new RegExp(`^"${name}";r=\\d+;t=\\d+$`))
       }
       answer = await ask()
     }
     expect([name, answer.status, answer.body.code]).toEqual([name, 429, 'rate_limited'])
-    expect(answer.headers['ratelimit-policy']).toBe(`"${name}";q=${limits[name]};w=${WINDOW}`)
+    expect(answer.headers['ratelimit-policy']).toBe(policy)
     const [, resetSeconds] = /^"[a-z-]+";r=0;t=(\d+)$/.exec(String(answer.headers['ratelimit'])) ?? []
     expect(answer.headers['retry-after'], name).toBe(resetSeconds)
     expect(Number(resetSeconds)).toBeGreaterThan(0)
