@@ -10,8 +10,8 @@ import { migrate } from '../../src/database/migrate.ts'
 import { showHashing, showLog, showProcess } from '../../src/http/metrics.ts'
 import { buildOps } from '../../src/http/ops.ts'
 import { whenDone } from '../support/cleanup.ts'
-import { databaseUrl } from '../support/postgres.ts'
-import { openTestService, useSharedService } from '../support/test-service.ts'
+import { cutOff, databaseUrl } from '../support/postgres.ts'
+import { useSharedService } from '../support/test-service.ts'
 
 const { service } = await useSharedService()
 const [connection] = service.connections
@@ -20,75 +20,53 @@ if (!connection || !registry) throw new Error('a service has an instance')
 const admin = await service.addCompany()
 
 /** The second listener, as server.ts opens it. */
-async function openOps(of: Connection, { registry = new Registry(), isServing = true } = {}) {
+async function openOps(of: Connection, registry = new Registry()) {
   showProcess(registry, 'primary', of)
   showHashing(registry, { waiting: 3 })
   showLog(registry, { lost: 5 })
   const ops = buildOps({ connection: of, registry, metrics: () => registry.metrics() })
-  const serve = (check = () => true) => ops.serve(check)
-  if (isServing) serve()
   const address = await ops.listen({ host: '127.0.0.1', port: 0 })
   whenDone(() => ops.close())
   const get = async (path: string, method: 'GET' | 'POST' = 'GET') => {
     const { statusCode, headers, body } = await request(address + path, { method })
     return { status: statusCode, type: headers['content-type'], text: await body.text() }
   }
-  const readiness = async () => {
+  /** What each of its probes says. */
+  async function state() {
     const { status, text } = await get('/readyz')
-    return [status, JSON.parse(text).reason]
+    const [, metric] = /^gatehouse_ready (\S+)$/m.exec((await get('/metrics')).text) ?? []
+    return { readyz: [status, JSON.parse(text)], metric, livez: (await get('/livez')).status }
   }
-  const readyMetric = async () => /^gatehouse_ready (\S+)$/m.exec((await get('/metrics')).text)?.[1]
-  return { serve, drain: () => ops.drain(), get, readiness, readyMetric }
+  return { serve: ops.serve, drain: ops.drain, get, state }
 }
 
-const main = await openOps(connection, { registry })
+/** The process is always alive. */
+const READY = { readyz: [200, { status: 'ok' }], metric: '1', livez: 200 }
+const unready = (reason: string) => ({
+  readyz: [503, { status: 'not ready', reason }],
+  metric: '0',
+  livez: 200,
+})
+
+const main = await openOps(connection, registry)
 
 describe('the operations listener:', () => {
-  test('the operations listener reports that the process is alive and ready', async () => {
-    expect(await main.get('/livez')).toMatchObject({
-      status: 200,
-      text: JSON.stringify({ status: 'ok', version: manifest.version }),
-    })
-    await expect.poll(() => main.get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
-  })
-
-  test('a draining process is not ready, but alive', async () => {
-    const ops = await openOps(connection)
-    ops.drain()
-    expect(await ops.readiness()).toEqual([503, 'draining'])
-    expect((await ops.get('/livez')).status).toBe(200)
-  })
-
-  test('a process is alive, but not ready, before its public listener is open', async () => {
-    const ops = await openOps(connection, { isServing: false })
-    expect(await ops.readiness()).toEqual([503, 'starting'])
-    expect((await ops.get('/livez')).status).toBe(200)
-    ops.serve()
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
-  })
-
-  test('readiness is a metric too', async () => {
-    const ops = await openOps(connection, { isServing: false })
-    expect(await ops.readyMetric()).toBe('0')
-    ops.serve()
-    await expect.poll(() => ops.readyMetric()).toBe('1')
-    ops.serve(() => false)
-    expect(await ops.readyMetric()).toBe('0')
-    ops.serve()
-    ops.drain()
-    expect(await ops.readyMetric()).toBe('0')
-  })
-
-  test('a process is not ready while no worker responds', async () => {
-    const ops = await openOps(connection, { isServing: false })
-    ops.serve(() => false)
-    expect(await ops.readiness()).toEqual([503, 'no worker'])
+  test('a process is ready while it serves, and alive from its start to its end', async () => {
+    expect(await main.state()).toEqual(unready('starting'))
+    main.serve(() => false)
+    expect(await main.state()).toEqual(unready('no worker'))
+    main.serve(() => true)
+    await expect.poll(main.state).toEqual(READY)
+    const text = JSON.stringify({ status: 'ok', version: manifest.version })
+    expect(await main.get('/livez')).toMatchObject({ status: 200, text })
+    main.drain()
+    expect(await main.state()).toEqual(unready('draining'))
   })
 
   test('a stalled database makes the process not ready until it continues (ASVS 16.5.2)', async () => {
-    const { hostname, port } = new URL(service.url)
-    const proxy = await openProxy(() => ({ host: hostname, port: Number(port) }))
     const url = new URL(service.url)
+    const server = { host: url.hostname, port: Number(url.port) }
+    const proxy = await openProxy(() => server)
     url.host = `127.0.0.1:${proxy.port}`
     const distant = connect({ url: url.href, poolSize: 2, timeoutScale: 100 })
     whenDone(async () => {
@@ -97,54 +75,33 @@ describe('the operations listener:', () => {
     })
     // Its statements wait for minutes.
     const ops = await openOps({ ...distant, health: distant.db })
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
+    ops.serve(() => true)
+    await expect.poll(ops.state).toEqual(READY)
 
     proxy.disturb({ kind: 'stall', ways: ['to server', 'to client'] })
     // Over an open connection at first, and then over one that is never established.
-    for (let probe = 0; probe < 2; probe += 1) {
-      expect(await ops.readiness()).toEqual([503, 'database unavailable'])
-      expect(await ops.readyMetric()).toBe('0')
-    }
+    for (let probe = 0; probe < 2; probe += 1)
+      expect(await ops.state()).toEqual(unready('database unavailable'))
     proxy.disturb(null)
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
+    await expect.poll(ops.state).toEqual(READY)
   })
 
-  test('an unknown path of the operations listener is not echoed', async () => {
-    const { status, type, text } = await main.get('/c4n4ry')
-    expect([status, type]).toEqual([404, 'application/problem+json; charset=utf-8'])
-    expect(JSON.parse(text)).toMatchObject({ status: 404, code: 'not_found' })
-    expect(text).not.toContain('c4n4ry')
-  })
-
-  test('a process is not ready while migrations are pending', async () => {
+  test('a process is ready only with a migrated database that is there (ASVS 16.5.2)', async () => {
+    const serverUrl = inject('serverUrl')
     const name = `gatehouse_${randomBytes(6).toString('hex')}`
-    await runStatement(inject('serverUrl'), `create database ${name}`)
-    const empty = connect({ url: databaseUrl(inject('serverUrl'), name), poolSize: 2 })
+    await runStatement(serverUrl, `create database ${name}`)
+    const empty = connect({ url: databaseUrl(serverUrl, name), poolSize: 2 })
     const ops = await openOps(empty)
-    await expect.poll(() => ops.readiness()).toEqual([503, 'migrations pending'])
+    ops.serve(() => true)
+    await expect.poll(ops.state).toEqual(unready('migrations pending'))
     await migrate(empty.db)
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
+    await expect.poll(ops.state).toEqual(READY)
+    await cutOff(serverUrl, name)
+    expect(await ops.state()).toEqual(unready('database unavailable'))
+    await runStatement(serverUrl, `alter database ${name} allow_connections true`)
+    await expect.poll(ops.state).toEqual(READY)
     await empty.close()
-    await runStatement(inject('serverUrl'), `drop database ${name}`)
-  })
-
-  test('a process is not ready, but alive, while the database is away (ASVS 16.5.2)', async () => {
-    const cut = await openTestService()
-    const [to] = cut.connections
-    if (!to) throw new Error('a service has an instance')
-    const ops = await openOps(to)
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
-    const name = new URL(cut.url).pathname.slice(1)
-    await runStatement(inject('serverUrl'), `alter database ${name} allow_connections false`)
-    await runStatement(
-      inject('serverUrl'),
-      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
-    )
-    expect(await ops.readiness()).toEqual([503, 'database unavailable'])
-    expect(await ops.readyMetric()).toBe('0')
-    expect((await ops.get('/livez')).status).toBe(200)
-    await runStatement(inject('serverUrl'), `alter database ${name} allow_connections true`)
-    await expect.poll(() => ops.readiness()).toEqual([200, undefined])
+    await runStatement(serverUrl, `drop database ${name}`)
   })
 
   test('metrics count requests by route pattern, without any of their values', async () => {
@@ -168,15 +125,19 @@ describe('the operations listener:', () => {
     }
     expect(text).toMatch(/^gatehouse_password_hashes_waiting 3$/m)
     // Each line is a comment or a sample.
-    for (const line of text.trim().split('\n')) {
+    for (const line of text.trim().split('\n'))
       expect(line).toMatch(/^(# (HELP|TYPE) \S+ .+|[a-z_]\w*(\{.*\})? \S+|)$/)
-    }
     for (const secret of [canary, admin.companyId, admin.email]) expect(text).not.toContain(secret)
   })
 
   test('the operations and public listeners share no path (ASVS 13.4.5)', async () => {
-    for (const path of ['/api/auth/login', '/api/openapi.json']) {
-      for (const method of ['GET', 'POST'] as const) expect((await main.get(path, method)).status).toBe(404)
+    for (const path of ['/api/auth/login', '/api/openapi.json', '/c4n4ry']) {
+      for (const method of ['GET', 'POST'] as const) {
+        const { status, type, text } = await main.get(path, method)
+        expect([status, type]).toEqual([404, 'application/problem+json; charset=utf-8'])
+        expect(JSON.parse(text)).toMatchObject({ status: 404, code: 'not_found' })
+        expect(text).not.toContain(path)
+      }
     }
     const [address] = service.addresses
     for (const path of ['/livez', '/readyz', '/metrics', '/api/livez', '/api/readyz', '/api/metrics']) {
