@@ -75,7 +75,7 @@ const corsOf = ({ headers }: Headed) =>
 
 describe('every response has the security headers, an ID, and a charset (ASVS 3.2.1, 3.4.1, 3.4.3, 3.4.4, 3.4.5, 3.4.6, 3.4.8, 3.5.8, 4.1.1, 13.4.6, 14.3.2):', () => {
   test.for(Object.entries(answers))(
-    'the response %s has all headers, and those of CORS for listed origins only (ASVS 3.4.2)',
+    'the response %s has all headers, with CORS only for listed origins (ASVS 3.4.2)',
     async ([name, ask]) => {
       for (const headers of [{}, { origin: EVIL }, { origin: LISTED }]) {
         const answer = await ask(headers)

@@ -58,7 +58,7 @@ async function contents(): Promise<unknown> {
   return await Promise.all(digests)
 }
 
-test('every route reads its body strictly, and stores nothing of a refused one', async () => {
+test('every route reads bodies strictly, and stores nothing of refused ones', async () => {
   // The secret's use is noted once a minute, and time stands still here.
   await sendEvents('{}')
   const before = await contents()
@@ -79,7 +79,7 @@ test.for(['"text"', '1', 'true', '[]', 'null'])(
 )
 
 describe('numbers:', () => {
-  test('a number that a double cannot hold as written is refused with its path (ASVS 1.4.2)', async () => {
+  test('a number that a double cannot hold is refused with its path (ASVS 1.4.2)', async () => {
     for (const send of [logIn, logOut, sendEvents]) {
       const answer = await send('{"a":[{"b/c":9007199254740993}]}')
       expectProblem(answer, [400, 'invalid_request'])
@@ -88,7 +88,7 @@ describe('numbers:', () => {
     }
   })
 
-  test('the data of an event keeps every digit within the range of a double', async () => {
+  test('event data keeps every digit of numbers within the range of doubles', async () => {
     const event = (amount: string) => `{"id":"amount","type":"a","data":{"amounts":[${amount}]}}`
     const message = expect.stringMatching(/range of a 64-bit float .* 400 characters$/)
     for (const amount of ['1e-20000', '-1e309', `1.${'0'.repeat(399)}`]) {
@@ -104,7 +104,7 @@ describe('numbers:', () => {
 })
 
 describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5):', () => {
-  test('a body is refused if a field is missing or of another type', async () => {
+  test('a body with a missing or mistyped field is refused', async () => {
     const passwords = [1, 0, true, null, [], [password], {}, '']
     const missing = Object.keys(login).map((name) => ({ [name]: undefined }))
     for (const fields of [...passwords.map((password) => ({ password })), ...missing])
@@ -114,14 +114,10 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
   })
 
   test('an unknown field is refused by its name', async () => {
-    const event = { type: 'a', data: {} }
     const rows: [Send, object, string][] = [
       [logIn, { ...login, role: 'admin' }, '/role'],
       [logIn, { ...login, Email: email }, '/Email'],
       [regenerate, { version: 1 }, '/version'],
-      [sendEvents, { ...event, companyId }, '/companyId'],
-      [sendEvents, { events: [event], type: 'a' }, '/type'],
-      [sendEvents, { events: [event, { ...event, at: 1 }] }, '/events/1/at'],
       [logOut, { a: 1 }, '/a'],
     ]
     for (const [send, json, path] of rows) {
@@ -136,8 +132,6 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
     const rows: [wrong: object, path: string, message: RegExp][] = [
       [{ ...good, type: 'X' }, '/type', /^must be words of a-z 0-9 _ with a dot/],
       [{ ...good, type: 1 }, '/type', /string/],
-      [{ ...good, type: ['a'] }, '/type', /string/],
-      [{ ...good, data: 1 }, '/data', /object/],
       [{ ...good, data: '{}' }, '/data', /object/],
       [{ ...good, data: null }, '/data', /object/],
       [{ ...good, data: [] }, '/data', /object/],
@@ -145,14 +139,14 @@ describe('nothing is coerced, dropped, or filled in (ASVS 2.2.1, 15.3.3, 15.3.5)
       [{ ...good, id: 1 }, '/id', /string/],
       [{ ...good, occurredAt: 'today' }, '/occurredAt', /^must be a time .*such as 2026/],
       [{ ...good, occurredAt: '2026-11-20 10:15:00Z' }, '/occurredAt', /^must be a time with a T/],
-      [{ ...good, occurredAt: 1 }, '/occurredAt', /string/],
-      [{ ...good, at: 1 }, '/at', /not known/],
+      [{ ...good, companyId }, '/companyId', /^is not known here$/],
       [{ data: {} }, '/type', /missing/],
       [{ type: 'a' }, '/data', /missing/],
       [{}, '/type', /missing/],
       [{ events: [] }, '/events', /fewer/],
       [{ events: 1 }, '/events', /array/],
       [{ events: good }, '/events', /array/],
+      [{ events: [good], type: 'a' }, '/type', /^is not known here$/],
     ]
     for (const [wrong, path, message] of rows) {
       const forms: [object, string][] = [[wrong, path]]
@@ -212,7 +206,7 @@ describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
     return JSON.stringify(event)
   }
 
-  test('every route refuses a byte more than 16 KB, and ingest than 512 KB', async () => {
+  test('bodies are limited to 16 KB, and to 512 KB for events', async () => {
     for (const send of routes) {
       const [limit, accepted] = send === sendEvents ? [512 * 1024, 202] : [16 * 1024, 400]
       expectProblem(await send(padded(limit + 1)), [413, 'payload_too_large'])
@@ -221,11 +215,10 @@ describe('the size of a body (ASVS 2.4.1, RFC 9110 section 15.5.14):', () => {
   })
 
   test('a chunked body is refused at its limit, and the connection closed', async () => {
+    const head =
+      'POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n'
     const chunk = `4000\r\n${' '.repeat(16 * 1024)}\r\n`
-    const [answer] = await exchange(
-      address,
-      `POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}1\r\n{`,
-    )
+    const [answer] = await exchange(address, `${head}\r\n${chunk}1\r\n{`)
     expect(answer?.headers['connection']).toBe('close')
     if (answer) expectProblem(answer, [413, 'payload_too_large'])
   })
@@ -239,7 +232,7 @@ test.for(['/%', '/%zz', '/auth/%e2%82', '/auth/login/%c0%af', '/%ff'])(
 )
 
 describe('queries (ASVS 15.3.7):', () => {
-  test('every route refuses a query with a broken escape, or an unknown parameter', async () => {
+  test('every route refuses broken escapes and unknown parameters in queries', async () => {
     const send = (path: string) => (query: string) => service.call(path + query, { token })
     for (const withQuery of [
       (query: string) => get(`/auth/audit${query}`),

@@ -2,7 +2,7 @@ import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import { openDoor } from '../support/door.ts'
 import { openTestService } from '../support/test-service.ts'
 import { forge, openForge } from '../token/forge.ts'
@@ -29,45 +29,43 @@ async function run(title: string) {
 
 const admin = await service.addCompany()
 
-describe('the code for access tokens', () => {
-  test('the code for access tokens verifies one offline, with all listed claims (RFC 9068, section 4)', async () => {
-    const { verifyAccessToken } = await run('Access tokens')
-    const { accessToken, session, user } = await service.loginAs(admin)
-    const claims = await verifyAccessToken(accessToken)
-    expect(claims).toMatchObject({
-      sub: user.id,
-      cid: admin.companyId,
-      sid: session.id,
-      role: 'admin',
-      perms: expect.arrayContaining(['members:manage']),
-    })
-    const listed = [...chapterOf('Access tokens').matchAll(/^\| `(\w+)` \|/gm)].map(([, claim]) => claim)
-    expect(listed.toSorted()).toEqual(Object.keys(claims).sort())
-    expect(chapterOf('Access tokens')).toContain(`the issuer: \`${claims.iss}\``)
-    expect(chapterOf('Access tokens')).toContain(`the audience: \`${claims.aud}\``)
+test('the code for access tokens verifies one offline, with all listed claims (RFC 9068, section 4)', async () => {
+  const { verifyAccessToken } = await run('Access tokens')
+  const { accessToken, session, user } = await service.loginAs(admin)
+  const claims = await verifyAccessToken(accessToken)
+  expect(claims).toMatchObject({
+    sub: user.id,
+    cid: admin.companyId,
+    sid: session.id,
+    role: 'admin',
+    perms: expect.arrayContaining(['members:manage']),
   })
+  const chapter = chapterOf('Access tokens')
+  const listed = [...chapter.matchAll(/^\| `(\w+)` \|/gm)].map(([, claim]) => claim)
+  expect(listed.toSorted()).toEqual(Object.keys(claims).sort())
+  expect(chapter).toContain(`the issuer: \`${claims.iss}\``)
+  expect(chapter).toContain(`the audience: \`${claims.aud}\``)
+})
 
-  test('the code for access tokens refuses all other tokens', async () => {
-    const { verifyAccessToken } = await run('Access tokens')
-    const { access, accessToken, refreshToken } = await openForge(service, admin)
-    const { header, claims } = access
-    await expect(verifyAccessToken(forge(access))).resolves.toEqual(claims)
-    const { sid: _sid, ...withoutSession } = claims
-    for (const token of [
-      refreshToken,
-      forge(access, { payload: { ...claims, iss: 'https://auth.example.com/api' } }),
-      forge(access, { payload: { ...claims, aud: 'gatehouse/refresh' } }),
-      forge(access, { payload: { ...claims, exp: Math.floor(Date.now() / 1000) - 1 } }),
-      forge(access, { payload: withoutSession }),
-      forge(access, { header: { ...header, typ: 'rt+jwt' } }),
-      forge(access, { header: { ...header, alg: 'none' } }),
-      forge(access, { sign: () => Buffer.alloc(64) }),
-      accessToken.slice(1),
-      '',
-    ]) {
-      await expect(verifyAccessToken(token)).rejects.toThrow()
-    }
-  })
+test('the code for access tokens refuses all other tokens', async () => {
+  const { verifyAccessToken } = await run('Access tokens')
+  const { access, accessToken, refreshToken } = await openForge(service, admin)
+  const { header, claims } = access
+  await expect(verifyAccessToken(forge(access))).resolves.toEqual(claims)
+  const { sid: _sid, ...withoutSession } = claims
+  for (const token of [
+    refreshToken,
+    forge(access, { payload: { ...claims, iss: 'https://auth.example.com/api' } }),
+    forge(access, { payload: { ...claims, aud: 'gatehouse/refresh' } }),
+    forge(access, { payload: { ...claims, exp: Math.floor(Date.now() / 1000) - 1 } }),
+    forge(access, { payload: withoutSession }),
+    forge(access, { header: { ...header, typ: 'rt+jwt' } }),
+    forge(access, { header: { ...header, alg: 'none' } }),
+    forge(access, { sign: () => Buffer.alloc(64) }),
+    accessToken.slice(1),
+    '',
+  ])
+    await expect(verifyAccessToken(token)).rejects.toThrow()
 })
 
 test('the code for signed events creates valid signatures', async () => {
@@ -75,17 +73,9 @@ test('the code for signed events creates valid signatures', async () => {
   const secret = await service.newSecret(admin)
   const body = '{"type":"a","data":{"name":"Zoë"}}'
   const timestamp = Math.floor(service.clock.now() / 1000)
-  const send = (signature: string) =>
-    service.call('/events/ingest', {
-      body,
-      headers: {
-        'content-type': 'application/json',
-        'x-company-id': admin.companyId,
-        'webhook-id': 'one',
-        'webhook-timestamp': String(timestamp),
-        'webhook-signature': signature,
-      },
-    })
-  expect((await send(sign(secret, { id: 'one', timestamp, body }))).status).toBe(202)
-  expect((await send(sign(secret, { id: 'two', timestamp, body }))).status).toBe(401)
+  const statusOf = async (id: string) => {
+    const headers = { 'webhook-id': 'one', 'webhook-signature': sign(secret, { id, timestamp, body }) }
+    return (await service.send(admin.companyId, secret, body, { headers })).status
+  }
+  expect([await statusOf('one'), await statusOf('two')]).toEqual([202, 401])
 })

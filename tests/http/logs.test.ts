@@ -112,7 +112,7 @@ describe('every request leaves one line (ASVS 16.2.1, 16.2.2, 16.2.4, 16.3.1, 16
     await expectLine(service.getSession({ token: accessToken }), expired)
   })
 
-  test('the log names the session of a platform request, and whether it is live', async () => {
+  test('platform requests log their session, and whether it is live', async () => {
     const client = await addClient(service)
     const person = await service.addCompany()
     const { accessToken, refreshToken, session } = await service.loginAs(person)

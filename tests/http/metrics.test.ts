@@ -32,7 +32,7 @@ async function read(name: string): Promise<Record<string, number>> {
 }
 
 describe('counted:', () => {
-  test('metrics count sign-ins and refreshes by outcome and reason, and theft by itself', async () => {
+  test('metrics count sign-ins and refreshes by outcome and reason, and theft', async () => {
     const { refreshToken } = await service.loginAs(admin)
     await service.login({ ...admin, password: 'a wrong password' })
     await service.call('/auth/login', { json: {} })

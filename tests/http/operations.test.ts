@@ -51,7 +51,7 @@ const unready = (reason: string) => ({
 const main = await openOps(connection, registry)
 
 describe('the operations listener:', () => {
-  test('a process is ready while it serves, and alive from its start to its end', async () => {
+  test('a process is alive throughout, and ready only while it serves', async () => {
     expect(await main.state()).toEqual(unready('starting'))
     main.serve(() => false)
     expect(await main.state()).toEqual(unready('no worker'))

@@ -97,7 +97,7 @@ describe('SIGTERM:', () => {
     },
   )
 
-  test('a draining service answers and closes connections until a later signal ends it', async () => {
+  test('a draining service answers and closes connections until a later signal', async () => {
     const headers = await addReader(testService)
     const { address, platform, ops, child, exit, told } = await start({ DRAIN_DELAY_SECONDS: '600' })
     const drained = request(`${platform}/events?wait=25`, { headers })

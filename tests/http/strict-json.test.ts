@@ -311,7 +311,7 @@ describe('a number', () => {
     expect(lengths).toEqual(['"a"'.length])
   })
 
-  test('a number is accepted if a double holds it, and kept by its exact value', () => {
+  test('a number is accepted if a double holds it, and kept exactly', () => {
     const { below, isOneIn } = createRandom('numbers')
     const digits = (most: number) => times(1 + below(most), () => below(10)).join('')
     let accepted = 0

@@ -59,7 +59,7 @@ test('an ignored X-Forwarded-For is logged once a minute, without its value', as
   expect(warnings().length).toBe(2)
 })
 
-test('a sign-in by cookie from a different site is logged once a minute', async () => {
+test('a cookie sign-in from a different site is logged once a minute', async () => {
   const admin = await service.addCompany()
   const warnings = () => warningsOf(service, /browsers drop its SameSite=Strict cookie/)
   const signIn = async (mode: string, site: string) => {
