@@ -184,18 +184,10 @@ describe('every response has the security headers, an ID, and a charset (ASVS 3.
 
 test('an origin is listed only if it is the same in every character (ASVS 3.4.2)', async () => {
   const ask = (origin: string) => service.call('/nothing', { headers: { origin } })
-  for (const origin of [
-    'null',
-    '*',
-    'http://app.example.com',
-    'https://app.example.com:8443',
-    'https://app.example.com.evil.example',
-    'https://x.app.example.com',
-    'https://APP.example.com',
-    `${LISTED}/`,
-    `${LISTED}, ${EVIL}`,
-    '',
-  ])
+  const others =
+    'null * http://app.example.com https://app.example.com:8443 https://app.example.com.evil.example ' +
+    'https://x.app.example.com https://APP.example.com https://app.example.com/'
+  for (const origin of [...others.split(' '), `${LISTED}, ${EVIL}`, ''])
     expect([origin, corsOf(await ask(origin))]).toEqual([origin, []])
   expect((await ask(OTHER_LISTED)).headers['access-control-allow-origin']).toBe(OTHER_LISTED)
 })
