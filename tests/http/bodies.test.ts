@@ -73,8 +73,8 @@ test('every route reads bodies strictly, and stores nothing of refused ones', as
 test.for(['"text"', '1', 'true', '[]', 'null'])(
   'a JSON body that is not an object is refused: %s',
   async (body) => {
-    expectProblem(await logIn(body), [400, 'invalid_request'])
-    expectProblem(await sendEvents(body), [400, 'invalid_request'])
+    for (const send of [logIn, sendEvents, regenerate])
+      expectProblem(await send(body), [400, 'invalid_request'])
   },
 )
 

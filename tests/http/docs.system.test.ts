@@ -1,13 +1,22 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, inject, onTestFinished, test } from 'vitest'
 import { startProgram } from '../support/program.ts'
 
-test('the documentation is one self-contained page, created without a database (ASVS 2.1.1)', async () => {
+const PROJECT = resolve(import.meta.dirname, '../..')
+const LINTER = resolve(PROJECT, 'node_modules/@redocly/cli/bin/cli.js')
+
+async function openFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-docs-test-'))
   onTestFinished(() => rm(folder, { recursive: true }))
-  const page = join(folder, 'page.html')
+  return folder
+}
+
+test('the documentation is one self-contained page, created without a database (ASVS 2.1.1)', async () => {
+  const page = join(await openFolder(), 'page.html')
   const variables = {
     // It asks for none of what the service needs then.
     NODE_ENV: 'production',
@@ -33,3 +42,19 @@ test('the documentation is one self-contained page, created without a database (
   const addresses = html.match(/https?:\/\/[a-z\d-]+(?:\.[a-z\d-]+)+/gi) ?? []
   expect([...new Set(addresses)].sort()).toEqual(['http://www.w3.org', 'https://auth.gatehouse.test'])
 })
+
+test.for(['api', 'platform'] as const)(
+  'the OpenAPI document of the %s listener passes the linter (ASVS 2.1.1)',
+  async (listener) => {
+    const file = join(await openFolder(), 'openapi.json')
+    await writeFile(file, inject('openapi')[listener])
+    const options = [LINTER, 'lint', file, '--extends', 'recommended-strict', '--format', 'json']
+    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' }
+    const { stdout } = await promisify(execFile)(process.execPath, options, { cwd: PROJECT, env }).catch(
+      (failure: { stdout: string }) => failure,
+    )
+    const { totals, problems } = JSON.parse(stdout)
+    expect(problems).toEqual([])
+    expect(totals).toMatchObject({ errors: 0, warnings: 0 })
+  },
+)

@@ -14,10 +14,12 @@ const routes = operations
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
+const reader = await service.loginAs(await service.addCompany())
 
-/** Sends a request with the rest of its head, and the body. */
+/** Sends a request with the rest of its head, and the body. What writes gets a session of its own, since it can end it. */
 async function send({ method, path }: { method: string; path: string }, rest: string) {
-  const { accessToken, refreshToken } = await service.loginAs(admin)
+  const isReading = method === 'GET' || method === 'HEAD'
+  const { accessToken, refreshToken } = isReading ? reader : await service.loginAs(admin)
   const token = path === '/api/auth/refresh' ? refreshToken : accessToken
   const head = `${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${token}\r\n`
   const [answer] = await exchange(service.addresses[0] ?? '', head + rest)
@@ -59,10 +61,4 @@ test.for([
   expect((await send({ method: 'GET', path: '/api/auth/session' }, rest))?.status).toBe(200)
   expect((await send({ method: 'HEAD', path: '/api/auth/session' }, rest))?.status).toBe(200)
   expect((await send({ method: 'POST', path: '/api/auth/logout' }, rest))?.status).toBe(204)
-})
-
-test('a route with an optional body refuses an empty array and null', async () => {
-  const path = '/api/auth/webhook-secret/regenerate'
-  for (const body of ['[]', 'null'])
-    expect((await send({ method: 'POST', path }, length('application/json', body)))?.status).toBe(400)
 })

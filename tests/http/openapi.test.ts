@@ -4,7 +4,7 @@ import { document, operationOf, operations, schemas } from './document.ts'
 
 /**
  * Readers need no other document (ASVS 2.1.1, 2.1.3). Every response is compared with it in `support/contract.ts`, and a
- * linter reads it in `openapi-lint.system.test.ts`.
+ * linter reads it in `docs.system.test.ts`.
  */
 
 test('the OpenAPI document is version 3.1 of this interface at PUBLIC_URL', () => {
