@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
+import { sessionRow } from './state.ts'
 
 const { service } = await useSharedService()
 const admin = await service.addCompany()
-
-const sessionRow = (sessionId: string) =>
-  service.db.selectFrom('sessions').selectAll().where('session_id', '=', sessionId).executeTakeFirstOrThrow()
 
 /** The cookie of a new session, and the ID that its page would send. */
 async function openSession() {
@@ -32,16 +30,14 @@ describe('X-Session-Id', () => {
     const shown = await openSession()
     const current = await openSession()
     service.clock.advance(120)
-    const before = [await sessionRow(shown.id), await sessionRow(current.id)]
+    const rows = () => Promise.all([shown, current].map(({ id }) => sessionRow(service, id)))
+    const before = await rows()
     for (const id of [shown.id, '', 'x', `${current.id}0`]) {
-      const { status, body } = await service.call(path, {
-        method,
-        cookie: current.cookie,
-        headers: showing(id),
-      })
+      const headers = showing(id)
+      const { status, body } = await service.call(path, { method, cookie: current.cookie, headers })
       expect([status, body.code]).toEqual([409, 'session_changed'])
     }
-    expect([await sessionRow(shown.id), await sessionRow(current.id)]).toEqual(before)
+    expect(await rows()).toEqual(before)
     expect((await service.getSession({ cookie: shown.cookie, at: 1 })).status).toBe(200)
   })
 
@@ -49,25 +45,17 @@ describe('X-Session-Id', () => {
     const shown = await openSession()
     const ended = await openSession()
     await service.call('/auth/logout', { cookie: ended.cookie })
-    for (const [method, path] of [
-      ['GET', '/auth/session'],
-      ['POST', '/auth/logout'],
-    ] as const) {
-      const answer = await service.call(path, { method, cookie: ended.cookie, headers: showing(shown.id) })
+    const request = { cookie: ended.cookie, headers: showing(shown.id) }
+    for (const answer of [await service.getSession(request), await service.call('/auth/logout', request)])
       expect([answer.status, answer.body.code]).toEqual([401, 'session_ended'])
-    }
   })
 
   test('a late request does not expire a cookie that re-authentication replaced', async () => {
     const { cookie, id } = await openSession()
-    const { password } = admin
-    const proof = await service.call('/auth/reauthenticate', {
-      cookie,
-      json: { password },
-      headers: showing(id),
-    })
-    expect(proof.status).toBe(204)
-    const late = await service.getSession({ cookie, headers: showing(id) })
+    const headers = showing(id)
+    const json = { password: admin.password }
+    expect((await service.call('/auth/reauthenticate', { cookie, json, headers })).status).toBe(204)
+    const late = await service.getSession({ cookie, headers })
     expect([late.status, late.headers['set-cookie']]).toEqual([401, undefined])
     expect((await service.getSession({ cookie })).headers['set-cookie']).toBeDefined()
   })
@@ -75,12 +63,8 @@ describe('X-Session-Id', () => {
   test('X-Session-Id is ignored beside an access token', async () => {
     const shown = await openSession()
     const { accessToken: token } = await service.loginAs(admin)
-    for (const [method, path, status] of [
-      ['GET', '/auth/session', 200],
-      ['POST', '/auth/logout', 204],
-    ] as const) {
-      const answer = await service.call(path, { method, token, headers: showing(shown.id) })
-      expect(answer.status).toBe(status)
-    }
+    const request = { token, headers: showing(shown.id) }
+    expect((await service.getSession(request)).status).toBe(200)
+    expect((await service.call('/auth/logout', request)).status).toBe(204)
   })
 })

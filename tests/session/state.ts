@@ -4,8 +4,6 @@ import type { Answer, TestService } from '../support/test-service.ts'
 
 /** Sessions in the database, and what a client can see of them. */
 
-export type Credential = { token?: string; cookie?: string }
-
 /** The response to a credential of an ended session. */
 export const ended = (reason: string) => ({ status: 401, body: { code: 'session_ended', reason } })
 
