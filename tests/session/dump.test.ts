@@ -9,41 +9,43 @@ import { PASSWORD, type Person, useSharedService } from '../support/test-service
 
 const { service, mailbox } = await useSharedService()
 const admin = await service.addCompany()
+const { companyId } = admin
 const tokens = await service.loginAs(admin)
 const { body: refreshed } = await service.refresh(tokens.refreshToken, { key: 'a-key-of-the-client' })
 const cookie = await service.cookieOf(admin)
 const formerSecret = await service.newSecret(admin)
 const secret = await service.newSecret(admin)
-const newcomer = 'newcomer@x.example'
-await service.call('/auth/register', {
-  json: { companyName: 'Other', name: 'New', email: newcomer, password: PASSWORD },
-})
-await service.call('/auth/password/forgot', { json: { companyId: admin.companyId, email: admin.email } })
-await invite(service.context, admin.companyId, { email: 'guest@x.example', role: 'viewer' })
-const mailed = []
-for (const address of [newcomer, admin.email, 'guest@x.example'])
-  mailed.push((await mailbox.mailTo(address)).token)
-const [verifyToken = '', resetToken = '', inviteToken = ''] = mailed
-const byAdmin = { token: (await service.loginAs(admin)).accessToken }
-const newEmail = 'renamed@x.example'
+const payload = { type: 'payment.created', data: { amount: 1 } }
+
+/** The token in the next email to an address. */
+const tokenTo = async (address: string, subject = '') => (await mailbox.mailTo(address, subject)).token
+
 /** Requests a new email address, and returns the token that is mailed to it. */
 async function askForEmail(person: Person, newEmail: string): Promise<string> {
   const { accessToken: token } = await service.loginAs(person)
   const mailCode = await mailedCodeOf(service, { token }, 'email_change_code')
   await service.call('/auth/email/change', { token, json: { newEmail, mailCode } })
-  return (await mailbox.mailTo(newEmail)).token
+  return await tokenTo(newEmail)
 }
-const confirmToken = await askForEmail(await service.addUser(admin), newEmail)
+
+const newcomer = 'newcomer@x.example'
+await service.call('/auth/register', {
+  json: { companyName: 'Other', name: 'New', email: newcomer, password: PASSWORD },
+})
+await service.call('/auth/password/forgot', { json: { companyId, email: admin.email } })
+await invite(service.context, companyId, { email: 'guest@x.example', role: 'viewer' })
+const verifyToken = await tokenTo(newcomer)
+const resetToken = await tokenTo(admin.email)
+const inviteToken = await tokenTo('guest@x.example')
+const confirmToken = await askForEmail(await service.addUser(admin), 'renamed@x.example')
 const renamed = await service.addUser(admin)
-const token = await askForEmail(renamed, 'already-renamed@x.example')
-await service.call('/auth/email/confirm', { json: { token } })
-const { token: undoToken } = await mailbox.mailTo(renamed.email, 'was changed')
+const usedToken = await askForEmail(renamed, 'already-renamed@x.example')
+await service.call('/auth/email/confirm', { json: { token: usedToken } })
+const undoToken = await tokenTo(renamed.email, 'was changed')
 const { body: server } = await service.call('/auth/members', {
-  ...byAdmin,
+  token: (await service.loginAs(admin)).accessToken,
   json: { name: 'Billing', role: 'developer' },
 })
-const WAIT = { timeout: 100_000, interval: 50 }
-const payload = { type: 'payment.created', data: { amount: 1 } }
 
 interface Cell {
   table: string
@@ -51,10 +53,19 @@ interface Cell {
   value: string
 }
 
-/** Every value of every row. With a company, only of its rows, and of a few rows that belong to no company. */
+/**
+ * Every value of every row. With a company, only of its rows, and of a few rows that belong to no company; and one ID and time
+ * of each column.
+ */
 async function dump(companyId?: string): Promise<Cell[]> {
-  const { rows: columns } = await sql<{ table: string; column: string; hasCompany: boolean }>`
+  const { rows: columns } = await sql<{
+    table: string
+    column: string
+    isOfOneForm: boolean
+    hasCompany: boolean
+  }>`
     select table_name as "table", column_name as "column",
+      data_type in ('uuid', 'timestamp with time zone') as "isOfOneForm",
       bool_or(column_name = 'company_id') over (partition by table_name) as "hasCompany"
     from information_schema.columns
     where table_schema not in ('pg_catalog', 'information_schema')
@@ -62,8 +73,9 @@ async function dump(companyId?: string): Promise<Cell[]> {
     service.db,
   )
   const cells = []
-  for (const { table, column, hasCompany } of columns) {
-    const few = hasCompany ? sql`and company_id = ${companyId}` : sql`limit 5`
+  for (const { table, column, isOfOneForm, hasCompany } of columns) {
+    const its = hasCompany ? sql`and company_id = ${companyId}` : sql``
+    const few = sql`${its} limit ${isOfOneForm ? 1 : hasCompany ? null : 2}`
     const { rows } = await sql<{ value: string }>`
       select ${sql.ref(column)}::text as value from ${sql.table(table)}
       where ${sql.ref(column)} is not null ${companyId === undefined ? sql`` : few}`.execute(service.db)
@@ -87,7 +99,7 @@ function readings(value: string): Buffer[] {
 function traces(credential: string): Buffer[] {
   const raw = Buffer.from(credential)
   const signature = credential.split('.').at(-1) ?? credential
-  const key = credential.replace(/^(whsec|verify|reset|invite|confirm)_/, '')
+  const key = credential.replace(/^(whsec|verify|reset|invite|confirm|undo)_/, '')
   const forms = [raw, Buffer.from(key, 'base64'), Buffer.from(signature, 'base64url')]
   return [
     ...forms,
@@ -124,39 +136,35 @@ const uses = {
 }
 
 describe('a dump of the database', async () => {
-  await service.send(admin.companyId, secret, payload)
-  await service.send(admin.companyId, formerSecret, payload)
+  await service.send(companyId, secret, payload)
+  await service.send(companyId, formerSecret, payload)
   await vi.waitUntil(async () => {
     const refused = await service.db.selectFrom('refused_requests').select('reason').execute()
     return refused.some(({ reason }) => reason === 'previous_secret')
-  }, WAIT)
+  }, 100_000)
   await service.login({ ...admin, password: 'a password that is wrong' })
   const cells = await dump()
   const read = cells.flatMap((cell) => readings(cell.value).map((bytes) => ({ ...cell, bytes })))
 
   test('the dump holds the whole database', () => {
-    const tables = new Set(cells.map(({ table }) => table))
-    for (const table of [
-      'users',
-      'sessions',
-      'signing_secrets',
-      'former_signing_secrets',
-      'invitations',
-      'refused_requests',
-      'signing_keys',
-      'events',
-      'audit_events',
-    ]) {
-      expect(tables).toContain(table)
-    }
+    expect(cells.map(({ table }) => table)).toEqual(
+      expect.arrayContaining([
+        'former_signing_secrets',
+        'invitations',
+        'refused_requests',
+        'signing_keys',
+        'events',
+        'audit_events',
+      ]),
+    )
     const values = cells.map(({ value }) => value)
     expect(values).toContain(admin.email)
     expect(values).toContain(`\\x${createHash('sha256').update(cookie).digest('hex')}`)
   })
 
-  test.each([...credentials, ['wrong password', 'a password that is wrong']])(
+  test.for([...credentials, ['wrong password', 'a password that is wrong']])(
     'the dump holds no %s, plain or encoded (ASVS 14.2.2)',
-    (_what, credential) => {
+    ([, credential = '']) => {
       for (const trace of traces(credential)) {
         const found = read.filter(({ bytes }) => bytes.includes(trace))
         expect(found.map(({ table, column }) => `${table}.${column}`)).toEqual([])
@@ -166,7 +174,7 @@ describe('a dump of the database', async () => {
 
   test('no value in the dump works as a credential', async () => {
     // Whatever is long enough to be a credential, whole and in parts, in the encodings of credentials.
-    const own = await dump(admin.companyId)
+    const own = await dump(companyId)
     const strings = new Set(
       own
         .flatMap(({ value }) => [value, ...value.split(/[^A-Za-z0-9+/=_-]+/)])
@@ -180,20 +188,17 @@ describe('a dump of the database', async () => {
       }),
     )
     const headerSafe = [...candidates].filter((value) => /^[\x21-\x3a\x3c-\x7e]{16,8000}$/.test(value))
-    const accepted: string[] = []
     const attempt = async (what: string, sending: Promise<{ status: number }>) => {
       const { status } = await sending
-      expect(status).toBeLessThan(500)
-      if (status < 300) accepted.push(what)
+      expect([what, status]).toEqual([what, expect.toSatisfy((got) => got >= 400 && got < 500)])
     }
     for (const value of candidates) {
       if (value.length <= 1024)
         await attempt(`password ${value}`, service.login({ ...admin, password: value }))
-      const whsec = `whsec_${Buffer.from(value, 'base64').toString('base64')}`
-      for (const key of [whsec, `whsec_${Buffer.from(value).toString('base64')}`]) {
-        await attempt(`signing secret ${value}`, service.send(admin.companyId, key, payload))
-      }
     }
+    const keys = [...candidates].flatMap((value) => [Buffer.from(value, 'base64'), Buffer.from(value)])
+    for (const key of new Set(keys.map((bytes) => `whsec_${bytes.toString('base64')}`)))
+      await attempt(`signing secret ${key}`, service.send(companyId, key, payload))
     for (const value of headerSafe) {
       await attempt(`bearer ${value}`, service.getSession({ token: value }))
       await attempt(`cookie ${value}`, service.getSession({ cookie: value }))
@@ -203,7 +208,6 @@ describe('a dump of the database', async () => {
         for (const prefix of ['', `${purpose}_`])
           await attempt(`one-time token ${prefix}${value}`, attemptOf(`${prefix}${value}`))
     }
-    expect(accepted).toEqual([])
   })
 
   test('the credentials missing from the dump do work', async () => {
@@ -211,12 +215,10 @@ describe('a dump of the database', async () => {
     expect((await service.getSession({ token: tokens.accessToken })).status).toBe(200)
     expect((await service.getSession({ cookie })).status).toBe(200)
     expect((await service.refresh(refreshed.refreshToken)).status).toBe(200)
-    expect((await service.send(admin.companyId, secret, payload)).status).toBe(202)
+    expect((await service.send(companyId, secret, payload)).status).toBe(202)
     expect((await uses.verify(verifyToken)).status).toBe(200)
     expect((await uses.invite(inviteToken)).status).toBe(201)
-    const { companyId } = admin
-    const { email, password } = server
-    expect((await service.login({ companyId, email, password })).status).toBe(200)
+    expect((await service.login({ companyId, ...server })).status).toBe(200)
     expect((await uses.confirm(confirmToken)).status).toBe(204)
     expect((await uses.undo(undoToken)).status).toBe(200)
     expect((await uses.reset(resetToken)).status).toBe(204)
