@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import {
   changeCompanyStatus,
   changeSubscription,
@@ -6,7 +6,10 @@ import {
 } from '../../src/operator/companies.ts'
 import { changeUserStatus, endSessionsOfUser } from '../../src/operator/users.ts'
 import { addClient, introspect } from '../support/platform.ts'
+import type { Credential } from '../support/second-factors.ts'
 import { createClock, openTestService, type Person, useSharedService } from '../support/test-service.ts'
+import { decode, partsOf } from '../token/forge.ts'
+import { ended } from './state.ts'
 
 /** What an operator changes takes effect on the next request, on every instance, for every credential. */
 
@@ -17,8 +20,6 @@ const client = await addClient(service)
 /** What other services of the platform are told. */
 const activity = async (credential: Credential, at: number) =>
   (await introspect(service, client, credential.token ?? credential.cookie ?? '', at)).body
-
-type Credential = { token?: string; cookie?: string }
 
 /** Each kind of credential, used on both instances, so that anything they might remember is there. */
 async function signInEverywhere(person: Person) {
@@ -38,15 +39,17 @@ async function signInEverywhere(person: Person) {
 type Credentials = Awaited<ReturnType<typeof signInEverywhere>>
 
 async function expectEnded({ credentials, refreshTokens }: Credentials, reason: string) {
-  const ended = { status: 401, body: { code: 'session_ended', reason } }
   for (const at of INSTANCES) {
     for (const credential of credentials) {
-      expect(await service.getSession({ ...credential, at })).toMatchObject(ended)
+      expect(await service.getSession({ ...credential, at })).toMatchObject(ended(reason))
       const headers = { 'x-original-method': 'GET' }
-      expect(await service.ask('/verify', { method: 'GET', headers, ...credential, at })).toMatchObject(ended)
+      expect(await service.ask('/verify', { method: 'GET', headers, ...credential, at })).toMatchObject(
+        ended(reason),
+      )
       expect(await activity(credential, at)).toEqual({ active: false })
     }
-    for (const token of refreshTokens) expect(await service.refresh(token, { at })).toMatchObject(ended)
+    for (const token of refreshTokens)
+      expect(await service.refresh(token, { at })).toMatchObject(ended(reason))
   }
 }
 
@@ -59,133 +62,113 @@ async function expectAlive({ credentials, refreshTokens }: Credentials) {
   for (const token of refreshTokens) expect((await service.refresh(token, { at: 1 })).status).toBe(200)
 }
 
-describe('ending sessions', async () => {
+interface Ending {
+  act: string
+  reason: string
+  end(person: Person): Promise<unknown>
+  /** Lets the person sign in again, if the ending keeps them from it. */
+  undo?(person: Person): Promise<unknown>
+  /** Whether a colleague's sessions end with it. */
+  wholeCompany?: boolean
+}
+
+test.for<Ending>([
+  {
+    act: 'disabling a user (ASVS 7.4.2)',
+    reason: 'user_disabled',
+    end: (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
+    undo: (person) => changeUserStatus(context, person.companyId, person, 'active'),
+  },
+  {
+    act: 'suspending a company (ASVS 7.4.2)',
+    reason: 'company_suspended',
+    end: ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
+    undo: ({ companyId }) => changeCompanyStatus(context, companyId, 'active'),
+    wholeCompany: true,
+  },
+  {
+    act: "ending a user's sessions (ASVS 7.4.5)",
+    reason: 'ended_by_operator',
+    end: ({ companyId, userId }) => endSessionsOfUser(context, companyId, userId, context.system.now()),
+  },
+  {
+    act: "ending a company's sessions (ASVS 7.4.5)",
+    reason: 'ended_by_operator',
+    end: ({ companyId }) => endSessionsOfCompany(context, companyId, context.system.now()),
+    wholeCompany: true,
+  },
+])('$act ends sessions on every instance immediately', async ({ reason, end, undo, wholeCompany }) => {
+  const person = await service.addCompany()
+  const sessions = await signInEverywhere(person)
+  const colleague = await signInEverywhere(await service.addUser(person, 'admin'))
+  const stranger = await signInEverywhere(await service.addCompany())
+
+  await end(person)
+  await expectEnded(sessions, reason)
+  if (wholeCompany) await expectEnded(colleague, reason)
+  else await expectAlive(colleague)
+  await expectAlive(stranger)
+  if (undo) {
+    expect((await service.login(person, { at: 1 })).body.code).toBe('invalid_credentials')
+    await undo(person)
+    await expectEnded(sessions, reason)
+  }
+  await expectAlive(await signInEverywhere(person))
+})
+
+test('disabling a user ends sessions that a faster clock calls expired', async () => {
   const [ahead, behind] = [createClock(), createClock()]
   ahead.advance(60)
   const skewed = await openTestService({ instances: 2, clocks: [ahead, behind] })
-
-  interface Ending {
-    reason: string
-    end(person: Person): Promise<unknown>
-    /** Lets the person sign in again, if the ending keeps them from it. */
-    undo?(person: Person): Promise<unknown>
-    /** Whether a colleague's sessions end with it. */
-    wholeCompany?: boolean
-  }
-  const endings: [string, Ending][] = [
-    [
-      'disabling a user (ASVS 7.4.2)',
-      {
-        reason: 'user_disabled',
-        end: (person) => changeUserStatus(context, person.companyId, person, 'disabled'),
-        undo: (person) => changeUserStatus(context, person.companyId, person, 'active'),
-      },
-    ],
-    [
-      'suspending a company (ASVS 7.4.2)',
-      {
-        reason: 'company_suspended',
-        end: ({ companyId }) => changeCompanyStatus(context, companyId, 'suspended'),
-        undo: ({ companyId }) => changeCompanyStatus(context, companyId, 'active'),
-        wholeCompany: true,
-      },
-    ],
-    [
-      "ending a user's sessions (ASVS 7.4.5)",
-      {
-        reason: 'ended_by_operator',
-        end: ({ companyId, userId }) => endSessionsOfUser(context, companyId, userId, context.system.now()),
-      },
-    ],
-    [
-      "ending a company's sessions (ASVS 7.4.5)",
-      {
-        reason: 'ended_by_operator',
-        end: ({ companyId }) => endSessionsOfCompany(context, companyId, context.system.now()),
-        wholeCompany: true,
-      },
-    ],
-  ]
-
-  test.each(endings)(
-    '%s ends sessions on every instance immediately',
-    async (_what, { reason, end, undo, wholeCompany }) => {
-      const person = await service.addCompany()
-      const sessions = await signInEverywhere(person)
-      const colleague = await signInEverywhere(await service.addUser(person, 'admin'))
-      const stranger = await signInEverywhere(await service.addCompany())
-
-      await end(person)
-      await expectEnded(sessions, reason)
-      if (wholeCompany) await expectEnded(colleague, reason)
-      else await expectAlive(colleague)
-      await expectAlive(stranger)
-      if (undo) {
-        expect((await service.login(person, { at: 1 })).body.code).toBe('invalid_credentials')
-        await undo(person)
-        await expectEnded(sessions, reason)
-      }
-      await expectAlive(await signInEverywhere(person))
-    },
-  )
-
-  test('disabling a user ends sessions that a faster clock calls expired', async () => {
-    const person = await skewed.addUser(await skewed.addCompany())
-    const cookie = await skewed.cookieOf(person, { at: 1 })
-    for (const clock of [ahead, behind]) clock.advance(skewed.config.cookieIdleSeconds - 30)
-    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, 'disabled')
-    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, 'active')
-    const { status, body } = await skewed.getSession({ cookie, at: 1 })
-    expect([status, body.reason]).toEqual([401, 'user_disabled'])
-  })
+  const person = await skewed.addUser(await skewed.addCompany())
+  const cookie = await skewed.cookieOf(person, { at: 1 })
+  for (const clock of [ahead, behind]) clock.advance(skewed.config.cookieIdleSeconds - 30)
+  for (const status of ['disabled', 'active'] as const)
+    await changeUserStatus({ ...skewed.context, system: ahead }, person.companyId, person, status)
+  expect(await skewed.getSession({ cookie, at: 1 })).toMatchObject(ended('user_disabled'))
 })
 
-describe('a changed role', async () => {
-  const own = await openTestService({ instances: 2 })
-
-  test('a new role takes effect everywhere on the next request (ASVS 8.3.2)', async () => {
-    const company = await service.addCompany()
-    const person = await service.addUser(company, 'admin')
-    const { credentials, refreshTokens } = await signInEverywhere(person)
-    const changeRole = (role: string) =>
-      service.db.updateTable('users').set({ role }).where('user_id', '=', person.userId).execute()
-    for (const [role, status] of [
-      ['viewer', 403],
-      ['admin', 200],
-      ['developer', 403],
-    ] as const) {
-      await changeRole(role)
-      for (const at of INSTANCES) {
-        for (const credential of credentials) {
-          const { body } = await service.getSession({ ...credential, at })
-          expect(body.user.role).toBe(role)
-          expect(body.accessContext.role).toBe(role)
-          expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
-          const answer = await service.call('/auth/webhook-secret/status', { ...credential, at })
-          expect([role, answer.status]).toEqual([role, status])
-        }
+test('a new role takes effect everywhere on the next request (ASVS 8.3.2)', async () => {
+  const company = await service.addCompany()
+  const person = await service.addUser(company, 'admin')
+  const { credentials, refreshTokens } = await signInEverywhere(person)
+  const changeRole = (role: string) =>
+    service.db.updateTable('users').set({ role }).where('user_id', '=', person.userId).execute()
+  for (const [role, status] of [
+    ['viewer', 403],
+    ['admin', 200],
+    ['developer', 403],
+  ] as const) {
+    await changeRole(role)
+    for (const at of INSTANCES) {
+      for (const credential of credentials) {
+        const { body } = await service.getSession({ ...credential, at })
+        expect([body.user.role, body.accessContext.role]).toEqual([role, role])
+        expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
+        const answer = await service.call('/auth/webhook-secret/status', { ...credential, at })
+        expect([role, answer.status]).toEqual([role, status])
       }
     }
-    const [token] = refreshTokens
-    const { body } = await service.refresh(token ?? '', { at: 1 })
-    expect(body.user.role).toBe('developer')
-    expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read'])
-    const claims = JSON.parse(Buffer.from(body.accessToken.split('.')[1], 'base64url').toString())
-    expect([claims.role, claims.perms]).toEqual(['developer', body.permissions])
-  })
+  }
+  const [token] = refreshTokens
+  const { body } = await service.refresh(token ?? '', { at: 1 })
+  expect(body.user.role).toBe('developer')
+  expect(body.permissions).toEqual(['risk:read', 'risk:assess', 'analytics:read'])
+  const claims = decode(partsOf(body.accessToken)[1])
+  expect([claims['role'], claims['perms']]).toEqual(['developer', body.permissions])
+})
 
-  test('new permissions of a role take effect immediately (ASVS 8.3.2)', async () => {
-    const person = await own.addCompany()
-    const { accessToken } = await own.loginAs(person)
-    const status = (at: number) => own.call('/auth/webhook-secret/status', { token: accessToken, at })
-    expect((await status(1)).status).toBe(200)
-    await own.db
-      .updateTable('roles')
-      .set({ permissions: ['risk:read'] })
-      .where('role', '=', 'admin')
-      .execute()
-    for (const at of INSTANCES) expect((await status(at)).status).toBe(403)
-  })
+test('new permissions of a role take effect immediately (ASVS 8.3.2)', async () => {
+  const own = await openTestService({ instances: 2 })
+  const { accessToken } = await own.loginAs(await own.addCompany())
+  const status = (at: number) => own.call('/auth/webhook-secret/status', { token: accessToken, at })
+  expect((await status(1)).status).toBe(200)
+  await own.db
+    .updateTable('roles')
+    .set({ permissions: ['risk:read'] })
+    .where('role', '=', 'admin')
+    .execute()
+  for (const at of INSTANCES) expect((await status(at)).status).toBe(403)
 })
 
 test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 8.3.2)', async () => {

@@ -1,24 +1,19 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
-import { type Person, useSharedService } from '../support/test-service.ts'
+import { useSharedService } from '../support/test-service.ts'
+import { visible } from './state.ts'
 
 const { service } = await useSharedService()
-const ROLES = ['admin', 'analyst', 'developer', 'viewer'] as const
 
-/** A company with a user of each role, a secret, an event and a session of each kind. */
+/** A company with a secret, an event and a session of each kind. */
 async function addFurnishedCompany() {
   const admin = await service.addCompany()
-  const people = new Map<string, Person>([['admin', admin]])
-  for (const role of ROLES.slice(1)) people.set(role, await service.addUser(admin, role))
   const secret = await service.newSecret(admin)
-  await service.send(admin.companyId, secret, {
-    id: 'shared-id',
-    type: 'payment.created',
-    data: { of: admin.email },
-  })
+  const event = { id: 'shared-id', type: 'payment.created', data: { of: admin.email } }
+  await service.send(admin.companyId, secret, event)
   await service.cookieOf(admin)
-  return { ...admin, people: [...people], secret }
+  return { ...admin, secret }
 }
 const ours = await addFurnishedCompany()
 const theirs = await addFurnishedCompany()
@@ -32,11 +27,9 @@ async function rowsOf(companyId: string): Promise<string[]> {
     order by 1`.execute(service.db)
   const rows: string[] = []
   for (const { name } of tables) {
-    const found = await sql<{ row: string }>`
-      select ${name} || t::text as row from ${sql.table(name)} t where company_id = ${companyId}`.execute(
-      service.db,
-    )
-    rows.push(...found.rows.map(({ row }) => row))
+    const inTable = sql<{ row: string }>`
+      select ${name} || t::text as row from ${sql.table(name)} t where company_id = ${companyId}`
+    rows.push(...(await inTable.execute(service.db)).rows.map(({ row }) => row))
   }
   return rows.sort()
 }
@@ -52,59 +45,40 @@ async function marksOf(companyId: string): Promise<string[]> {
   return rows.map(({ mark }) => mark)
 }
 
-interface Route {
-  method: string
-  path: string
-}
-
 /** The routes behind the session guard, by the service's own description. */
-async function sessionRoutes(): Promise<Route[]> {
+async function sessionRoutes(): Promise<{ method: string; path: string }[]> {
   const { body } = await service.call('/openapi.json', { method: 'GET' })
-  return Object.entries<Record<string, { security?: Record<string, unknown>[] }>>(body.paths).flatMap(
-    ([path, operations]) =>
-      Object.entries(operations)
-        .filter(([, { security }]) => security?.some((one) => 'accessToken' in one))
-        .map(([method]) => ({ method: method.toUpperCase(), path })),
+  return Object.entries<Record<string, { security?: object[] }>>(body.paths).flatMap(([path, operations]) =>
+    Object.entries(operations)
+      .filter(([, { security }]) => security?.some((one) => 'accessToken' in one))
+      .map(([method]) => ({ method: method.toUpperCase(), path })),
   )
 }
 
 describe('a role', () => {
-  test('each role has its documented permissions (ASVS 8.1.1, 8.2.1)', async () => {
-    const common = ['risk:read', 'analytics:read']
-    const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
-    const permissions: Record<string, string[]> = {
-      admin: [
-        ...analyst,
-        'webhook-secret:manage',
-        'policy:manage',
-        'billing:manage',
-        'members:manage',
-        'audit:read',
-      ],
-      analyst,
-      developer: [...common, 'risk:assess'],
-      viewer: common,
-    }
-    for (const [role, person] of ours.people) {
-      const { body } = await service.getSession({ token: (await service.loginAs(person)).accessToken })
-      expect([role, body.permissions.toSorted()]).toEqual([role, permissions[role]?.toSorted()])
-    }
-  })
+  const common = ['risk:read', 'analytics:read']
+  const analyst = [...common, 'risk:assess', 'reviews:manage', 'feedback:write', 'graph:read']
+  const managing = ['webhook-secret', 'policy', 'billing', 'members'].map((what) => `${what}:manage`)
+  test.for([
+    ['admin', [...analyst, ...managing, 'audit:read']],
+    ['analyst', analyst],
+    ['developer', [...common, 'risk:assess']],
+    ['viewer', common],
+  ] as const)(
+    'the role %s has its documented permissions (ASVS 8.1.1, 8.2.1)',
+    async ([role, permissions]) => {
+      const { permissions: granted } = await service.loginAs(await service.addUser(ours, role))
+      expect(granted.toSorted()).toEqual(permissions.toSorted())
+    },
+  )
 
   test('a role without permission is refused before the body is read', async () => {
-    const { accessToken } = await service.loginAs(await service.addUser(ours, 'viewer'))
-    const answers = [
-      await service.call('/auth/webhook-secret/regenerate', {
-        token: accessToken,
-        json: { expectedVersion: 1 },
-      }),
-      await service.call('/auth/webhook-secret/regenerate', {
-        token: accessToken,
-        json: { expectedVersion: 99 },
-      }),
-    ]
-    for (const { status } of answers) expect(status).toBe(403)
-    expect({ ...answers[0]?.body, requestId: '' }).toEqual({ ...answers[1]?.body, requestId: '' })
+    const { accessToken: token } = await service.loginAs(await service.addUser(ours, 'viewer'))
+    const regenerate = (expectedVersion: number) =>
+      service.call('/auth/webhook-secret/regenerate', { token, json: { expectedVersion } })
+    const [current, stale] = [await regenerate(1), await regenerate(99)]
+    expect(current.status).toBe(403)
+    expect(visible(current).body).toEqual(visible(stale).body)
   })
 })
 
@@ -116,12 +90,9 @@ describe('a company', () => {
     )
     const marks = await marksOf(theirs.companyId)
     const before = await rowsOf(theirs.companyId)
-    const [theirSession] = await service.db
-      .selectFrom('sessions')
-      .select('session_id')
-      .where('company_id', '=', theirs.companyId)
-      .execute()
-    const theirIds = [theirSession?.session_id ?? '', theirs.userId, theirs.companyId]
+    const sessions = service.db.selectFrom('sessions').select('session_id')
+    const theirSession = await sessions.where('company_id', '=', theirs.companyId).executeTakeFirstOrThrow()
+    const theirIds = [theirSession.session_id, theirs.userId, theirs.companyId]
 
     for (const { method, path } of routes) {
       const targets = path.includes('{') ? theirIds.map((id) => path.replace(/\{\w+\}/g, id)) : [path]
@@ -139,36 +110,31 @@ describe('a company', () => {
         expect([where, answer.status < 500]).toEqual([where, true])
         if (target !== path) expect([where, [403, 404].includes(answer.status)]).toEqual([where, true])
         const text = JSON.stringify([answer.body, answer.headers])
-        expect([where, marks.filter((mark) => text.includes(mark) && !target.includes(mark))]).toEqual([
-          where,
-          [],
-        ])
+        const shown = marks.filter((mark) => text.includes(mark) && !target.includes(mark))
+        expect([where, shown]).toEqual([where, []])
       }
     }
     expect(await rowsOf(theirs.companyId)).toEqual(before)
   })
 
-  test.each([
+  test.for([
     ['/auth/session', 'GET'],
     ['/auth/logout', 'POST'],
     ['/auth/webhook-secret/regenerate', 'POST'],
-  ])('%s accepts no company in its query (ASVS 15.3.3)', async (path, method) => {
+  ])('%s accepts no company in its query (ASVS 15.3.3)', async ([path, method = '']) => {
     const { accessToken: token } = await service.loginAs(ours)
-    const before = await rowsOf(theirs.companyId)
     const answer = await service.call(`${path}?companyId=${theirs.companyId}`, { method, token })
     expect(answer.status).toBe(400)
-    expect(await rowsOf(theirs.companyId)).toEqual(before)
   })
 
   test('a company cannot sign events for a different one (ASVS 8.4.1, 4.1.5)', async () => {
-    const before = await rowsOf(theirs.companyId)
+    const events = async () => (await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))
+    const before = await events()
     for (const companyId of [theirs.companyId, randomUUID()]) {
       const answer = await service.send(companyId, ours.secret, { type: 'payment.created', data: {} })
       expect([answer.status, answer.body.code]).toEqual([401, 'invalid_signature'])
     }
-    expect((await rowsOf(theirs.companyId)).filter((row) => row.startsWith('events'))).toEqual(
-      before.filter((row) => row.startsWith('events')),
-    )
+    expect(await events()).toEqual(before)
   })
 
   test('companies can use the same email addresses and event IDs (ASVS 8.4.1)', async () => {
@@ -203,17 +169,11 @@ describe('the database', () => {
       })
       .execute()
 
-  test("the database refuses a session for a different company's user (ASVS 8.4.1)", async () => {
+  test("the database refuses rows about a different company's user (ASVS 8.4.1)", async () => {
     await expect(session(ours.companyId, theirs.userId)).rejects.toMatchObject({
       constraint: 'sessions_company_id_user_id_fkey',
     })
-    await expect(session(randomUUID(), theirs.userId)).rejects.toMatchObject({
-      constraint: 'sessions_company_id_user_id_fkey',
-    })
     await session(ours.companyId, ours.userId)
-  })
-
-  test("the database refuses a secret of a different company's user (ASVS 8.4.1)", async () => {
     const change = sql`update signing_secrets set created_by = ${theirs.userId}
       where company_id = ${ours.companyId}`.execute(service.db)
     await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
