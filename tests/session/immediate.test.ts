@@ -18,8 +18,12 @@ const { context } = service
 const INSTANCES = [1, 0]
 const client = await addClient(service)
 /** What other services of the platform are told. */
-const activity = async (credential: Credential, at: number) =>
-  (await introspect(service, client, credential.token ?? credential.cookie ?? '', at)).body
+const activity = async ({ token, cookie, at }: Credential & { at: number }) =>
+  (await introspect(service, client, token ?? cookie ?? '', at)).body
+
+/** Each of the credentials on each instance. */
+const everywhere = (credentials: Credential[]) =>
+  INSTANCES.flatMap((at) => credentials.map((credential) => ({ ...credential, at })))
 
 /** Each kind of credential, used on both instances, so that anything they might remember is there. */
 async function signInEverywhere(person: Person) {
@@ -27,11 +31,9 @@ async function signInEverywhere(person: Person) {
   const cookie = await service.cookieOf(person, { at: 1 })
   const { body: refreshed } = await service.refresh((await service.loginAs(person)).refreshToken)
   const credentials = [{ token: tokens.accessToken }, { token: refreshed.accessToken }, { cookie }]
-  for (const at of INSTANCES) {
-    for (const credential of credentials) {
-      expect((await service.getSession({ ...credential, at })).status).toBe(200)
-      expect((await activity(credential, at)).active).toBe(true)
-    }
+  for (const use of everywhere(credentials)) {
+    expect((await service.getSession(use)).status).toBe(200)
+    expect((await activity(use)).active).toBe(true)
   }
   return { credentials, refreshTokens: [tokens.refreshToken, refreshed.refreshToken] }
 }
@@ -39,26 +41,19 @@ async function signInEverywhere(person: Person) {
 type Credentials = Awaited<ReturnType<typeof signInEverywhere>>
 
 async function expectEnded({ credentials, refreshTokens }: Credentials, reason: string) {
-  for (const at of INSTANCES) {
-    for (const credential of credentials) {
-      expect(await service.getSession({ ...credential, at })).toMatchObject(ended(reason))
-      const headers = { 'x-original-method': 'GET' }
-      expect(await service.ask('/verify', { method: 'GET', headers, ...credential, at })).toMatchObject(
-        ended(reason),
-      )
-      expect(await activity(credential, at)).toEqual({ active: false })
-    }
+  for (const use of everywhere(credentials)) {
+    expect(await service.getSession(use)).toMatchObject(ended(reason))
+    const headers = { 'x-original-method': 'GET' }
+    expect(await service.ask('/verify', { method: 'GET', headers, ...use })).toMatchObject(ended(reason))
+    expect(await activity(use)).toEqual({ active: false })
+  }
+  for (const at of INSTANCES)
     for (const token of refreshTokens)
       expect(await service.refresh(token, { at })).toMatchObject(ended(reason))
-  }
 }
 
 async function expectAlive({ credentials, refreshTokens }: Credentials) {
-  for (const at of INSTANCES) {
-    for (const credential of credentials) {
-      expect((await service.getSession({ ...credential, at })).status).toBe(200)
-    }
-  }
+  for (const use of everywhere(credentials)) expect((await service.getSession(use)).status).toBe(200)
   for (const token of refreshTokens) expect((await service.refresh(token, { at: 1 })).status).toBe(200)
 }
 
@@ -140,14 +135,12 @@ test('a new role takes effect everywhere on the next request (ASVS 8.3.2)', asyn
     ['developer', 403],
   ] as const) {
     await changeRole(role)
-    for (const at of INSTANCES) {
-      for (const credential of credentials) {
-        const { body } = await service.getSession({ ...credential, at })
-        expect([body.user.role, body.accessContext.role]).toEqual([role, role])
-        expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
-        const answer = await service.call('/auth/webhook-secret/status', { ...credential, at })
-        expect([role, answer.status]).toEqual([role, status])
-      }
+    for (const use of everywhere(credentials)) {
+      const { body } = await service.getSession(use)
+      expect([body.user.role, body.accessContext.role]).toEqual([role, role])
+      expect(body.permissions.includes('webhook-secret:manage')).toBe(role === 'admin')
+      const answer = await service.call('/auth/webhook-secret/status', use)
+      expect([role, answer.status]).toEqual([role, status])
     }
   }
   const [token] = refreshTokens
@@ -183,10 +176,8 @@ test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 
     }
   }
   async function expectShown(body: object) {
-    for (const at of INSTANCES) {
-      for (const credential of credentials)
-        expect(await service.getSession({ ...credential, at })).toMatchObject({ status: 200, body })
-    }
+    for (const use of everywhere(credentials))
+      expect(await service.getSession(use)).toMatchObject({ status: 200, body })
   }
   await expectSending({ status: 202 })
   await changeSubscription(context, companyId, { status: 'canceled' })

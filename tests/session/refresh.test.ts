@@ -172,7 +172,7 @@ describe('an Idempotency-Key', () => {
 
   test('a malformed Idempotency-Key consumes no refresh token', async () => {
     const { refreshToken } = await service.loginAs(admin)
-    for (const key of ['a b', '\u00fc', 'x'.repeat(129)]) {
+    for (const key of ['a b', 'ü', 'x'.repeat(129)]) {
       const headers = { 'idempotency-key': Buffer.from(key).toString('latin1') }
       expect((await service.refresh(refreshToken, { headers })).status).toBe(400)
     }

@@ -7,13 +7,13 @@ import { changeCompanyStatus, changeSubscription } from '../../src/operator/comp
 import { changeUserStatus } from '../../src/operator/users.ts'
 import { selectAudit } from '../support/audit.ts'
 import {
-  type Answer,
   createCountingHasher,
   openTestService,
   PASSWORD,
   type Person,
   times,
 } from '../support/test-service.ts'
+import { countLive, visible } from './state.ts'
 
 const hasher = await createCountingHasher()
 const service = await openTestService({ hasher })
@@ -22,20 +22,6 @@ const admin = await service.addCompany()
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/
 const DAY_MS = 86_400_000
-
-/** What a client can see of a refusal, without what differs from request to request. */
-function visible({ status, headers, body }: Answer) {
-  const { 'x-request-id': _id, date: _date, ...rest } = headers
-  return { status, headers: rest, body: { ...body, requestId: 'requestId' } }
-}
-
-const auditOf = (companyId: string, actor: string) =>
-  selectAudit(service.db)
-    .selectAll()
-    .where('company_id', '=', companyId)
-    .where('actor', '=', actor)
-    .where('action', '=', 'sign_in')
-    .execute()
 
 const refusalsOf = (companyId: string) =>
   service.db
@@ -46,30 +32,10 @@ const refusalsOf = (companyId: string) =>
     .orderBy('kind', 'desc')
     .execute()
 
-const liveSessions = ({ companyId, userId }: { companyId: string; userId: string }) =>
-  service.db
-    .selectFrom('sessions')
-    .innerJoin('accounts', (join) =>
-      join
-        .onRef('accounts.company_id', '=', 'sessions.company_id')
-        .onRef('accounts.user_id', '=', 'sessions.user_id')
-        .onRef('accounts.user_epoch', '=', 'sessions.user_epoch')
-        .onRef('accounts.company_epoch', '=', 'sessions.company_epoch'),
-    )
-    .select(['session_id', 'kind'])
-    .where('sessions.company_id', '=', companyId)
-    .where('sessions.user_id', '=', userId)
-    .where('ended_at', 'is', null)
-    .execute()
-
-const storedHash = async ({ userId }: Person) =>
-  (
-    await service.db
-      .selectFrom('users')
-      .select('password_hash')
-      .where('user_id', '=', userId)
-      .executeTakeFirstOrThrow()
-  ).password_hash
+async function storedHash({ userId }: Person) {
+  const users = service.db.selectFrom('users').select('password_hash').where('user_id', '=', userId)
+  return (await users.executeTakeFirstOrThrow()).password_hash
+}
 
 test('sign-in returns tokens, session, user, subscription, and access context', async () => {
   const now = service.clock.now()
@@ -84,19 +50,6 @@ test('sign-in returns tokens, session, user, subscription, and access context', 
   expect(headers['set-cookie']).toBeUndefined()
   expect(headers['ratelimit']).toMatch(/^"sign-in-attempts";r=\d+;t=\d+$/)
   expect(headers['ratelimit-policy']).toMatch(/^"sign-in-attempts";q=\d+;w=60$/)
-  const permissions = [
-    'risk:read',
-    'risk:assess',
-    'reviews:manage',
-    'feedback:write',
-    'graph:read',
-    'analytics:read',
-    'webhook-secret:manage',
-    'policy:manage',
-    'billing:manage',
-    'members:manage',
-    'audit:read',
-  ]
   expect(body).toStrictEqual({
     accessToken: expect.stringMatching(JWT),
     refreshToken: expect.stringMatching(JWT),
@@ -115,7 +68,8 @@ test('sign-in returns tokens, session, user, subscription, and access context', 
       currentPeriodEnd: trialEnd.current_period_end.toISOString(),
     },
     planFeatures: ['risk_assessment', 'event_ingest', 'reviews', 'analytics'],
-    permissions,
+    // Those of each role: isolation.test.ts.
+    permissions: expect.arrayContaining(['risk:read', 'members:manage']),
     accessContext: {
       companyId: admin.companyId,
       companyHandle: await service.handleOf(admin),
@@ -127,11 +81,8 @@ test('sign-in returns tokens, session, user, subscription, and access context', 
 })
 
 describe('a failed sign-in', async () => {
-  const [disabled, suspended, unverified] = [
-    await service.addUser(admin),
-    await service.addCompany(),
-    await service.addUser(admin),
-  ]
+  const [disabled, unverified] = [await service.addUser(admin), await service.addUser(admin)]
+  const suspended = await service.addCompany()
   await changeUserStatus(service.context, disabled.companyId, disabled, 'disabled')
   await changeCompanyStatus(service.context, suspended.companyId, 'suspended')
   await service.db
@@ -168,9 +119,9 @@ describe('a failed sign-in', async () => {
     for (const answer of answers) expect(answer).toStrictEqual(first)
   })
 
-  test.each(failures)(
+  test.for(failures)(
     'a sign-in refused for %s costs one hash (ASVS 6.3.8, 16.3.1)',
-    async (_cause, person, reason, userId) => {
+    async ([, person, reason, userId]) => {
       service.clock.advance(60)
       Object.assign(hasher, { verified: 0, hashed: 0 })
       const { status, body } = await service.login(person)
@@ -194,30 +145,22 @@ describe('a failed sign-in', async () => {
     },
   )
 
-  test('failed sign-ins open no session', async () => {
-    expect(await liveSessions(disabled)).toEqual([])
-    expect(await liveSessions(suspended)).toEqual([])
-  })
-
   test('an unverified email is refused only with the password (ASVS 2.3.1)', async () => {
     const { status, body } = await service.login(unverified)
     expect([status, body.code, body.category]).toEqual([403, 'email_not_verified', 'permission'])
-    expect(await liveSessions(unverified)).toEqual([])
-    const refusals = await refusalsOf(unverified.companyId)
-    expect(refusals).toContainEqual(
-      expect.objectContaining({
-        reason: 'email_not_verified',
-        user_id: unverified.userId,
-        last_email: unverified.email,
-      }),
-    )
+    const { userId: user_id, email: last_email } = unverified
+    const refusal = { reason: 'email_not_verified', user_id, last_email }
+    expect(await refusalsOf(unverified.companyId)).toContainEqual(expect.objectContaining(refusal))
+    // None of the sign-ins has opened a session.
+    for (const person of [disabled, suspended, unverified]) expect(await countLive(service, person)).toBe(0)
   })
 })
 
 test('the audit trail has each sign-in with its session (ASVS 16.2.1, 16.3.1)', async () => {
   const user = await service.addUser(admin)
   const { session } = await service.loginAs(user)
-  expect(await auditOf(user.companyId, user.userId)).toEqual([
+  const entries = selectAudit(service.db).selectAll().where('actor', '=', user.userId)
+  expect(await entries.execute()).toEqual([
     {
       company_id: user.companyId,
       audit_id: expect.stringMatching(UUID_V7),
@@ -234,7 +177,7 @@ test('the audit trail has each sign-in with its session (ASVS 16.2.1, 16.3.1)', 
   ])
 })
 
-test.each([
+test.for([
   'update audit_events set actor = actor where false',
   'delete from audit_events',
   'truncate audit_events, companies cascade',
@@ -249,59 +192,46 @@ test('a company with a canceled subscription can sign in to pay', async () => {
   expect(subscription.status).toBe('canceled')
 })
 
-test.each([
-  ['in capitals', (id: string) => id.toUpperCase(), 200],
-  ['as a URN', (id: string) => `urn:uuid:${id}`, 400],
-  ['without hyphens', (id: string) => id.replaceAll('-', ''), 400],
-])('a company ID %s is read one way, or refused (ASVS 1.1.1, 2.2.1)', async (_how, spell, status) => {
-  const answer = await service.login({ ...admin, companyId: spell(admin.companyId) })
-  expect(answer.status).toBe(status)
-  if (status === 200) expect(answer.body.accessContext.companyId).toBe(admin.companyId)
-  else expect(answer.body.errors[0].path).toBe('/companyId')
+test('a company ID is read one way, or refused (ASVS 1.1.1, 2.2.1)', async () => {
+  const { accessContext } = await service.loginAs({ ...admin, companyId: admin.companyId.toUpperCase() })
+  expect(accessContext.companyId).toBe(admin.companyId)
+  const urn = await service.login({ ...admin, companyId: `urn:uuid:${admin.companyId}` })
+  expect([urn.status, urn.body.errors?.[0]?.path]).toEqual([400, '/companyId'])
 })
 
 describe('an email address', async () => {
   const skilled = await service.addUser(admin, 'viewer', { email: 'kim.skill@company.example' })
   const international = await service.addUser(admin, 'viewer', { email: 'ida@bücher.example' })
 
-  test('an email address in capitals is the same account', async () => {
-    const { user } = await service.loginAs({ ...skilled, email: 'KIM.SKILL@COMPANY.EXAMPLE' })
-    expect(user).toMatchObject({ id: skilled.userId, email: skilled.email })
+  test.for([
+    ['KIM.SKILL@COMPANY.EXAMPLE', skilled],
+    ['IDA@BÜCHER.example', international],
+    ['ida@bücher\u3002example', international],
+  ] as const)('a different spelling of an email address is the same account: %s', async ([email, person]) => {
+    const { user } = await service.loginAs({ ...person, email })
+    expect(user).toMatchObject({
+      id: person.userId,
+      email: person.email.replace('bücher', 'xn--bcher-kva'),
+    })
   })
 
-  test.each(['IDA@BÜCHER.example', 'ida@bücher\u3002example'])(
-    'a Unicode domain is the same account as its ASCII form: %s',
-    async (email) => {
-      const { user } = await service.loginAs({ ...international, email })
-      expect(user).toMatchObject({ id: international.userId, email: 'ida@xn--bcher-kva.example' })
-    },
-  )
-
-  // Node's conversion stops at some characters, and decodes others.
-  test.each(['/x', '%2e', ':80', '@x.example'])(
-    'an email address with a suffix after its Unicode domain is refused: %s',
-    async (rest) => {
-      const { status, body } = await service.login({ ...international, email: `ida@bücher.example${rest}` })
-      expect([status, body.errors?.[0]?.path]).toEqual([400, '/email'])
-    },
-  )
-
-  test.each([
-    ['dotless i', 'kım.skill@company.example'],
+  test.for([
+    ['dotless i', 'k\u0131m.skill@company.example'],
     ['Kelvin sign', '\u212aim.skill@company.example'],
     ['full-width at sign', 'kim.skill\uff20company.example'],
-    ['zero-width space', 'kim\u200b.skill@company.example'],
     ['leading space', ' kim.skill@company.example'],
     ['quoted local part', '"kim.skill"@company.example'],
-    ['comment', 'kim.skill(x)@company.example'],
     ['trailing dot', 'kim.skill@company.example.'],
     ['255 characters', `${'k'.repeat(239)}@company.example`],
-  ])('a lookalike email address is refused: %s (ASVS 2.2.1)', async (_trick, email) => {
-    const { status, body } = await service.login({ ...skilled, email })
+    // Node's conversion of Unicode domains stops at some characters, and decodes others.
+    ['path', 'ida@bücher.example/x'],
+    ['encoded dot', 'ida@bücher.example%2e'],
+  ] as const)('a lookalike email address is refused: %s (ASVS 2.2.1)', async ([, email]) => {
+    const { status, body } = await service.login({ ...admin, email })
     expect([status, body.code, body.errors?.[0]?.path]).toEqual([400, 'invalid_request', '/email'])
   })
 
-  test.each(['kim.skill@\u0441ompany.example', 'kim.skill+tag@company.example'])(
+  test.for(['kim.skill@\u0441ompany.example', 'kim.skill+tag@company.example'])(
     'an email address is compared exactly: %s',
     async (email) => {
       expect((await service.login({ ...skilled, email })).body.code).toBe('invalid_credentials')
@@ -312,25 +242,26 @@ describe('an email address', async () => {
 describe('a password', () => {
   const typed = async (password: string) => service.addUser(admin, 'viewer', { password })
 
-  test.each([
+  test.for([
     ['NFC', 'NFD'],
     ['NFD', 'NFC'],
-  ])('a password chosen in %s can be typed in %s (RFC 8265, section 4.2)', async (chosen, given) => {
-    // 128 characters, thrice as many in NFD.
-    const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
-    const user = await typed(password.normalize(chosen))
-    expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
-  })
+  ] as const)(
+    'a password chosen in %s can be typed in %s (RFC 8265, section 4.2)',
+    async ([chosen, given]) => {
+      // 128 characters, thrice as many in NFD.
+      const password = 'ǖǘǚǜȫṻấở'.repeat(16).slice(1).concat('x')
+      const user = await typed(password.normalize(chosen))
+      expect((await service.login({ ...user, password: password.normalize(given) })).status).toBe(200)
+    },
+  )
 
-  test.each([
-    ['8 characters', 'k9#Lq2!v'],
-    ['64 characters', 'qvtzkwpjm'.repeat(7).concat('!')],
+  test.for([
     ['128 characters', 'qvtzkwpj'.repeat(16)],
     ['128 emoji, two code units each', '🐘🦊🐻🐼🐨🐯🦁🐮'.repeat(16)],
     ['spaces at its ends', '  spaces at both ends  '],
     ['emoji joined to one sign', '👩‍👩‍👧‍👦 family of four'],
     ['quotes and control characters', `'"\\\t\u0001;--<b>%s$1`],
-  ])('a password of %s is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)', async (_what, password) => {
+  ])('a password of %s is verified exactly (ASVS 6.2.5, 6.2.8, 6.2.9)', async ([, password = '']) => {
     const user = await typed(password)
     expect((await service.login(user)).status).toBe(200)
     const points = [...password]
@@ -346,13 +277,13 @@ describe('a password', () => {
     }
   })
 
-  test.each([
+  test.for([
     ['129 characters', 'a'.repeat(129), 400, '/password'],
     ['no character', '', 400, '/password'],
     ['a megabyte', 'a'.repeat(2 ** 20), 413, undefined],
-  ])(
+  ] as const)(
     'a password of %s is refused before hashing (ASVS 15.1.3, 15.2.2)',
-    async (_what, password, status, path) => {
+    async ([, password, status, path]) => {
       const user = await service.addUser(admin)
       hasher.verified = 0
       const answer = await service.login({ ...user, password })
@@ -360,21 +291,18 @@ describe('a password', () => {
       expect(hasher.verified).toBe(0)
       // Counted as any request without a credential, not as an attempt.
       expect(answer.headers['ratelimit']).toMatch(/^"anonymous"/)
-      expect(
-        (await refusalsOf(user.companyId)).filter(({ last_email: email }) => email === user.email),
-      ).toEqual([])
+      const emails = (await refusalsOf(user.companyId)).map(({ last_email: email }) => email)
+      expect(emails).not.toContain(user.email)
     },
   )
 
   test('concurrent sign-ins renew a hash with outdated parameters (ASVS 11.4.2)', async () => {
     const user = await service.addUser(admin)
     const outdated = await hash(PASSWORD, { memoryCost: 16, timeCost: 1, parallelism: 1 })
-    await service.db
-      .updateTable('users')
-      .set({ password_hash: outdated })
-      .where('user_id', '=', user.userId)
-      .execute()
-    expect((await service.login({ ...user, password: 'not the password' })).status).toBe(401)
+    const users = service.db.updateTable('users').where('user_id', '=', user.userId)
+    await users.set({ password_hash: outdated }).execute()
+    const wrong = { ...user, password: 'not the password' }
+    expect((await service.login(wrong)).status).toBe(401)
     expect(await storedHash(user)).toBe(outdated)
     const answers = await Promise.all(times(8, () => service.login(user)))
     expect(answers.map(({ status }) => status)).toEqual(times(8, () => 200))
@@ -382,7 +310,7 @@ describe('a password', () => {
     expect(renewed).toMatch(/^\$argon2id\$v=19\$m=8,t=1,p=1\$/)
     await service.loginAs(user)
     expect(await storedHash(user)).toBe(renewed)
-    expect((await service.login({ ...user, password: 'not the password' })).status).toBe(401)
+    expect((await service.login(wrong)).status).toBe(401)
   })
 })
 
@@ -419,7 +347,7 @@ async function signInDuring(person: Person, after: number, act: () => Promise<un
 }
 
 describe('what happens while the password is being checked', () => {
-  const endings: [string, () => Promise<Person>, (person: Person) => Promise<unknown>][] = [
+  test.for<[what: string, make: () => Promise<Person>, act: (person: Person) => Promise<unknown>]>([
     [
       'the user is disabled',
       () => service.addUser(admin),
@@ -433,40 +361,31 @@ describe('what happens while the password is being checked', () => {
     [
       'the password is replaced, which ends the sessions',
       () => service.addUser(admin),
-      async ({ companyId, userId }) => {
-        const after = await service.context.hasher.hash('another password')
+      async ({ userId }) => {
+        const password_hash = await service.context.hasher.hash('another password')
+        const ending = { ended_at: new Date(service.clock.now()), end_reason: 'password_changed' } as const
         await service.db.transaction().execute(async (tx) => {
-          await tx.updateTable('users').set({ password_hash: after }).where('user_id', '=', userId).execute()
-          await tx
-            .updateTable('sessions')
-            .set({ ended_at: new Date(service.clock.now()), end_reason: 'password_changed' })
-            .where('company_id', '=', companyId)
-            .where('user_id', '=', userId)
-            .where('ended_at', 'is', null)
-            .execute()
+          await tx.updateTable('users').set({ password_hash }).where('user_id', '=', userId).execute()
+          const live = tx.updateTable('sessions').where('user_id', '=', userId).where('ended_at', 'is', null)
+          await live.set(ending).execute()
         })
       },
     ],
-  ]
-
-  test.each(endings)(
-    'no session remains if %s during sign-in (ASVS 7.4.2, 15.4.2)',
-    async (_what, make, act) => {
-      for (const after of [0, 0, 1, 2, 4, 6]) {
-        const person = await make()
-        const answers = await signInDuring(person, after, () => act(person))
-        expect(await liveSessions(person)).toEqual([])
-        for (const { status, body } of answers) {
-          if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-          else if (body.accessToken) {
-            expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
-          }
+  ])('no session remains if %s during sign-in (ASVS 7.4.2, 15.4.2)', async ([, make, act]) => {
+    for (const after of [0, 0, 1, 2, 4, 6]) {
+      const person = await make()
+      const answers = await signInDuring(person, after, () => act(person))
+      expect(await countLive(service, person)).toBe(0)
+      for (const { status, body } of answers) {
+        if (status !== 200) expect([status, body.code]).toEqual([401, 'invalid_credentials'])
+        else if (body.accessToken) {
+          expect((await service.getSession({ token: body.accessToken })).body.code).toBe('session_ended')
         }
       }
-    },
-  )
+    }
+  })
 
-  test.each(['token', 'cookie'])(
+  test.for(['token', 'cookie'])(
     'no %s session opens if the email changes during sign-in (ASVS 7.4.2, 15.4.2)',
     async (mode) => {
       const person = await service.addUser(admin)
@@ -477,7 +396,7 @@ describe('what happens while the password is being checked', () => {
       }
       const { status, body } = await service.login(person, { headers: { 'x-session-mode': mode } })
       expect([status, body.code]).toEqual([401, 'invalid_credentials'])
-      expect(await liveSessions(person)).toEqual([])
+      expect(await countLive(service, person)).toBe(0)
     },
   )
 })
