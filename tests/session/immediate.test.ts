@@ -182,6 +182,8 @@ test('ingestion stops everywhere as soon as a company may not send (ASVS 7.4.2, 
   await expectSending({ status: 202 })
   await changeSubscription(context, companyId, { status: 'canceled' })
   await expectShown({ subscription: { status: 'canceled' } })
+  // They can still sign in, to pay.
+  expect((await service.loginAs(person)).subscription.status).toBe('canceled')
   await expectSending({ status: 402, body: { code: 'subscription_inactive' } })
   await changeSubscription(context, companyId, { status: 'active' })
   await expectSending({ status: 202 })

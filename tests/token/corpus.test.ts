@@ -330,25 +330,12 @@ function refusalOf({ status, headers, body: { requestId, ...body } }: Answer) {
   return { status, body, challenge: headers['www-authenticate'] }
 }
 
-function refusal(code: string, title: string, detail: string, challenge: unknown) {
-  const [type, category] = [`urn:gatehouse:problem:${code}`, 'authentication']
-  return { status: 401, challenge, body: { type, title, status: 401, category, code, detail } }
-}
-const REFUSAL = refusal(
-  'invalid_token',
-  'Invalid token',
-  'The token is not valid here: sign in again, or send the token as it was issued.',
-  expect.stringMatching(/^Bearer realm="gatehouse", error="invalid_token", error_description="/),
-)
-const MISSING = refusal(
-  'missing_credentials',
-  'Missing credentials',
-  'Send one header `Authorization: Bearer <token>`.',
-  'Bearer realm="gatehouse"',
-)
-
 const bearer = (token: string) => ({ authorization: `Bearer ${Buffer.from(token).toString('latin1')}` })
 const getSession = (headers: Record<string, string | string[]>) => service.getSession({ headers })
+
+/** The responses to each invalid token, and to each request without a token. */
+const REFUSAL = refusalOf(await getSession({ authorization: 'Bearer x' }))
+const MISSING = refusalOf(await getSession({}))
 
 const untouched = await sessionRow(service, forgery.sessionId)
 
@@ -381,6 +368,14 @@ const kinds = [
     verify: async (token: string) => app?.tokens.verifyRefresh(token, now * 1000),
   },
 ]
+
+test('a refused token and a missing one get a challenge (RFC 6750, section 3)', () => {
+  expect([REFUSAL.status, REFUSAL.body.code]).toEqual([401, 'invalid_token'])
+  const invalid = 'Bearer realm="gatehouse", error="invalid_token", error_description="'
+  expect(REFUSAL.challenge).toMatch(new RegExp(`^${invalid}`))
+  expect([MISSING.status, MISSING.body.code]).toEqual([401, 'missing_credentials'])
+  expect(MISSING.challenge).toBe('Bearer realm="gatehouse"')
+})
 
 describe.each(kinds)('$what', ({ what, kind, other, genuine, genuineOther, spellings, send, verify }) => {
   const expectRefused = async (token: string) => expect(refusalOf(await send(bearer(token)))).toEqual(REFUSAL)
@@ -483,13 +478,10 @@ test.for<[what: string, headers: Record<string, string | string[]>]>([
   expect(refusalOf(await getSession(headers))).toEqual(MISSING)
 })
 
-test('the scheme of a credential is case-insensitive (RFC 9110, section 11.1)', async () => {
+test('a token is read from one header, and in no query string (RFC 9110, section 11.1; ASVS 14.2.1)', async () => {
   expect((await getSession({ authorization: `bEARER ${genuine}` })).status).toBe(200)
-})
-
-test('a token in the query string is not read (ASVS 14.2.1)', async () => {
-  const { status, body } = await service.call(`/auth/session?access_token=${genuine}`, { method: 'GET' })
-  expect([status, body.code]).toEqual([401, 'missing_credentials'])
+  const inQuery = await service.call(`/auth/session?access_token=${genuine}`, { method: 'GET' })
+  expect(inQuery.body.code).toBe('missing_credentials')
 })
 
 test('the log contains no token, valid or not (ASVS 16.2.5)', async () => {
