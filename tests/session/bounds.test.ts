@@ -9,7 +9,7 @@ import {
   type Person,
   times,
 } from '../support/test-service.ts'
-import { auditOfSession, countLive } from './state.ts'
+import { auditOfSession, copySession, countLive } from './state.ts'
 
 /** How many sessions a member can have, and how all of them end without writing each row. */
 
@@ -28,16 +28,6 @@ async function signIn(person: Person, address = '192.0.2.1') {
 }
 
 const reasonOf = async (token: string) => (await service.getSession({ token, at: 1 })).body.reason
-
-/** Adds live sessions, all like one. */
-async function addSessions(sessionId: string, count: number): Promise<void> {
-  await sql`
-    insert into sessions (company_id, session_id, user_id, kind, created_at, issued_at, expires_at, max_expires_at,
-      network, user_epoch, company_epoch)
-    select company_id, gen_random_uuid(), user_id, kind, created_at, issued_at, expires_at, max_expires_at, network,
-      user_epoch, company_epoch
-    from sessions, generate_series(1, ${count}) where session_id = ${sessionId}`.execute(service.db)
-}
 
 describe('the maximum number of sessions (ASVS 7.1.2)', () => {
   test('signing in at the maximum ends the longest unused session (ASVS 7.1.2)', async () => {
@@ -93,7 +83,7 @@ describe('the maximum number of sessions (ASVS 7.1.2)', () => {
   test('too many existing sessions end in bounded batches', async () => {
     const person = await service.addUser(admin)
     const { session } = await signIn(person)
-    await addSessions(session.id, 1_500)
+    await copySession(service, session.id, { count: 1_500 })
     const { accessToken } = await signIn(person)
     expect(await countLive(service, person)).toBe(502)
     await signIn(person)
@@ -134,7 +124,7 @@ test.for<Ending>([
   const person = await service.addCompany()
   const other = await signIn(person)
   const own = await signIn(person)
-  await addSessions(other.session.id, 20)
+  await copySession(service, other.session.id, { count: 20 })
   /** Changes with each write to one of the rows. */
   const versions = async () =>
     (

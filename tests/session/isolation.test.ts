@@ -1,8 +1,8 @@
-import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { useSharedService } from '../support/test-service.ts'
-import { visible } from './state.ts'
+import { copySession, visible } from './state.ts'
 
 const { service } = await useSharedService()
 
@@ -151,48 +151,28 @@ describe('a company', () => {
 })
 
 describe('the database', () => {
-  const session = (companyId: string, userId: string, sessionId: string = randomUUID()) =>
-    service.db
-      .insertInto('sessions')
-      .values({
-        company_id: companyId,
-        session_id: sessionId,
-        user_id: userId,
-        kind: 'cookie',
-        cookie_hash: createHash('sha256').update(randomBytes(32)).digest(),
-        created_at: new Date(),
-        issued_at: new Date(),
-        expires_at: new Date(Date.now() + 1000),
-        max_expires_at: new Date(Date.now() + 1000),
-        user_agent: null,
-        ip_address: null,
-      })
-      .execute()
-
   test("the database refuses rows about a different company's user (ASVS 8.4.1)", async () => {
-    await expect(session(ours.companyId, theirs.userId)).rejects.toMatchObject({
+    const { session } = await service.loginAs(ours)
+    await expect(copySession(service, session.id, { userId: theirs.userId })).rejects.toMatchObject({
       constraint: 'sessions_company_id_user_id_fkey',
     })
-    await session(ours.companyId, ours.userId)
+    await copySession(service, session.id, { userId: ours.userId })
     const change = sql`update signing_secrets set created_by = ${theirs.userId}
       where company_id = ${ours.companyId}`.execute(service.db)
     await expect(change).rejects.toMatchObject({ constraint: 'signing_secrets_company_id_created_by_fkey' })
   })
 
   test('sessions with the same ID stay apart by company (ASVS 8.4.1)', async () => {
-    const { accessToken, session: own } = await service.loginAs(ours)
-    await session(theirs.companyId, theirs.userId, own.id)
-    expect((await service.getSession({ token: accessToken })).body.user.id).toBe(ours.userId)
-    await service.call('/auth/logout', { token: accessToken })
-    const twins = await service.db
-      .selectFrom('sessions')
-      .select(['company_id', 'end_reason'])
-      .where('session_id', '=', own.id)
-      .execute()
-    expect(twins).toEqual(
-      expect.arrayContaining([
-        { company_id: ours.companyId, end_reason: 'logout' },
-        { company_id: theirs.companyId, end_reason: null },
+    const { accessToken: token, session } = await service.loginAs(ours)
+    await copySession(service, session.id, { ...theirs, id: session.id })
+    expect((await service.getSession({ token })).body.user.id).toBe(ours.userId)
+    await service.call('/auth/logout', { token })
+    const sessions = service.db.selectFrom('sessions').select(['company_id', 'end_reason'])
+    const twins = await sessions.where('session_id', '=', session.id).execute()
+    expect(new Map(twins.map(({ company_id: id, end_reason }) => [id, end_reason]))).toEqual(
+      new Map([
+        [ours.companyId, 'logout'],
+        [theirs.companyId, null],
       ]),
     )
   })

@@ -37,3 +37,18 @@ export async function countLive(
       and s.expires_at > ${new Date(clock.now())}`.execute(db)
   return rows[0]?.count ?? 0
 }
+
+/** Adds sessions like one, of a different member if given. */
+export async function copySession(
+  { db }: Pick<TestService, 'db'>,
+  sessionId: string,
+  { count = 1, companyId = '', userId = '', id = '' } = {},
+): Promise<void> {
+  const otherwise = (given: string, usual: string) => (given ? sql`${given}::uuid` : sql.raw(usual))
+  await sql`
+    insert into sessions (company_id, session_id, user_id, kind, created_at, issued_at, expires_at, max_expires_at,
+      network, user_epoch, company_epoch)
+    select ${otherwise(companyId, 'company_id')}, ${otherwise(id, 'gen_random_uuid()')}, ${otherwise(userId, 'user_id')},
+      kind, created_at, issued_at, expires_at, max_expires_at, network, user_epoch, company_epoch
+    from sessions, generate_series(1, ${count}) where session_id = ${sessionId}`.execute(db)
+}
