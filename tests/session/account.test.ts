@@ -228,18 +228,6 @@ describe('changing the password', () => {
     expect([(await tryTo()).status, (await tryTo()).status]).toEqual([400, 429])
   })
 
-  test('changing the password invalidates an emailed reset link', async () => {
-    const person = await service.addUser(admin)
-    const { companyId, email } = person
-    await service.call('/auth/password/forgot', { json: { companyId, email } })
-    const tokensOf = () =>
-      service.db.selectFrom('one_time_tokens').select('purpose').where('email', '=', email).execute()
-    await expect.poll(tokensOf).toEqual([{ purpose: 'reset' }])
-    const { accessToken } = await service.loginAs(person)
-    expect((await change({ token: accessToken }, json)).status).toBe(204)
-    expect(await tokensOf()).toEqual([])
-  })
-
   test.for<[what: string, happen: (person: Person, token: string) => Promise<unknown>]>([
     ['the session is ended', (_, token) => service.call('/auth/logout', { token, at: 1 })],
     [

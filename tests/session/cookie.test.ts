@@ -167,27 +167,19 @@ describe('a cookie session', () => {
     return Date.parse(body.session.expiresAt)
   }
 
-  test('a cookie session lasts 12 hours after its last use (ASVS 7.3.1)', async () => {
-    const cookie = await service.cookieOf(admin)
-    for (let use = 0; use < 3; use += 1) {
-      service.clock.advance(12 * HOUR - 1)
-      expect(await expiresAt(cookie, use % 2)).toBe(service.clock.now() + 12 * HOUR * 1000)
-    }
+  test('a cookie session lasts 12 hours after its last use, and seven days at most (ASVS 7.3.1, 7.3.2)', async () => {
+    const unused = await service.cookieOf(admin)
     service.clock.advance(12 * HOUR)
-    for (const at of [0, 1]) expect(await service.getSession({ cookie, at })).toMatchObject(ended('expired'))
-  })
+    expect(await service.getSession({ cookie: unused })).toMatchObject(ended('expired'))
 
-  test('a cookie session lasts at most seven days (ASVS 7.3.2)', async () => {
     const cookie = await service.cookieOf(admin)
     const end = service.clock.now() + 7 * 24 * HOUR * 1000
-    while (service.clock.now() + 8 * HOUR * 1000 < end) {
-      service.clock.advance(8 * HOUR)
-      expect(await expiresAt(cookie)).toBe(Math.min(end, service.clock.now() + 12 * HOUR * 1000))
+    for (let use = 0; use < 14; use += 1) {
+      service.clock.advance(12 * HOUR - 1)
+      expect(await expiresAt(cookie, use % 2)).toBe(Math.min(end, service.clock.now() + 12 * HOUR * 1000))
     }
-    service.clock.advance(8 * HOUR - 1)
-    expect(await expiresAt(cookie)).toBe(end)
-    service.clock.advance(1)
-    expect(await service.getSession({ cookie })).toMatchObject(ended('expired'))
+    service.clock.advance(14)
+    for (const at of [0, 1]) expect(await service.getSession({ cookie, at })).toMatchObject(ended('expired'))
   })
 
   test('a refused request does not renew the cookie session', async () => {

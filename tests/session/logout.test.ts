@@ -92,16 +92,6 @@ describe('signing out', () => {
     },
   )
 
-  test.for(['?scope=session', '?scope=all&scope=all'])(
-    'signing out with %s is refused (ASVS 15.3.7)',
-    async (query) => {
-      const token = (await service.loginAs(admin)).accessToken
-      const { status, body } = await logOut({ token }, { query })
-      expect([status, body.code]).toEqual([400, 'invalid_request'])
-      expect((await service.getSession({ token })).status).toBe(200)
-    },
-  )
-
   test('concurrent sign-outs end the session once', async () => {
     const { tokens } = await openSessions()
     const answers = await Promise.all(times(20, (i) => logOut({ token: tokens.accessToken }, { at: i % 2 })))
