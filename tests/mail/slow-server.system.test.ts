@@ -7,7 +7,8 @@ test('an attempt to send an email to a slow server ends before its lease', async
   const mailbox = await openMailbox({
     onMessage: async () => {
       received += 1
-      await new Promise(() => {})
+      // The last attempt is accepted: a service that closes would wait for it.
+      if (received === 1) await new Promise(() => {})
     },
   })
   const service = await openTestService({ instances: 2, env: { SMTP_URL: mailbox.url } })
@@ -22,8 +23,8 @@ test('an attempt to send an email to a slow server ends before its lease', async
   await expect.poll(async () => (await row()).leased_until, { interval: 500 }).toBeNull()
   expect(await row()).toMatchObject({ attempts: 1, last_error: expect.stringContaining('ETIMEDOUT') })
   expect(received).toBe(1)
-  // And only then it is taken again.
+  // Only then it is taken again.
   service.clock.advance(3600)
-  await expect.poll(() => received).toBe(2)
-  expect(await row()).toMatchObject({ attempts: 2 })
+  await expect.poll(row).toMatchObject({ attempts: 2, sent_at: expect.any(Date) })
+  expect(received).toBe(2)
 })

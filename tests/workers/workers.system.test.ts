@@ -1,15 +1,20 @@
 import { once } from 'node:events'
-import { Webhook } from 'standardwebhooks'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { senderOf, signedRequest } from '../../scripts/kit/events.ts'
 import { findServicePlaces } from '../../scripts/kit/places.ts'
+import { runStatement } from '../../scripts/kit/postgres.ts'
 import { exchange, open } from '../http/raw.ts'
 import { createServerProcesses, type Running } from '../support/server-process.ts'
-import { openTestService, times } from '../support/test-service.ts'
+import { MASTER_KEYS, openTestService, times } from '../support/test-service.ts'
 import {
   ANSWERED,
   addressesIn,
   ask,
+  isRunning,
   isServed,
   KEY_SET,
   loginOf,
@@ -24,17 +29,28 @@ import {
 
 const testService = await openTestService()
 const admin = await testService.addCompany()
-const { publicUrl } = testService.config
+const POOL_SIZE = 500
+const EVENT = '{"type":"a","data":{}}'
 
 describe.runIf(process.platform === 'linux')('two workers', async () => {
   const processes = createServerProcesses(testService.url, afterAll)
-  let shared: Running
+  const { env } = await findServicePlaces()
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-secrets-'))
+  afterAll(() => rm(folder, { recursive: true }))
+  let service: Running
   beforeAll(async () => {
-    shared = await processes.start({ WORKERS: '2', PORT: '0', PUBLIC_URL: '', DATABASE_POOL_SIZE: '500' })
+    const files = {
+      DATABASE_URL_FILE: join(folder, 'database-url'),
+      MASTER_KEYS_FILE: join(folder, 'master-keys'),
+    }
+    await writeFile(files.DATABASE_URL_FILE, `${testService.url}\n`)
+    await writeFile(files.MASTER_KEYS_FILE, `${MASTER_KEYS}\n`)
+    const { publicUrl: PUBLIC_URL } = testService.config
+    const variables = { PUBLIC_URL, DATABASE_POOL_SIZE: String(POOL_SIZE), WORKERS: '2' }
+    service = await processes.start({ ...env, ...variables, DATABASE_URL: '', MASTER_KEYS: '', ...files })
   })
 
   test('two workers share one port, one log, and summed metrics', async () => {
-    const service = shared
     const before = sumOf(await metricsOf(service), ANSWERED)
     expect(await ask(service, KEY_SET, 100)).toEqual(times(100, () => 200))
     await until(async () => sumOf(await metricsOf(service), ANSWERED) === before + 100)
@@ -45,72 +61,38 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
     for (const line of lines()) expect(JSON.parse(line)).toMatchObject({ service: 'gatehouse' })
   })
 
-  test('two workers choose the same ports and issuer', async () => {
-    const service = shared
-    expect(addressesIn(service)).toEqual([service.address, service.address])
-    expect(addressesIn(service, /"Platform listener at ([^"]+)"/g)).toEqual([
-      service.platform,
-      service.platform,
-    ])
-    expect((await fetch(`${service.platform}/verify`)).status).toBe(401)
-    const askIssuer = async () => {
-      const answer = await fetch(`${service.address}/api/openapi.json`, { headers: { connection: 'close' } })
-      return Object(await answer.json()).servers
-    }
-    const [first, ...others] = await Promise.all(times(30, askIssuer))
-    expect(first).toHaveLength(1)
-    expect(others).toEqual(times(29, () => first))
+  test('secrets from files are in no process environment (ASVS 13.3.1)', async () => {
+    const pids = [service.child.pid, ...workersOf(service)]
+    expect(pids).toHaveLength(3)
+    for (const pid of pids)
+      expect(await readFile(`/proc/${pid}/environ`, 'utf8')).not.toMatch(/postgres:\/\/|test:/)
+  })
+
+  test('too many database connections are logged at the start', async () => {
+    const pattern = new RegExp(`(WORKERS=2 with DATABASE_POOL_SIZE=${POOL_SIZE} can open \\d+ connections)`)
+    expect(await service.told(pattern)).toContain('1510')
   })
 
   test('the server renews weak hashes at full strength (ASVS 11.4.2)', async () => {
     const person = await testService.addUser(admin)
-    const hashOf = async () =>
-      (
-        await testService.db
-          .selectFrom('users')
-          .select('password_hash')
-          .where('user_id', '=', person.userId)
-          .executeTakeFirstOrThrow()
-      ).password_hash
-    expect(await hashOf()).toContain('$m=8,t=1,p=1$')
-    const { statusCode, body } = await request(`${shared.address}/api/auth/login`, loginOf(person))
+    const users = testService.db.selectFrom('users').select('password_hash')
+    const hashOf = async () => Object(await users.where('user_id', '=', person.userId).executeTakeFirst())
+    expect((await hashOf()).password_hash).toContain('$m=8,t=1,p=1$')
+    const { statusCode, body } = await request(`${service.address}/api/auth/login`, loginOf(person))
     await body.dump()
     expect(statusCode).toBe(200)
-    expect(await hashOf()).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+    expect((await hashOf()).password_hash).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
   })
-
-  test('too many database connections are logged at the start', async () => {
-    const warning = await shared.told(/(WORKERS=2 with DATABASE_POOL_SIZE=500 can open \d+ connections)/)
-    expect(warning).toContain('1510')
-  })
-})
-
-describe.runIf(process.platform === 'linux')('two workers', async () => {
-  const processes = createServerProcesses(testService.url, afterAll)
-  const { env } = await findServicePlaces()
-  let shared: Running
-  beforeAll(async () => {
-    shared = await processes.start({ WORKERS: '2', PUBLIC_URL: publicUrl, ...env })
-  })
-
-  /** The service, once it has replaced those that other tests have killed. */
-  async function allThere(): Promise<Running> {
-    const deaths = () => shared.output().split('a worker died and is replaced').length - 1
-    await until(() => workersOf(shared).length === 2 && addressesIn(shared).length === 2 + deaths())
-    return shared
-  }
 
   test('metrics have each process, and the machine once', async () => {
-    const service = await allThere()
-    const [victim = 0] = workersOf(service)
     await until(async () => /heap_used_ratio\{role="worker"\}/.test(await metricsOf(service)))
     // A probe that the database answers late says that it is not.
     await until(async () => sumOf(await metricsOf(service), 'gatehouse_ready ') === 1)
-    const before = await metricsOf(service)
-    const value = (name: string) => sumOf(before, `gatehouse_${name} `)
-    expect(before).toMatch(/^gatehouse_build_info\{version="[\d.]+"\} 1$/m)
+    const metrics = await metricsOf(service)
+    const value = (name: string) => sumOf(metrics, `gatehouse_${name} `)
+    expect(metrics).toMatch(/^gatehouse_build_info\{version="[\d.]+"\} 1$/m)
     expect(value('housekeeping_last_success_timestamp_seconds')).toBeGreaterThanOrEqual(0)
-    expect(value('database_connections_max')).toBe(3 * testService.config.databasePoolSize)
+    expect(value('database_connections_max')).toBe(3 * POOL_SIZE)
     expect(value('database_connections')).toBeLessThanOrEqual(value('database_connections_max'))
     const created = await testService.db.selectFrom('signing_keys').select('created_at').execute()
     const age = Date.now() - Math.max(...created.map(({ created_at: at }) => at.getTime()))
@@ -121,16 +103,30 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
       expect(value(`heap_used_ratio{role="${role}"}`)).toBeGreaterThan(0)
       expect(value(`heap_used_ratio{role="${role}"}`)).toBeLessThan(1)
     }
-    process.kill(victim, 'SIGKILL')
-    const deaths = async () => sumOf(await metricsOf(service), 'gatehouse_worker_deaths_total ')
-    await until(async () => (await deaths()) > value('worker_deaths_total'))
-    expect(await deaths()).toBe(value('worker_deaths_total') + 1)
+  })
+
+  test('failing workers restart at growing intervals', async () => {
+    const name = new URL(testService.url).pathname.slice(1)
+    const server = testService.url.replace(`/${name}`, '/postgres')
+    await runStatement(server, `alter database ${name} allow_connections false`)
+    try {
+      for (const pid of workersOf(service)) process.kill(pid, 'SIGKILL')
+      const pauses = () => [...service.output().matchAll(/"replacedInMs":(\d+)/g)].map(([, ms]) => Number(ms))
+      await until(() => pauses().length >= 6)
+      // Two workers, each of which was killed once and failed twice.
+      const growing = pauses().slice(0, 6)
+      expect(growing.sort((a, b) => a - b)).toEqual([500, 500, 1_000, 1_000, 2_000, 2_000])
+      expect(await readiness(service)).toBe(503)
+    } finally {
+      await runStatement(server, `alter database ${name} allow_connections true`)
+    }
+    await until(async () => addressesIn(service).length === 4 && (await readiness(service)) === 200)
   })
 
   test('a killed worker is replaced, and loses nothing committed', async () => {
-    const service = await allThere()
-    const [first = 0] = workersOf(service)
-    const before = sumOf(await metricsOf(service), ANSWERED)
+    const deaths = async () => sumOf(await metricsOf(service), 'gatehouse_worker_deaths_total ')
+    const [victim = 0] = workersOf(service)
+    const [deathsBefore, before] = [await deaths(), sumOf(await metricsOf(service), ANSWERED)]
     await ask(service, KEY_SET, 20)
     await until(async () => sumOf(await metricsOf(service), ANSWERED) === before + 20)
     let ended = 0
@@ -156,29 +152,52 @@ describe.runIf(process.platform === 'linux')('two workers', async () => {
     }
     const load = times(8, signInAndOut)
     await until(() => ended > 5)
-    process.kill(first, 'SIGKILL')
-    await until(() => !workersOf(service).includes(first))
+    process.kill(victim, 'SIGKILL')
+    await until(() => !workersOf(service).includes(victim))
     expect(await readiness(service)).toBe(200)
     await until(() => workersOf(service).length === 2)
     const atKill = ended
     await until(() => ended > atKill + 5)
     isOver = true
     await Promise.all(load)
-    expect(workersOf(service)).not.toContain(first)
+    expect(workersOf(service)).not.toContain(victim)
+    expect(await deaths()).toBe(deathsBefore + 1)
     // The sums of metrics do not go down with a worker that is gone.
     expect(sumOf(await metricsOf(service), ANSWERED)).toBe(before + 20)
   })
 })
 
-describe.runIf(process.platform === 'linux')('two workers', () => {
-  const processes = createServerProcesses(testService.url)
-  const start = (env: Record<string, string>) =>
-    processes.start({ WORKERS: '2', PUBLIC_URL: publicUrl, ...env })
+describe.runIf(process.platform === 'linux')('two workers that choose their ports', () => {
+  const processes = createServerProcesses(testService.url, afterAll)
+  let service: Running
+  beforeAll(async () => {
+    const limits = { RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/3600' }
+    service = await processes.start({ WORKERS: '2', PUBLIC_URL: '', DRAIN_DELAY_SECONDS: '1', ...limits })
+  })
+
+  test('two workers choose the same ports and issuer', async () => {
+    const { address, platform } = service
+    expect(addressesIn(service)).toEqual([address, address])
+    expect(addressesIn(service, /"Platform listener at ([^"]+)"/g)).toEqual([platform, platform])
+    expect((await fetch(`${platform}/verify`)).status).toBe(401)
+    const askIssuer = async () => {
+      const answer = await fetch(`${address}/api/openapi.json`, { headers: { connection: 'close' } })
+      return Object(await answer.json()).servers
+    }
+    const [first, ...others] = await Promise.all(times(30, askIssuer))
+    expect(first).toHaveLength(1)
+    expect(others).toEqual(times(29, () => first))
+  })
 
   test('bad signatures do not stop the events of known senders (ASVS 2.4.1)', async () => {
-    const service = await start({ RATE_LIMIT_SCALE: '1', LIMIT_BAD_SIGNATURES: '5/3600' })
+    const send = async (secret: string) => {
+      const { headers } = signedRequest(senderOf(admin.companyId, secret), crypto.randomUUID(), EVENT)
+      const lines = Object.entries({ ...headers, connection: 'close', 'content-length': EVENT.length })
+      const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
+      const bytes = `POST /api/events/ingest HTTP/1.1\r\nHost: gatehouse.example\r\n${head}\r\n${EVENT}`
+      return (await exchange(service.address, bytes))[0]?.status
+    }
     const key = await testService.newSecret(admin)
-    const send = async (secret: string) => await ingest(service, admin.companyId, secret)
     const forge = () => send(`whsec_${Buffer.alloc(32).toString('base64')}`)
     // On connections of their own, so both workers have seen one.
     for (const _ of times(40, () => {})) expect(await send(key)).toBe(202)
@@ -191,8 +210,9 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     }
   })
 
-  test('no worker accepts connections after SIGTERM', async () => {
-    const { address, child, exit } = await start({})
+  test('workers drain when all processes of the group are signaled, and accept nothing after', async () => {
+    const { address, child, exit } = service
+    const workers = workersOf(service)
     const beginning = `GET ${KEY_SET} HTTP/1.1\r\nHost: gatehouse.example\r\n\r\nPOST /api/auth/login HTTP/1.1\r\n`
     // More than the workers have sockets. The rest is never sent, which is refused after 5 s.
     const slow = times(40, () => open(address))
@@ -204,36 +224,20 @@ describe.runIf(process.platform === 'linux')('two workers', () => {
     }
     for (const socket of slow) socket.write(beginning)
     await Promise.all(slow.map((socket) => once(socket, 'data')))
-    child.kill('SIGTERM')
+    const answers = times(40, () => ask(service, KEY_SET, 1))
+    for (const pid of [...workers, child.pid ?? 0]) process.kill(pid, 'SIGTERM')
+    expect((await Promise.all(answers)).flat()).toEqual(times(40, () => 200))
     await expect.poll(() => isServed(address)).toBe(false)
     expect(ended).toBe(0)
     expect(await exit).toEqual([0, null])
-  })
-
-  test('workers that cannot start end the service with 1', async () => {
-    const service = await processes.launch({
-      WORKERS: '2',
-      MASTER_KEYS: `other:${Buffer.alloc(32, 7).toString('base64')}`,
-    })
-    expect(await service.exit).toEqual([1, null])
-    expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
+    expect(workers.filter(isRunning)).toEqual([])
   })
 })
 
-/** The status of a signed event on a connection of its own. */
-async function ingest({ address }: Running, companyId: string, secret: string): Promise<number | undefined> {
-  const [id, at, body] = [crypto.randomUUID(), new Date(), '{"type":"a","data":{}}']
-  const headers = {
-    host: 'gatehouse.example',
-    connection: 'close',
-    'content-type': 'application/json',
-    'content-length': String(body.length),
-    'x-company-id': companyId,
-    'webhook-id': id,
-    'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-    'webhook-signature': new Webhook(secret).sign(id, at, body),
-  }
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
-  const [answer] = await exchange(address, `POST /api/events/ingest HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
-  return answer?.status
-}
+test('workers that cannot start end the service with 1', async () => {
+  const { launch } = createServerProcesses(testService.url)
+  const other = `other:${Buffer.alloc(32, 7).toString('base64')}`
+  const service = await launch({ WORKERS: '2', MASTER_KEYS: other })
+  expect(await service.exit).toEqual([1, null])
+  expect(service.output()).toContain('Set the MASTER_KEYS that this database was made with')
+})
