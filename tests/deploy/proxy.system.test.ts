@@ -8,11 +8,12 @@ import type { Socket } from 'node:net'
 import { networkInterfaces, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Agent, request } from 'undici'
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { signedRequest } from '../../scripts/kit/events.ts'
 import { clientLine, startProxy } from '../../scripts/kit/haproxy.ts'
 import { expectProblem } from '../http/problem.ts'
 import { answersOn, exchange, open } from '../http/raw.ts'
+import { whenDone } from '../support/cleanup.ts'
 import { openTestService, times } from '../support/test-service.ts'
 
 /** The reverse proxy that is shipped: HAProxy with deploy/haproxy.cfg, and only its variables changed. */
@@ -24,23 +25,18 @@ const [platformAddress = ''] = service.platformAddresses
 const admin = await service.addCompany()
 const hostOf = (url: string) => new URL(url).host
 
-const shared = new AsyncDisposableStack()
-afterAll(() => shared.disposeAsync())
-
-/** A server on loopback until the end of the tests; returns its URL. */
+/** A server on loopback; returns its URL. */
 async function listen(server: Server): Promise<string> {
   await once(server.listen(0, HOST), 'listening')
-  shared.defer(() => void server.close())
+  whenDone(async () => void server.close())
   const bound = server.address()
   return `http://${HOST}:${typeof bound === 'object' ? bound?.port : ''}`
 }
 
-/** An instance that is no gatehouse, for what gatehouse never does. */
+/** An instance that is not gatehouse, for what gatehouse never does. */
 const instance = (handle: RequestListener) => listen(createServer(handle))
-/** Says of an instance whether it is ready. */
-let readyStatus = 200
 const ready = await instance((_, answer) => answer.writeHead(200).end())
-const asSaid = await instance((_, answer) => answer.writeHead(readyStatus).end())
+const NOT_READY = { INSTANCE_1_OPS: `${HOST}:1` }
 
 /** The proxy before two instances; by default before the service, and a second one that nobody started. */
 async function openProxy(
@@ -50,7 +46,7 @@ async function openProxy(
   platform = platformAddress,
 ) {
   const cleanup = new AsyncDisposableStack()
-  onTestFinished(() => cleanup.disposeAsync())
+  whenDone(() => cleanup.disposeAsync())
   const [first = address, second] = instances.map(hostOf)
   return await startProxy(
     {
@@ -69,10 +65,17 @@ async function openProxy(
   )
 }
 
+/** Before the service, with the variables that are shipped. */
+const shipped = await openProxy()
+
 const HEAD = 'HTTP/1.1\r\nHost: gatehouse.example\r\n'
+const get = (path: string, method = 'GET') => `${method} ${path} ${HEAD}Connection: close\r\n\r\n`
 /** What an instance of the tests answers when it is told to. */
-const HELD = `GET /held ${HEAD}Connection: close\r\n\r\n`
-const KEY_SET = `GET /api/.well-known/jwks.json ${HEAD}Connection: close\r\n\r\n`
+const HELD = get('/held')
+const VERIFY = get('/verify')
+const KEY_SET = get('/api/.well-known/jwks.json')
+/** So many on one connection. */
+const keySets = (count: number) => KEY_SET.replace('Connection: close\r\n', '').repeat(count - 1) + KEY_SET
 /** A request that takes a place and does not end: nothing of its body is sent. */
 function unfinished(path: string, headers: Record<string, string> = {}): string {
   const all = {
@@ -103,44 +106,47 @@ async function hold(url: string, from: string, bytes = unfinished('/api/auth/log
   return socket
 }
 
-describe('a client', () => {
-  test('is the peer, whatever X-Forwarded-For says (ASVS 4.1.3, 15.3.4)', async () => {
-    const { url } = await openProxy()
+describe('a client', async () => {
+  const ipAddressOf = (requestId = '?') =>
+    JSON.parse(service.logs.find((line) => line.includes(requestId)) ?? '{}').ipAddress
+
+  test('the client is the peer, whatever X-Forwarded-For says (ASVS 4.1.3, 15.3.4)', async () => {
     const forged = 'X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-For: 198.51.100.10\r\n'
-    const answer = await ask(url, {
-      bytes: KEY_SET.replace('\r\n\r\n', `\r\n${forged}\r\n`),
-      from: '127.0.1.7',
-    })
+    const bytes = KEY_SET.replace('\r\n\r\n', `\r\n${forged}\r\n`)
+    const answer = await ask(shipped.url, { bytes, from: '127.0.1.7' })
     expect(answer?.status).toBe(200)
-    const line = () => service.logs.find((text) => text.includes(answer?.headers['x-request-id'] ?? '?'))
-    await expect.poll(line).toContain('"ipAddress":"127.0.1.7"')
+    await expect.poll(() => ipAddressOf(answer?.headers['x-request-id'])).toBe('127.0.1.7')
   })
 
-  test('is named by a balancer that is listed, and by nobody else', async () => {
-    const { url } = await openProxy({ BALANCERS: HOST })
-    const answer = await ask(url, { as: '192.0.2.77' })
-    const line = () => service.logs.find((text) => text.includes(answer?.headers['x-request-id'] ?? '?'))
-    await expect.poll(line).toContain('"ipAddress":"192.0.2.77"')
-    expect(await statusOf(url, { bytes: clientLine('192.0.2.77') + KEY_SET, from: '127.0.1.2' })).toBe(400)
-  })
-
-  test('is told nothing of what the service tells the proxy about its network', async () => {
-    const { url } = await openProxy()
+  test('clients do not see that their network is known', async () => {
     const { accessToken } = await service.loginAs(admin)
-    const asked = { headers: { authorization: `Bearer ${accessToken}` } }
-    const direct = await request(`${address}/api/auth/session`, asked)
-    const proxied = await request(`${url}/api/auth/session`, asked)
-    expect(direct.headers['x-network-proven']).toBe('1')
-    expect(proxied.statusCode).toBe(200)
-    expect(proxied.headers['x-network-proven']).toBeUndefined()
-    const refused = await request(`${address}/api/auth/session`)
-    expect(refused.headers['x-network-proven']).toBeUndefined()
-    await Promise.all([direct, proxied, refused].map(({ body }) => body.dump()))
+    const headers = { authorization: `Bearer ${accessToken}` }
+    const [direct, proxied] = await Promise.all(
+      [address, shipped.url].map((url) => fetch(`${url}/api/auth/session`, { headers })),
+    )
+    expect([direct?.status, direct?.headers.get('x-network-proven')]).toEqual([200, '1'])
+    expect([proxied?.status, proxied?.headers.get('x-network-proven')]).toEqual([200, null])
   })
-})
 
-describe('of one network,', () => {
-  test('a connection above its share is closed, and others are accepted (ASVS 13.1.2)', async () => {
+  const limited = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '4', BALANCERS: HOST })
+
+  test('only a listed balancer names the client', async () => {
+    const answer = await ask(limited.url, { as: '192.0.2.77' })
+    await expect.poll(() => ipAddressOf(answer?.headers['x-request-id'])).toBe('192.0.2.77')
+    const bytes = clientLine('192.0.2.77') + KEY_SET
+    expect(await statusOf(limited.url, { bytes, from: '127.0.1.2' })).toBe(400)
+  })
+
+  test.for<[network: string, clientOf: (n: number) => { from?: string; as?: string }]>([
+    ['an IPv4 address', (n: number) => (n < 5 ? { from: '127.0.2.3' } : { from: '127.0.2.4' })],
+    ['an IPv6 /64', (n: number) => ({ as: n < 5 ? `2001:db8:1:1::${n + 1}` : '2001:db8:1:2::1' })],
+  ])('%s opens only so many connections, and others theirs', async ([, clientOf]) => {
+    const statuses = []
+    for (const client of times(6, clientOf)) statuses.push(await statusOf(limited.url, client))
+    expect(statuses).toEqual([200, 200, 200, 200, undefined, 200])
+  })
+
+  test('a connection above the share of its network is closed (ASVS 13.1.2)', async () => {
     const { url } = await openProxy({ NETWORK_OPEN_CONNECTIONS: '3' })
     const held: Socket[] = []
     for (const _ of times(3, () => {})) held.push(await hold(url, '127.0.2.1'))
@@ -150,35 +156,34 @@ describe('of one network,', () => {
     await expect.poll(() => statusOf(url, { from: '127.0.2.1' })).toBe(200)
   })
 
-  test('so many new connections are accepted', async () => {
-    const { url } = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '5' })
-    const statuses = []
-    for (const _ of times(6, () => {})) statuses.push(await statusOf(url, { from: '127.0.2.3' }))
-    expect(statuses).toEqual([...times(5, () => 200), undefined])
-    expect(await statusOf(url, { from: '127.0.2.4' })).toBe(200)
-  })
-
-  test('an IPv6 /64, which is one', async () => {
-    const { url } = await openProxy({ NETWORK_NEW_CONNECTIONS_IN_10_S: '4', BALANCERS: HOST })
-    const statuses = []
-    for (const n of times(5, (n) => n)) statuses.push(await statusOf(url, { as: `2001:db8:1:1::${n + 1}` }))
-    expect(statuses).toEqual([...times(4, () => 200), undefined])
-    expect(await statusOf(url, { as: '2001:db8:1:2::1' })).toBe(200)
+  test('clients that send or read nothing are cut off (ASVS 13.1.2)', async () => {
+    const cutOff = Promise.withResolvers<void>()
+    const received: (string | undefined)[] = []
+    const large = await instance(({ url }, answer) => {
+      received.push(url)
+      answer.once('close', cutOff.resolve)
+      // More than the buffers of the sockets and of the proxy take.
+      answer.end(Buffer.alloc(64 * 1024 * 1024))
+    })
+    const { url } = await openProxy({}, [large])
+    const [silent, unread] = [open(url, '127.0.1.1').resume(), open(url, '127.0.1.1').pause()]
+    onTestFinished(() => void unread.destroy())
+    unread.write(get('/large'))
+    const halfHead = statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })
+    await once(silent, 'end')
+    expect(await halfHead).toBe(408)
+    await cutOff.promise
+    expect(received).toEqual(['/large'])
   })
 })
 
-test('a connection that sends nothing is closed', async () => {
-  const { url } = await openProxy()
-  const socket = open(url, '127.0.1.1').resume()
-  await once(socket, 'end')
-})
-
-describe('its own answers are problems, with the headers of every answer:', () => {
+describe('responses of the proxy', () => {
+  /** A problem, with the headers of every response of the service. */
   async function expectOwn(answer: Awaited<ReturnType<typeof ask>>, status: number, code: string) {
     if (!answer) throw new Error('there is no answer')
     expectProblem(answer, [status, code])
     expect(answer.headers['retry-after']).toBe('1')
-    const { headers: usual } = await request(`${address}/api/nothing`)
+    const { headers: usual } = await service.call('/nothing', { method: 'GET' })
     const ofService = Object.keys(usual).filter(
       (name) => !/^(?:date|connection|keep-alive|ratelimit.*)$/.test(name),
     )
@@ -188,9 +193,9 @@ describe('its own answers are problems, with the headers of every answer:', () =
     }
   }
 
-  test('429, where too much comes from a network', async () => {
+  test('a network that sends too much gets 429', async () => {
     const { url } = await openProxy({ NETWORK_REQUESTS_PER_SECOND: '1' })
-    const answers = await exchange(url, KEY_SET.replace('Connection: close\r\n', '').repeat(50) + KEY_SET)
+    const answers = await exchange(url, keySets(50))
     await expectOwn(
       answers.find(({ status }) => status === 429),
       429,
@@ -198,7 +203,7 @@ describe('its own answers are problems, with the headers of every answer:', () =
     )
   })
 
-  test('502, where an instance ends without an answer, and no other gets the request', async () => {
+  test('a request that an instance breaks off gets 502, and no other instance', async () => {
     let received = 0
     const broken = await instance(({ socket }) => {
       received += 1
@@ -209,21 +214,33 @@ describe('its own answers are problems, with the headers of every answer:', () =
     expect(received).toBe(1)
   })
 
-  test('503, where no instance is ready', async () => {
-    const { url } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
+  test('clients and services of the platform get 503 while no instance is ready', async () => {
+    const { url, platformUrl } = await openProxy(NOT_READY)
     await expect.poll(() => statusOf(url)).toBe(503)
     await expectOwn(await ask(url), 503, 'unavailable')
+    await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
+    const { headers, body } = (await ask(platformUrl, { bytes: VERIFY })) ?? {}
+    expect(headers?.['x-request-id']).toBe(JSON.parse(String(body)).requestId)
   })
 
-  test('504, where an instance gives no answer', async () => {
-    const silent = await instance(() => {})
-    const { url } = await openProxy({ ANSWER_WITHIN: '300ms' }, [silent])
-    await expectOwn(await ask(url), 504, 'unavailable')
+  test('a request without a response gets 504, later for the services of the platform', async () => {
+    const { promise: released, resolve } = Promise.withResolvers<void>()
+    const slow = await instance((_, answer) => void released.then(() => answer.end()))
+    const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
+    const patient = await openProxy(within('100s'), [slow], {}, slow)
+    const platform = statusOf(patient.platformUrl)
+    await expectOwn(await ask(patient.url), 504, 'unavailable')
+    const { platformUrl } = await openProxy(within('300ms'), [slow], {}, slow)
+    const answer = await ask(platformUrl)
+    const { code } = JSON.parse(answer?.body ?? '{}')
+    expect([answer?.status, code, answer?.headers['cache-control']]).toEqual([504, 'unavailable', 'no-store'])
+    resolve()
+    expect(await platform).toBe(200)
   })
 })
 
 describe('a request', () => {
-  test('goes to another instance if one does not accept it, whatever its method', async () => {
+  test('a request that one instance does not accept goes to the other', async () => {
     const gone = createServer()
     const url = await listen(gone)
     await once(gone.close(), 'close')
@@ -232,40 +249,14 @@ describe('a request', () => {
     for (const _ of times(4, () => {})) expect(await statusOf(proxy.url, { bytes })).toBe(400)
   })
 
-  test('with headers of 20 KB reaches the service, which answers 431', async () => {
-    const { url } = await openProxy()
+  test('headers of 20 KB reach the service, which answers 431', async () => {
     const bytes = `GET /api/nothing ${HEAD}X-Long: ${'a'.repeat(20_000)}\r\nConnection: close\r\n\r\n`
-    const answer = await ask(url, { bytes })
+    const answer = await ask(shipped.url, { bytes })
     if (!answer) throw new Error('there is no answer')
     expectProblem(answer, [431, 'headers_too_large'])
   })
 
-  test('whose headers are not whole within 5 s is answered 408, and never reaches an instance', async () => {
-    let received = 0
-    const counting = await instance((_, answer) => {
-      received += 1
-      answer.end()
-    })
-    const { url } = await openProxy({}, [counting])
-    expect(await statusOf(url, { bytes: `GET / ${HEAD}X-Slow: ` })).toBe(408)
-    expect(received).toBe(0)
-  })
-
-  test('whose response is not read is cut off, and its instance is free again (ASVS 13.1.2)', async () => {
-    const { promise: cutOff, resolve } = Promise.withResolvers<void>()
-    const large = await instance((_, answer) => {
-      answer.once('close', resolve)
-      // More than the buffers of the sockets and of the proxy take.
-      answer.end(Buffer.alloc(64 * 1024 * 1024))
-    })
-    const { url } = await openProxy({}, [large])
-    const socket = open(url, '127.0.1.1').pause()
-    onTestFinished(() => void socket.destroy())
-    socket.write(KEY_SET)
-    await cutOff
-  })
-
-  test('that follows another on its connection waits for the answer of that one', async () => {
+  test('a request waits for the response to the previous one on its connection', async () => {
     let underWay = 0
     let most = 0
     const slow = await instance(async (_, answer) => {
@@ -276,24 +267,22 @@ describe('a request', () => {
       answer.end()
     })
     const { url } = await openProxy({}, [slow])
-    const answers = await exchange(url, KEY_SET.replace('Connection: close\r\n', '').repeat(99) + KEY_SET)
+    const answers = await exchange(url, keySets(100))
     expect(answers.map(({ status }) => status)).toEqual(times(100, () => 200))
     expect(most).toBe(1)
   })
 })
 
 describe('the services of the platform', () => {
-  const VERIFY = `GET /verify ${HEAD}Connection: close\r\n\r\n`
-
-  test('ask at an address of their own, and find nothing else there; nor do clients find theirs', async () => {
-    const { url, platformUrl } = await openProxy()
+  test('the services of the platform and clients each have an address, with nothing else', async () => {
+    const { url, platformUrl } = shipped
     const refused = await ask(platformUrl, { bytes: VERIFY })
     expect([refused?.status, refused?.headers['x-auth-error']]).toEqual([401, 'missing_credentials'])
     expect(await statusOf(platformUrl)).toBe(404)
     expect(await statusOf(url, { bytes: VERIFY })).toBe(404)
   })
 
-  test('are neither counted nor slowed down by network, whatever is refused', async () => {
+  test('no limit of networks applies to the services of the platform', async () => {
     const limits = {
       NETWORK_OPEN_CONNECTIONS: '1',
       NETWORK_NEW_CONNECTIONS_IN_10_S: '1',
@@ -305,92 +294,49 @@ describe('the services of the platform', () => {
     const answers = await Promise.all(times(50, () => statusOf(platformUrl, { bytes: VERIFY })))
     expect(answers).toEqual(times(50, () => 401))
   })
-
-  test('wait longer than clients for an answer, and are told by 504 that there is none', async () => {
-    const slow = await instance((_, answer) => void setTimeout(() => answer.end(), 1_000))
-    const within = (longest: string) => ({ ANSWER_WITHIN: '300ms', PLATFORM_ANSWER_WITHIN: longest })
-    const patient = await openProxy(within('100s'), [slow], {}, slow)
-    expect(await statusOf(patient.platformUrl)).toBe(200)
-    expect(await statusOf(patient.url)).toBe(504)
-    const silent = await instance(() => {})
-    const { platformUrl } = await openProxy(within('300ms'), [silent], {}, silent)
-    const answer = await ask(platformUrl)
-    const { code } = JSON.parse(answer?.body ?? '{}')
-    expect([answer?.status, code, answer?.headers['cache-control']]).toEqual([504, 'unavailable', 'no-store'])
-  })
-
-  test('are answered 503 while no instance is ready', async () => {
-    const { platformUrl } = await openProxy({ INSTANCE_1_OPS: `${HOST}:1` })
-    await expect.poll(() => statusOf(platformUrl, { bytes: VERIFY })).toBe(503)
-    const { headers, body } = (await ask(platformUrl, { bytes: VERIFY })) ?? {}
-    expect(headers?.['x-request-id']).toBe(JSON.parse(String(body)).requestId)
-  })
 })
 
-describe('during a rolling update, a file of the pages', () => {
+describe('a file of the pages, during a rolling update', () => {
   const FILE = 'export {}'
-  /** Two instances of which one has the file, two that do not have it, and how often all were asked. */
-  async function openVersions() {
-    let received = 0
-    const version = (hasFile: boolean) =>
-      instance((_, answer) => {
-        received += 1
-        if (hasFile) answer.setHeader('x-network-proven', '1').end(FILE)
-        else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
-      })
-    const instances = [await version(false), await version(true)]
-    const none = [await version(false), await version(false)]
-    return { instances, none, count: () => received }
-  }
-  const asked = (path: string, method = 'GET') => `${method} ${path} ${HEAD}Connection: close\r\n\r\n`
+  const ASSET = '/assets/ABCDEFGH.js'
+  let received = 0
+  const version = (hasFile: boolean) =>
+    instance((_, answer) => {
+      received += 1
+      if (hasFile) answer.setHeader('x-network-proven', '1').end(FILE)
+      else answer.writeHead(404, { 'cache-control': 'no-store', 'content-length': 4 }).end('none')
+    })
 
-  test('that one instance does not have is sent by the other, in each kind of places', async () => {
-    const { instances } = await openVersions()
-    const { url } = await openProxy({}, instances)
-    const bytes = asked('/assets/ABCDEFGH.js')
-    const from = '127.0.4.1'
+  test('a file that one instance lacks comes from the other, also for known networks', async () => {
+    const { url } = await openProxy({}, [await version(false), await version(true)])
     // The first answer makes the network known.
     for (const _ of times(2, () => {})) {
-      const answers = await Promise.all(times(50, () => ask(url, { bytes, from })))
+      const answers = await Promise.all(times(50, () => ask(url, { bytes: get(ASSET), from: '127.0.4.1' })))
       expect(answers.map((answer) => `${answer?.status} ${answer?.body}`)).toEqual(
         times(50, () => `200 ${FILE}`),
       )
     }
   })
 
-  test('that no instance has is answered 404, as the last one does', async () => {
-    const { none, count } = await openVersions()
-    const { url } = await openProxy({}, none)
-    const answer = await ask(url, { bytes: asked('/assets/ABCDEFGH.js'), from: '127.0.4.2' })
-    expect([answer?.status, answer?.body, answer?.headers['cache-control']]).toEqual([
-      404,
-      'none',
-      'no-store',
-    ])
-    expect(count()).toBe(3)
-  })
-
-  test.for([
-    ['GET', '/api/auth/session'],
-    ['GET', '/nothing'],
-    ['POST', '/assets/ABCDEFGH.js'],
-    ['DELETE', '/assets/ABCDEFGH.js'],
-  ])('is all that is asked for again: %s %s is not', async ([method = '', path = '']) => {
-    const { none, count } = await openVersions()
-    const { url } = await openProxy({}, none)
-    expect(await statusOf(url, { bytes: asked(path, method), from: '127.0.4.3' })).toBe(404)
-    expect(count()).toBe(1)
-  })
-
-  test('is asked for once by a network whose requests are refused by the hundred', async () => {
-    const { none, count } = await openVersions()
+  test('only a missing file is requested again, once per retry, and not for refused networks', async () => {
+    const none = [await version(false), await version(false)]
     const { url } = await openProxy({ NETWORK_REFUSALS_IN_10_S: '5' }, none)
-    const from = '127.0.4.4'
-    const refused = () => statusOf(url, { bytes: asked('/api/nothing'), from })
+    async function requestsFor(from: string, path: string, method = 'GET') {
+      const before = received
+      const answer = await ask(url, { bytes: get(path, method), from })
+      expect([answer?.status, answer?.body, answer?.headers['cache-control']]).toEqual([
+        404,
+        'none',
+        'no-store',
+      ])
+      return received - before
+    }
+    expect(await requestsFor('127.0.4.2', ASSET)).toBe(3)
+    expect(await requestsFor('127.0.4.3', ASSET, 'POST')).toBe(1)
+    expect(await requestsFor('127.0.4.3', '/api/auth/session')).toBe(1)
+    const refused = () => statusOf(url, { bytes: get('/api/nothing'), from: '127.0.4.4' })
     expect(await Promise.all(times(60, refused))).toEqual(times(60, () => 404))
-    const before = count()
-    expect(await statusOf(url, { bytes: asked('/assets/ABCDEFGH.js'), from })).toBe(404)
-    expect(count() - before).toBe(1)
+    expect(await requestsFor('127.0.4.4', ASSET)).toBe(1)
   })
 })
 
@@ -402,7 +348,7 @@ describe('places of requests in progress', () => {
     return { bytes, from }
   }
 
-  test('are not taken from networks that are known by those that are not', async () => {
+  test('strangers do not take the places of known networks', async () => {
     const { url } = await openProxy({ INSTANCE_REQUESTS: '1' }, [address, address])
     const known = await session('127.0.3.1')
     expect(await statusOf(url, known)).toBe(200)
@@ -420,7 +366,7 @@ describe('places of requests in progress', () => {
     expect(await stranger).toBe(200)
   })
 
-  test('are few for a network whose requests are refused by the hundred', async () => {
+  test('a network whose requests are refused by the hundred has few places', async () => {
     let arrived = 0
     const release = Promise.withResolvers<void>()
     const refusing = await instance(async ({ url }, answer) => {
@@ -443,36 +389,31 @@ describe('places of requests in progress', () => {
     expect([...(await answers), ...(await others)]).toEqual(times(20, () => 404))
   })
 
-  test.each(['/api/events/ingest', '/api/events/%69ngest', '/%61pi/events/inges%74'])(
-    'are not taken by events whose body does not come: %s',
-    async (path) => {
-      const { url } = await openProxy({ INSTANCE_INGESTS: '1', INSTANCE_REQUESTS: '1' }, [address, address])
-      const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
-      const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
+  test('events whose body does not come take no places of other requests', async () => {
+    const { url } = await openProxy({ INSTANCE_INGESTS: '2', INSTANCE_REQUESTS: '1' }, [address, address])
+    const sender = { companyId: admin.companyId, signingKey: randomBytes(32) }
+    const { headers } = signedRequest(sender, randomUUID(), '{}', service.clock.now())
+    for (const path of ['/api/events/ingest', '/%61pi/events/inges%74'])
       for (const _ of times(2, () => {})) await hold(url, '127.0.3.4', unfinished(path, headers))
-      expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
-    },
-  )
+    expect(await statusOf(url, { from: '127.0.3.5' })).toBe(200)
+  })
 })
 
-describe('an instance', () => {
-  test('that is not ready gets no more requests, and gets them again when it is', async () => {
-    const named = (name: string) => instance((_, answer) => answer.setHeader('x-name', name).end())
-    const { url } = await openProxy({ INSTANCE_1_OPS: hostOf(asSaid) }, [await named('a'), await named('b')])
-    const names = async () => {
-      const answers = []
-      for (const _ of times(4, () => {})) answers.push((await ask(url))?.headers['x-name'])
-      return new Set(answers)
-    }
-    onTestFinished(() => {
-      readyStatus = 200
-    })
-    await expect.poll(names).toEqual(new Set(['a', 'b']))
-    readyStatus = 503
-    await expect.poll(names).toEqual(new Set(['b']))
-    readyStatus = 200
-    await expect.poll(names).toEqual(new Set(['a', 'b']))
-  })
+test('an instance gets requests only while it is ready', async () => {
+  let readyStatus = 200
+  const asSaid = await instance((_, answer) => answer.writeHead(readyStatus).end())
+  const named = (name: string) => instance((_, answer) => answer.setHeader('x-name', name).end())
+  const { url } = await openProxy({ INSTANCE_1_OPS: hostOf(asSaid) }, [await named('a'), await named('b')])
+  const names = async () => {
+    const answers = []
+    for (const _ of times(4, () => {})) answers.push((await ask(url))?.headers['x-name'])
+    return new Set(answers)
+  }
+  await expect.poll(names).toEqual(new Set(['a', 'b']))
+  readyStatus = 503
+  await expect.poll(names).toEqual(new Set(['b']))
+  readyStatus = 200
+  await expect.poll(names).toEqual(new Set(['a', 'b']))
 })
 
 test('500 servers that start at the same time behind one address are all signed in, beside people', async () => {
@@ -566,9 +507,9 @@ test.skipIf(!hasIpv6)('a proxy takes IPv4 and IPv6, and names clients as what th
   }
 })
 
-describe('TLS', async () => {
+test('TLS ends at the proxy, from version 1.2, and speaks HTTP/2', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'gatehouse-tls-'))
-  afterAll(() => rm(folder, { recursive: true }))
+  onTestFinished(() => rm(folder, { recursive: true }))
   const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')]
   spawnSync('openssl', [
     ...'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost'.split(
@@ -579,29 +520,23 @@ describe('TLS', async () => {
   const both = join(folder, 'both.pem')
   await writeFile(both, `${await readFile(certificate, 'utf8')}${await readFile(key, 'utf8')}`)
   const ca = await readFile(certificate)
-  const options = `ssl crt ${both} alpn h2,http/1.1`
 
-  test('ends at the proxy, from version 1.2', async () => {
-    const { url } = await openProxy({}, [address], { options })
-    const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
-      const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
-      const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })
-      await body.dump()
-      await dispatcher.close()
-      return statusCode
-    }
-    expect(await askWith('TLSv1.2')).toBe(200)
-    expect(await askWith('TLSv1.3')).toBe(200)
-    await expect(askWith('TLSv1.1')).rejects.toThrow()
-  })
+  const { url } = await openProxy({}, [address], { options: `ssl crt ${both} alpn h2,http/1.1` })
+  const askWith = async (version: 'TLSv1.1' | 'TLSv1.2' | 'TLSv1.3') => {
+    const dispatcher = new Agent({ connect: { ca, minVersion: version, maxVersion: version } })
+    const { statusCode, body } = await request(`${url}/api/.well-known/jwks.json`, { dispatcher })
+    await body.dump()
+    await dispatcher.close()
+    return statusCode
+  }
+  expect(await askWith('TLSv1.2')).toBe(200)
+  expect(await askWith('TLSv1.3')).toBe(200)
+  await expect(askWith('TLSv1.1')).rejects.toThrow()
 
-  test('speaks HTTP/2', async () => {
-    const { url } = await openProxy({}, [address], { options })
-    const client = connectHttp2(url, { ca })
-    const stream = client.request({ ':path': '/api/.well-known/jwks.json' })
-    const [headers] = await once(stream, 'response')
-    expect(headers[':status']).toBe(200)
-    stream.resume()
-    client.close()
-  })
+  const client = connectHttp2(url, { ca })
+  const stream = client.request({ ':path': '/api/.well-known/jwks.json' })
+  const [headers] = await once(stream, 'response')
+  expect(headers[':status']).toBe(200)
+  stream.resume()
+  client.close()
 })
