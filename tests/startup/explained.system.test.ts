@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -6,46 +7,78 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { TLSSocket } from 'node:tls'
 import { promisify } from 'node:util'
+import { sql } from 'kysely'
+import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { findPlace } from '../../scripts/kit/places.ts'
 import { connect } from '../../src/database/connect.ts'
+import { migrate } from '../../src/database/migrate.ts'
 import { waitForDatabase } from '../../src/database/start.ts'
+import { startEmbeddedPostgres } from '../../src/local/postgres/server.ts'
 import { explain } from '../../src/startup.ts'
 import { createServerProcesses } from '../support/server-process.ts'
 import { openTestService } from '../support/test-service.ts'
 
 /** Starts that fail for a reason of the machine: one line for the operator names what to change. */
 
+const run = promisify(execFile)
 const { url } = await openTestService()
 const { launch } = createServerProcesses(url)
 
-test.for([
-  [{ OPS_HOST: '[::1]', OPS_PORT: '0' }, 'OPS_HOST=[::1] and OPS_PORT=0', 'ENOTFOUND'],
-  [{ PLATFORM_HOST: 'nowhere.invalid' }, 'PLATFORM_HOST=nowhere.invalid and PLATFORM_PORT=0', ''],
-] as const)('a failed start names the listener: %o', async ([env, place, reason]) => {
-  const service = await launch(env)
-  const [code] = await once(service.child, 'close')
-  expect(code).toBe(1)
-  const fault = service
-    .output()
-    .split('\n')
-    .find((line) => line.startsWith('Cannot listen'))
-  expect(fault).toContain(`Cannot listen at ${place}: `)
-  expect(fault).toContain(reason)
-  expect(service.output()).not.toMatch(/DATABASE_URL|^\s+at /m)
-})
-
-test('a failed start names the port in use', async () => {
+test('a failed start names the listener', async () => {
   const taken = createServer().listen(await findPlace())
   await once(taken, 'listening')
   onTestFinished(() => void taken.close())
   const { address, port } = Object(taken.address())
-  const service = await launch({ HOST: address, PORT: String(port) })
-  const [code] = await once(service.child, 'close')
-  expect([code, service.output()]).toEqual([
-    1,
-    expect.stringMatching(new RegExp(`Cannot listen at HOST=${address} and PORT=${port}: .*EADDRINUSE`)),
-  ])
+  const faults: [env: Record<string, string>, place: string, reason: string][] = [
+    [{ OPS_HOST: '[::1]' }, 'OPS_HOST=[::1] and OPS_PORT=0', 'ENOTFOUND'],
+    [{ PLATFORM_HOST: 'nowhere.invalid' }, 'PLATFORM_HOST=nowhere.invalid and PLATFORM_PORT=0', ''],
+    [{ HOST: address, PORT: String(port) }, `HOST=${address} and PORT=${port}`, 'EADDRINUSE'],
+  ]
+  for (const [env, place, reason] of faults) {
+    const { child, output } = await launch(env)
+    expect(await once(child, 'close')).toEqual([1, null])
+    const line = output()
+      .split('\n')
+      .find((text) => text.startsWith('Cannot listen'))
+    expect(line).toContain(`Cannot listen at ${place}: `)
+    expect(line).toContain(reason)
+    expect(output()).not.toMatch(/DATABASE_URL|^\s+at /m)
+  }
+})
+
+test('migrations of a different version are refused', async () => {
+  const { db, connections } = await openTestService()
+  const refusal = async () =>
+    explain(await migrate(connections[0]?.maintenance ?? db).catch((error: unknown) => error))
+  const advice = /^The database was migrated by another version \([^\n]+\)\. Start [^\n]+\.$/
+  await sql`delete from kysely_migration where name like '0002-%'`.execute(db)
+  expect(await refusal()).toMatch(advice)
+  expect(await refusal()).toMatch(/to be at index 1/)
+  await sql`update kysely_migration set name = '0002-of-others' where name like '0003-%'`.execute(db)
+  expect(await refusal()).toMatch(advice)
+  expect(await refusal()).toMatch(/0002-of-others is missing/)
+})
+
+/** Of a disk, 1 MB is too small for the files of Postgres, and 20 MB for its first database. */
+test.for(['1m', '20m'])('the embedded Postgres explains a full disk of %s', async (size, context) => {
+  const folder = await mkdtemp(join(tmpdir(), 'gatehouse-disk-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const mounted = run('mount', ['-t', 'tmpfs', '-o', `size=${size},mode=711`, 'none', folder])
+  if (await mounted.catch(() => true).then((failed) => failed === true)) context.skip('cannot mount a disk')
+  onTestFinished(async () => void (await run('umount', [folder])))
+  const starting = startEmbeddedPostgres({ dataDir: join(folder, '.data'), randomBytes })
+  expect(explain(await starting.catch((error: unknown) => error))).toMatch(
+    /^[^\n]*could not be started, because the disk is full\.$/,
+  )
+})
+
+test('a full disk is explained by where it is', () => {
+  const ofDatabase = new pg.DatabaseError('could not extend file: No space left on device', 1, 'error')
+  ofDatabase.code = '53100'
+  const ofService = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+  expect(explain(ofDatabase)).toMatch(/^The disk of the database is full: [^\n]+\.$/)
+  expect(explain(ofService)).toMatch(/^The disk is full: [^\n]+\.$/)
 })
 
 test('an unknown database CA is explained with both settings for it', async () => {
@@ -54,7 +87,7 @@ test('an unknown database CA is explained with both settings for it', async () =
   const [keyFile, certFile] = [join(folder, 'key.pem'), join(folder, 'cert.pem')]
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', keyFile]
   const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']
-  await promisify(execFile)('openssl', ['req', '-x509', ...key, ...subject, '-out', certFile])
+  await run('openssl', ['req', '-x509', ...key, ...subject, '-out', certFile])
   const certificate = { key: await readFile(keyFile), cert: await readFile(certFile) }
   // As Postgres begins TLS, which is as far as the client comes.
   const server = createServer((socket) => {

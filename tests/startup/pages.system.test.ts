@@ -30,30 +30,23 @@ const build = (folder: string, ...args: string[]) =>
 const launch = (folder: string, env: Record<string, string> = {}) =>
   processes.launch(env, undefined, [process.execPath, join(folder, 'src/server.ts')])
 
-test('a start without built pages fails with what to do', async () => {
-  const folder = await checkOut()
+async function expectNotBuilt(folder: string) {
   const { exit, output } = await launch(folder)
   expect((await exit)[0]).toBe(1)
   expect(output()).toMatch(
     /^The pages are not built\. Run `npm ci --include=dev && npm run build`, or set PAGES_URL .*\n$/,
   )
+}
 
-  // With pages elsewhere nothing is missing.
+test('a start without built pages fails, unless they are elsewhere', async () => {
+  const folder = await checkOut()
+  await expectNotBuilt(folder)
   const elsewhere = await launch(folder, { PAGES_URL: 'https://app.example.com' })
   const address = await elsewhere.told(/"Server listening at (http[^"]+)"/)
   expect((await fetch(`${address}/sign-in`, { headers: { accept: 'text/html' } })).status).toBe(404)
-
-  await build(folder)
-  const built = await launch(folder)
-  const page = await fetch(`${await built.told(/"Server listening at (http[^"]+)"/)}/sign-in`)
-  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-
-  // Of other sources they are not served.
-  await appendFile(join(folder, 'src/pages/styles/base.css'), 'p { margin: 0 }')
-  expect((await (await launch(folder)).exit)[0]).toBe(1)
 })
 
-test('concurrent builds keep one whole build', async () => {
+test('concurrent builds keep one whole build, which is only for its sources', async () => {
   const folder = await checkOut()
   await Promise.all([build(folder), build(folder, '--before-start')])
   const dist = join(folder, 'dist')
@@ -72,6 +65,7 @@ test('concurrent builds keep one whole build', async () => {
   expect(await build(folder, '--before-start')).toEqual({ stdout: '', stderr: '' })
 
   await appendFile(join(folder, 'src/pages/styles/base.css'), 'p { margin: 0 }')
+  await expectNotBuilt(folder)
   await build(folder)
   expect(await readdir(dist)).toHaveLength(2)
   expect(await readdir(join(dist, first), { recursive: true })).toEqual(files)

@@ -12,14 +12,14 @@ import { connect } from '../../src/database/connect.ts'
 import type { Database } from '../../src/database/schema.ts'
 import { requireSessionPooling, TransactionPoolingError } from '../../src/database/start.ts'
 import { createServerProcesses } from '../support/server-process.ts'
-import { openTestService, PASSWORD } from '../support/test-service.ts'
+import { openTestService } from '../support/test-service.ts'
 
 /** The service behind PgBouncer as its package configures it, where the machine has it. */
 
 const hasPgBouncer = spawnSync('pgbouncer', ['--version']).status === 0
 const testService = await openTestService()
 const admin = await testService.addCompany()
-const { launch, start } = createServerProcesses(testService.url)
+const { launch } = createServerProcesses(testService.url)
 
 /** Starts PgBouncer in front of the database; returns the URL of the database behind it. */
 async function startPgBouncer(mode: 'session' | 'transaction'): Promise<string> {
@@ -62,17 +62,10 @@ describe.skipIf(!hasPgBouncer)('behind PgBouncer', () => {
     const { rows } = await sql`select current_setting('statement_timeout') as statement,
       current_setting('lock_timeout') as lock,
       current_setting('idle_in_transaction_session_timeout') as idle`.execute(connection.db)
-    await connection.close()
     expect(rows).toEqual([{ statement: '5s', lock: '2s', idle: '10s' }])
-
-    const service = await start({ DATABASE_URL: url })
-    const { companyId, email } = admin
-    const answer = await fetch(`${service.address}/api/auth/login`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ companyId, email, password: PASSWORD }),
-    })
-    expect(answer.status).toBe(200)
+    await requireSessionPooling(connection.db)
+    await connection.close()
+    await (await openTestService({ url })).loginAs(admin)
   })
 
   test('a start behind PgBouncer in transaction mode fails with what to do', async () => {

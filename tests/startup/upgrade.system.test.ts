@@ -5,12 +5,12 @@ import { afterAll, expect, inject, test } from 'vitest'
 import { runStatement } from '../../scripts/kit/postgres.ts'
 import { createPasswordHasher } from '../../src/crypto/password.ts'
 import { connect } from '../../src/database/connect.ts'
+import { migrate } from '../../src/database/migrate.ts'
 import { openMailbox } from '../support/mailbox.ts'
 import { databaseUrl } from '../support/postgres.ts'
-import { createServerProcesses } from '../support/server-process.ts'
-import { PASSWORD } from '../support/test-service.ts'
+import { openTestService, PASSWORD } from '../support/test-service.ts'
 
-/** The service migrates the database of an earlier release when it starts, and keeps what it holds. */
+/** Migrations bring the database of an earlier release up to date, and keep what it holds. */
 
 const MIGRATIONS = new URL('../../migrations/', import.meta.url)
 const serverUrl = inject('serverUrl')
@@ -18,7 +18,6 @@ const name = `gatehouse_${randomBytes(6).toString('hex')}`
 await runStatement(serverUrl, `create database ${name}`)
 afterAll(() => runStatement(serverUrl, `drop database ${name} with (force)`))
 const url = databaseUrl(serverUrl, name)
-const { start } = createServerProcesses(url)
 const mailbox = await openMailbox()
 
 /** Brings the database to an earlier release. */
@@ -57,32 +56,28 @@ test('sessions and invitations of an earlier release work after an upgrade', asy
   ]
   for (const statement of statements) await runStatement(url, statement)
 
-  const { address } = await start({ SMTP_URL: mailbox.url, PUBLIC_URL: 'http://localhost:3000' })
-  async function call(path: string, options: { method?: string; json?: object; token?: string } = {}) {
-    const { method = 'POST', json, token } = options
-    const answer = await fetch(`${address}/api${path}`, {
-      method,
-      headers: {
-        ...(json && { 'content-type': 'application/json' }),
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
-        ...(token === undefined && { cookie: `__Host-session=${cookie}` }),
-      },
-      ...(json && { body: JSON.stringify(json) }),
-    })
-    return { status: answer.status, body: JSON.parse((await answer.text()) || 'null') }
-  }
+  const { maintenance, close } = connect({ url, poolSize: 2 })
+  await migrate(maintenance)
+  await close()
+  const service = await openTestService({ url, env: { SMTP_URL: mailbox.url } })
+  const { call } = service
 
   // The existing session works. It authenticated when it was created, too long ago for a change.
-  expect((await call('/auth/session', { method: 'GET' })).status).toBe(200)
+  expect((await service.getSession({ cookie })).status).toBe(200)
   const invitation = { email: 'new@acme.example', role: 'viewer' }
-  expect((await call('/auth/invitations', { json: invitation })).body.code).toBe('reauthentication_required')
+  expect((await call('/auth/invitations', { json: invitation, cookie })).body.code).toBe(
+    'reauthentication_required',
+  )
 
-  const credentials = { companyId, email: 'ada@acme.example', password: PASSWORD }
-  const { body: tokens } = await call('/auth/login', { json: credentials })
-  expect((await call('/auth/invitations', { json: invitation, token: tokens.accessToken })).status).toBe(201)
+  const { accessToken: token } = await service.loginAs({
+    companyId,
+    email: 'ada@acme.example',
+    password: PASSWORD,
+  })
+  expect((await call('/auth/invitations', { json: invitation, token })).status).toBe(201)
   // A mail that waited goes out, and both links work.
   const { token: late } = await mailbox.mailTo(waiting)
-  const listed = await call('/auth/invitations', { method: 'GET', token: tokens.accessToken })
+  const listed = await call('/auth/invitations', { method: 'GET', token })
   const roles = listed.body.invitations.map(({ email, role, invitedBy }: Record<string, unknown>) => [
     email,
     role,
@@ -94,14 +89,12 @@ test('sessions and invitations of an earlier release work after an upgrade', asy
       [followed, 'analyst', null],
     ]),
   )
-  for (const [token, email] of [
-    [late, waiting],
-    [`invite_${mailed}`, followed],
-  ]) {
-    const joined = await call('/auth/invitations/accept', {
-      json: { token, name: 'Bob', password: PASSWORD },
-    })
-    expect([email, joined.status]).toEqual([email, 201])
-    expect((await call('/auth/login', { json: { companyId, email, password: PASSWORD } })).status).toBe(200)
+  for (const [email, token] of [
+    [waiting, late],
+    [followed, `invite_${mailed}`],
+  ] as const) {
+    const json = { token, name: 'Bob', password: PASSWORD }
+    expect([email, (await call('/auth/invitations/accept', { json })).status]).toEqual([email, 201])
+    await service.loginAs({ companyId, email, password: PASSWORD })
   }
 })
