@@ -32,6 +32,15 @@ test('a refused use neither counts nor extends the window', () => {
   expect(use('a')).toEqual([1, LENGTH_MS])
 })
 
+test('a window ends even after the clock was put back', () => {
+  const { use, at } = openStore()
+  use('a')
+  at(-86_400_000)
+  expect(use('a')).toEqual([2, LENGTH_MS])
+  at(-86_400_000 + LENGTH_MS)
+  expect(use('a')).toEqual([1, LENGTH_MS])
+})
+
 test('the store forgets the least recently used of 50,001 keys (ASVS 15.1.3)', () => {
   const { use } = openStore()
   use('first')
