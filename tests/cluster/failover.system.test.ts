@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { sendCommand } from '../../scripts/cluster/control.ts'
 import { postgresOf } from '../../scripts/cluster/machine.ts'
 import { MACHINES } from '../../scripts/cluster/network.ts'
 import { CLUSTER_FAULTS } from '../../scripts/fault-test/faults/cluster-list.ts'
@@ -10,14 +11,13 @@ import { choose } from '../../scripts/fault-test/faults/fault.ts'
 import { toText } from '../../scripts/fault-test/run/report.ts'
 import { runFaults } from '../../scripts/fault-test/run/run-faults.ts'
 import { openClusterTarget } from '../../scripts/fault-test/target/cluster-target.ts'
+import { UsageError } from '../../scripts/kit/errors.ts'
 import { connect, ping } from '../../src/database/connect.ts'
 import { isUnavailable, StandbyError } from '../../src/database/faults.ts'
-import { startProgram } from '../support/program.ts'
 
 /** Production on one computer, from the files of deploy/: it needs root and Debian's packages, see .ci/run. */
 
 const execute = promisify(execFile)
-const run = (command: string) => startProgram('cluster.ts', [command]).ended
 
 /** What a cluster makes outside of its own folder. */
 async function traces(): Promise<string[]> {
@@ -30,7 +30,7 @@ async function traces(): Promise<string[]> {
   return all.filter((name) => /^gatehouse(-\d|-cluster|\s)/.test(name))
 }
 
-test('a machine of the database is killed: nothing acknowledged is lost or undone, and nothing stays', async () => {
+test('a killed machine of the database loses nothing acknowledged, and nothing of the cluster stays', async () => {
   {
     await using cleanup = new AsyncDisposableStack()
     const { signal } = new AbortController()
@@ -67,8 +67,8 @@ test('a machine of the database is killed: nothing acknowledged is lost or undon
   expect(await traces()).toEqual([])
 })
 
-test('what does not exist is refused with a sentence', async () => {
-  expect(await run('explode')).toMatchObject({ code: 1, stderr: 'There is no `explode`.\n' })
-  const away = await run('status')
-  expect(away).toMatchObject({ code: 1, stderr: 'No cluster runs. Start one with `npm run cluster`.\n' })
+test('a command without a cluster is refused with what to do', async () => {
+  await expect(sendCommand(['status'])).rejects.toThrow(
+    new UsageError('No cluster runs. Start one with `npm run cluster`.'),
+  )
 })

@@ -34,7 +34,7 @@ const testService = await openTestService()
 const processes = createServerProcesses(testService.url)
 
 describe('the alert rules', () => {
-  test('name metrics, routes and outcomes that a service with workers exports', async () => {
+  test('alert rules name metrics, routes, and outcomes that workers export', async () => {
     const service = await processes.start({ WORKERS: '2' })
     await (await request(`${service.address}/api/auth/session`)).body.dump()
     let text = ''
@@ -61,7 +61,7 @@ describe('the alert rules', () => {
     }
   })
 
-  test('each say what is wrong, what to do, and whether somebody must wake up', () => {
+  test('each alert rule says what is wrong, what to do, and how urgent it is', () => {
     for (const { name, severity, annotations } of rules) {
       expect(name).toMatch(/^Gatehouse[A-Z]\w+$/)
       expect([name, severity]).toEqual([name, expect.stringMatching(/^\{ severity: (?:page|ticket) \}$/)])
@@ -74,7 +74,7 @@ describe('the alert rules', () => {
   })
 
   const { error } = spawnSync('promtool', ['--version'])
-  test.skipIf(error)('are accepted by Prometheus', () => {
+  test.skipIf(error)('Prometheus accepts the alert rules', () => {
     const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', FILE], { encoding: 'utf8' })
     expect([status, stderr]).toEqual([0, ''])
     expect(stdout).toContain(`${rules.length} rules found`)

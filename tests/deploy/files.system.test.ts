@@ -14,17 +14,14 @@ const read = (name: string) => readFile(join(PROJECT, 'deploy', name), 'utf8')
 describe('the systemd unit', async () => {
   const unit = await read('gatehouse.service')
 
-  test('gives a process that drains more than the 15 s that it takes in production', () => {
-    const [, seconds] = /^TimeoutStopSec=(\d+)$/m.exec(unit) ?? []
-    expect(Number(seconds)).toBeGreaterThan(15)
-  })
-
-  test('starts what the release starts, in production', () => {
+  test('the unit starts the release in production, and leaves it time to drain', () => {
     expect(unit).toMatch(/^Environment=NODE_ENV=production$/m)
     expect(unit).toMatch(/^ExecStart=\/opt\/gatehouse\/scripts\/start$/m)
+    // More than the 15 s that a process takes in production.
+    expect(Number(/^TimeoutStopSec=(\d+)$/m.exec(unit)?.[1])).toBeGreaterThan(15)
   })
 
-  test('gets its secrets as credentials, in the files that the service reads (ASVS 13.3.1, 13.3.2)', () => {
+  test('the unit passes secrets as credentials, in files that the service reads (ASVS 13.3.1, 13.3.2)', () => {
     const credentials = [...unit.matchAll(/^LoadCredential=([a-z-]+):\/etc\/gatehouse\/([a-z-]+)$/gm)]
     const [, files = ''] = /^Environment=(.*_FILE=.*)$/m.exec(unit) ?? []
     expect(credentials.map(([, id]) => id)).toEqual(['database-url', 'master-keys', 'smtp-url'])
@@ -35,14 +32,14 @@ describe('the systemd unit', async () => {
     for (const name of files.matchAll(/(\w+)=/g)) expect(VARIABLES).toContain(name[1])
   })
 
-  test('denies every address that is not listed (ASVS 13.2.4, 13.2.5)', async () => {
+  test('the unit denies every address that is not listed (ASVS 13.2.4, 13.2.5)', async () => {
     expect(unit.match(/^IPAddress.*$/gm)).toEqual(['IPAddressDeny=any', 'IPAddressAllow=localhost'])
     const network = await read('network.conf')
     expect(network).not.toMatch(/^(?!#|\[Service\]$|IPAddressAllow=[\da-f.:/]+$).+$/m)
   })
 
   const { error } = spawnSync('systemd-analyze', ['--version'])
-  test.skipIf(error)('is one that systemd knows every word of, with its drop-in', async () => {
+  test.skipIf(error)('systemd knows every word of the unit and its drop-in', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'gatehouse-unit-'))
     onTestFinished(() => rm(folder, { recursive: true }))
     await mkdir(join(folder, 'gatehouse.service.d'))
@@ -62,7 +59,7 @@ describe('the systemd unit', async () => {
 describe('the image', async () => {
   const lines = (await read('Containerfile')).split('\n')
 
-  test('copies what is there, and what the service is made of', () => {
+  test('the image copies existing files, which are all that the service needs', () => {
     const copied = lines.flatMap((line) => /^COPY (?!--from)(.+) \S+$/.exec(line)?.[1]?.split(' ') ?? [])
     expect(copied.filter((path) => !existsSync(join(PROJECT, path)))).toEqual([])
     const served = lines.flatMap((line) => /^COPY --from=build (.+) \S+$/.exec(line)?.[1]?.split(' ') ?? [])
@@ -71,7 +68,7 @@ describe('the image', async () => {
     )
   })
 
-  test('runs as nobody special, and says how it is to be stopped', () => {
+  test('the image runs without privileges, and stops on SIGTERM', () => {
     const last = lines.slice(lines.findLastIndex((line) => line.startsWith('FROM')))
     expect(last).toContain('USER node')
     expect(last).toContain('STOPSIGNAL SIGTERM')

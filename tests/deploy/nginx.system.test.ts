@@ -11,7 +11,7 @@ import { findPlace, isListening } from '../../scripts/kit/places.ts'
 import { changeUserRole } from '../../src/operator/users.ts'
 import { exchange } from '../http/raw.ts'
 import { cutOff } from '../support/postgres.ts'
-import { openTestService, type TestService } from '../support/test-service.ts'
+import { openTestService } from '../support/test-service.ts'
 
 /** The recipe for nginx before a service, as it is shipped; only its addresses are changed. */
 
@@ -100,8 +100,8 @@ async function ask(path: string, headers: Headers, { method = 'GET', body = '', 
 const withCookie = (cookie: string) => ({ cookie: `__Host-session=${cookie}` })
 const withToken = (token: string) => ({ authorization: `Bearer ${token}` })
 
-describe('a page', () => {
-  test('is told whose session it is, and gets nothing that opens it', async () => {
+describe('a page behind nginx', () => {
+  test('a page gets whose session it is, and nothing that opens it', async () => {
     const member = await service.addUser(admin, 'viewer')
     const cookie = await service.cookieOf(member)
     const { status, body } = await ask('/risk/', {
@@ -130,13 +130,13 @@ describe('a page', () => {
       (pair: string) => `x__Host-session=1; ${pair}; y=__Host-session=2`,
       'x__Host-session=1; y=__Host-session=2',
     ],
-  ] as const)('does not see the cookie that stands %s', async ([, header, left]) => {
+  ] as const)('a page does not see the cookie that stands %s', async ([, header, left]) => {
     const cookie = await service.cookieOf(admin)
     expect((await ask('/risk/', { cookie: header(`__Host-session=${cookie}`) })).status).toBe(200)
     expect(received[0]?.headers.cookie).toBe(left)
   })
 
-  test('cannot be told by a client who it is', async () => {
+  test('clients cannot set who they are', async () => {
     const cookie = await service.cookieOf(await service.addUser(admin, 'viewer'))
     const forged = {
       'x-auth-user': admin.userId,
@@ -155,7 +155,7 @@ describe('a page', () => {
     expect(headers['x-auth-user']).not.toBe(admin.userId)
   })
 
-  test('of another site cannot act with the cookie (ASVS 3.5.1)', async () => {
+  test('another site cannot act with the cookie (ASVS 3.5.1)', async () => {
     const cookie = withCookie(await service.cookieOf(admin))
     const send = async (headers: Headers, method = 'POST') =>
       (await ask('/risk/', { ...cookie, ...headers }, { method, body: 'x=1' })).status
@@ -174,7 +174,7 @@ describe('a page', () => {
     expect(received.map(({ method, body }) => `${method} ${body}`)).toEqual(['POST x=1', 'PUT x=1'])
   })
 
-  test('of another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
+  test('another site cannot open a WebSocket with the cookie (ASVS 4.4.2)', async () => {
     const cookie = await service.cookieOf(admin)
     const handshake = async (origin: string, header: string) => {
       const lines = [
@@ -197,7 +197,7 @@ describe('a page', () => {
     }
   })
 
-  test('takes no access token, and is closed by the answer to a logout', async () => {
+  test('a page takes no access token, and closes with a logout', async () => {
     const { accessToken } = await service.loginAs(admin)
     expect((await ask('/risk/', withToken(accessToken))).status).toBe(401)
     const cookie = await service.cookieOf(admin)
@@ -209,38 +209,24 @@ describe('a page', () => {
   })
 })
 
-describe('an API', () => {
-  test('takes an access token, with any method, and does not see it', async () => {
-    const { accessToken, session } = await service.loginAs(admin)
+describe('an API behind nginx', () => {
+  test('an API takes access tokens only, with any method, and does not see them', async () => {
+    const { accessToken, refreshToken, session } = await service.loginAs(admin)
     for (const method of ['GET', 'POST', 'DELETE']) {
       expect((await ask('/risk/api/', withToken(accessToken), { method })).status).toBe(200)
     }
-    expect(received.map(({ headers }) => headers['x-auth-session'])).toEqual([
-      session.id,
-      session.id,
-      session.id,
-    ])
+    const { id } = session
+    expect(received.map(({ headers }) => headers['x-auth-session'])).toEqual([id, id, id])
     expect(JSON.stringify(received)).not.toContain(accessToken)
-  })
-
-  test('takes no cookie, and no token that is none', async () => {
-    const { refreshToken } = await service.loginAs(admin)
-    for (const headers of [
-      {},
-      withCookie(await service.cookieOf(admin)),
-      withToken(refreshToken),
-      withToken('a.b.c'),
-    ]) {
-      const answer = await ask('/risk/api/', headers)
-      expect([answer.status, answer.headers['www-authenticate']]).toEqual([
-        401,
-        expect.stringMatching(/^Bearer /),
-      ])
+    const cookie = withCookie(await service.cookieOf(admin))
+    for (const headers of [{}, cookie, withToken(refreshToken), withToken('a.b.c')]) {
+      const { status, headers: given } = await ask('/risk/api/', headers)
+      expect([status, given['www-authenticate']]).toEqual([401, expect.stringMatching(/^Bearer /)])
     }
-    expect(received).toEqual([])
+    expect(received).toHaveLength(3)
   })
 
-  test('is for those who may, at that moment (ASVS 8.3.2)', async () => {
+  test('an API is for users with the permission at that moment (ASVS 8.3.2)', async () => {
     const member = await service.addUser(admin, 'viewer')
     const { accessToken } = await service.loginAs(member)
     const { status, headers } = await ask('/risk/api/', withToken(accessToken))
@@ -250,23 +236,22 @@ describe('an API', () => {
   })
 })
 
-test('nobody asks from outside, and what the service answers stays', async () => {
+test('verification has no address outside, and errors of the service stay', async () => {
   for (const path of ['/verify-page', '/verify-api', '/@no_verdict'])
     expect((await ask(path, withCookie(await service.cookieOf(admin)))).status).toBe(404)
   const { status, body } = await ask('/risk/broken', withCookie(await service.cookieOf(admin)))
   expect([status, body]).toEqual([500, 'of the service'])
 })
 
-describe('while gatehouse cannot say whose a request is, it is answered 503 and not let through:', () => {
-  async function expectUnavailable(break_: (other: TestService) => Promise<unknown>) {
-    const other = await openService()
-    const at = await startNginx(other.platformAddresses[0] ?? '')
-    const person = await other.addCompany()
-    const cookie = withCookie(await other.cookieOf(person))
-    const token = withToken((await other.loginAs(person)).accessToken)
-    expect((await ask('/risk/', cookie, { at })).status).toBe(200)
-    await break_(other)
-    received.length = 0
+test('requests get 503 while gatehouse, or its database, is away', async () => {
+  const other = await openService()
+  const at = await startNginx(other.platformAddresses[0] ?? '')
+  const person = await other.addCompany()
+  const cookie = withCookie(await other.cookieOf(person))
+  const token = withToken((await other.loginAs(person)).accessToken)
+  expect((await ask('/risk/', cookie, { at })).status).toBe(200)
+  received.length = 0
+  async function expectUnavailable() {
     for (const [path, headers] of [
       ['/risk/', cookie],
       ['/risk/api/', token],
@@ -276,9 +261,8 @@ describe('while gatehouse cannot say whose a request is, it is answered 503 and 
     }
     expect(received).toEqual([])
   }
-
-  test('its database is away', () =>
-    expectUnavailable(({ url }) => cutOff(inject('serverUrl'), new URL(url).pathname.slice(1))))
-
-  test('it is away', () => expectUnavailable(async ({ platforms }) => await platforms[0]?.close()))
+  await cutOff(inject('serverUrl'), new URL(other.url).pathname.slice(1))
+  await expectUnavailable()
+  await other.platforms[0]?.close()
+  await expectUnavailable()
 })
