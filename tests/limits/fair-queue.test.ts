@@ -2,70 +2,52 @@ import { describe, expect, test } from 'vitest'
 import { createFairQueue, type Turn } from '../../src/edge/fair-queue.ts'
 import { createCheapHasher, times } from '../support/test-service.ts'
 
-const queueOf = (
-  entries: [network: string, entry: string][],
-  bounds = { max: 100, maxPerWiderNetwork: 100 },
-) => {
-  const queue = createFairQueue<string>(bounds)
-  const dropped = entries.map(([network, entry]) => queue.add({ network }, entry))
-  const taken: string[] = []
-  for (let entry = queue.take(); entry !== undefined; entry = queue.take()) taken.push(entry)
-  return { dropped: dropped.filter((entry) => entry !== undefined), taken }
-}
+/** By letter: `v` and `w` are of one IPv6 /48. */
+const NETWORKS = new Map(
+  Object.entries({
+    ...{ a: '192.0.2.1', b: '192.0.2.2', c: '192.0.2.3', d: '192.0.2.4', e: '192.0.2.5' },
+    ...{ v: '2001:db8:1:1::', w: '2001:db8:1:2::', x: '2001:db8:2:1::' },
+  }),
+)
+const networkOf = (entry: string) => NETWORKS.get(entry.charAt(0)) ?? ''
+const ENOUGH = { max: 100, maxPerWiderNetwork: 100 }
 
 describe('a fair queue (ASVS 15.2.2)', () => {
-  test('a queue takes from each network in turn, in order of arrival', () => {
-    const { taken } = queueOf([
-      ['192.0.2.1', 'a1'],
-      ['192.0.2.1', 'a2'],
-      ['192.0.2.1', 'a3'],
-      ['192.0.2.2', 'b1'],
-      ['192.0.2.3', 'c1'],
-      ['192.0.2.3', 'c2'],
-    ])
-    expect(taken).toEqual(['a1', 'b1', 'c1', 'a2', 'c2', 'a3'])
-  })
-
-  test('a queue gives a /48 the turns of one network', () => {
-    const { taken } = queueOf([
-      ['2001:db8:1:1::', 'a1'],
-      ['2001:db8:1:1::', 'a2'],
-      ['2001:db8:1:2::', 'b1'],
-      ['2001:db8:2:1::', 'c1'],
-      ['192.0.2.1', 'd1'],
-    ])
-    expect(taken).toEqual(['a1', 'c1', 'd1', 'b1', 'a2'])
-  })
-
-  test('a full queue refuses the newest entry of the largest wider network', () => {
-    const flood = times(4, (i): [string, string] => ['192.0.2.1', `flood ${i}`])
-    const { dropped, taken } = queueOf([...flood, ['192.0.2.2', 'honest']], { max: 4, maxPerWiderNetwork: 4 })
-    expect(dropped).toEqual(['flood 3'])
-    expect(taken).toEqual(['flood 0', 'honest', 'flood 1', 'flood 2'])
-  })
-
-  test('a full queue refuses a newcomer when no wider network has more', () => {
-    const one = times(3, (i): [string, string] => [`192.0.2.${i}`, `entry ${i}`])
-    expect(queueOf([...one, ['192.0.2.9', 'late']], { max: 3, maxPerWiderNetwork: 3 }).dropped).toEqual([
-      'late',
-    ])
-  })
-
-  test('a queue bounds the entries of each wider network', () => {
-    const entries: [string, string][] = [
-      ['2001:db8:1:1::', 'a1'],
-      ['2001:db8:1:1::', 'a2'],
-      ['2001:db8:1:1::', 'a3'],
-      ['2001:db8:1:2::', 'b1'],
-      ['192.0.2.1', 'c1'],
-    ]
-    const { dropped, taken } = queueOf(entries, { max: 100, maxPerWiderNetwork: 2 })
-    expect(dropped).toEqual(['a3', 'a2'])
-    expect(taken).toEqual(['a1', 'c1', 'b1'])
+  test.for([
+    ['takes from each network in turn', 'a1 a2 a3 b1 c1 c2', ENOUGH, '', 'a1 b1 c1 a2 c2 a3'],
+    ['gives a /48 the turns of one network', 'v1 v2 w1 x1 a1', ENOUGH, '', 'v1 x1 a1 w1 v2'],
+    [
+      'refuses the newest entry of the largest',
+      'a1 a2 a3 a4 b1',
+      { max: 4, maxPerWiderNetwork: 4 },
+      'a4',
+      'a1 b1 a2 a3',
+    ],
+    [
+      'refuses a newcomer when no other has more',
+      'a1 b1 c1 d1',
+      { max: 3, maxPerWiderNetwork: 3 },
+      'd1',
+      'a1 b1 c1',
+    ],
+    [
+      'bounds the entries of a wider network',
+      'v1 v2 v3 w1 a1',
+      { max: 100, maxPerWiderNetwork: 2 },
+      'v3 v2',
+      'v1 a1 w1',
+    ],
+  ] as const)('a queue %s', ([, arrivals, bounds, dropped, taken]) => {
+    const queue = createFairQueue<string>(bounds)
+    const refused = arrivals
+      .split(' ')
+      .flatMap((entry) => queue.add({ network: networkOf(entry) }, entry) ?? [])
+    expect(refused.join(' ')).toBe(dropped)
+    expect(times(taken.split(' ').length + 1, () => queue.take())).toEqual([...taken.split(' '), undefined])
   })
 
   test('a queue gives the devices of a network the turns of one', () => {
-    const queue = createFairQueue<string>({ max: 100, maxPerWiderNetwork: 100 })
+    const queue = createFairQueue<string>(ENOUGH)
     for (const [device, entry] of [
       ['d1', 'a1'],
       ['d1', 'a2'],
@@ -78,22 +60,14 @@ describe('a fair queue (ASVS 15.2.2)', () => {
   })
 
   test('a queue predicts which entries it refuses', () => {
-    const bounds = { max: 4, maxPerWiderNetwork: 3 }
-    const queue = createFairQueue<number>(bounds)
-    for (const [network, expected] of [
-      ['192.0.2.1', false],
-      ['192.0.2.1', false],
-      ['192.0.2.1', false],
-      ['192.0.2.1', true],
-      ['192.0.2.2', false],
-      ['192.0.2.3', false],
-      ['192.0.2.4', false],
-      ['192.0.2.5', true],
-    ] as const) {
-      expect(queue.refuses({ network })).toBe(expected)
-      const entry = Math.random()
-      expect(queue.add({ network }, entry) === entry).toBe(expected)
-    }
+    const queue = createFairQueue<symbol>({ max: 4, maxPerWiderNetwork: 3 })
+    const refused = [...'aaaabcde'].map((letter) => {
+      const [place, entry] = [{ network: networkOf(letter) }, Symbol(letter)]
+      const isRefused = queue.refuses(place)
+      expect(queue.add(place, entry) === entry).toBe(isRefused)
+      return isRefused
+    })
+    expect(refused).toEqual([false, false, false, true, false, false, false, true])
   })
 })
 
